@@ -145,9 +145,9 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
     }
 }
 
-/// What was pinned for an incident.
+/// Returns the time range that is pinned for an incident.
 fn pinned(capture: &Capture, number: u64) -> Result<Range, Error> {
-    // It says which incidents there are.
+    // The error of this call lists the incidents that exist.
     capture.moment(Some(&format!("incident:{number}")))?;
     let incident = capture.incidents.get(&number).cloned().unwrap_or_default();
     let to = (incident.to > 0).then(|| Wall::from_nanos(incident.pinned_to));

@@ -1,24 +1,24 @@
-//! Every id that this program prints, from each catalogue.
+//! All rule ids that plegctl prints, from every catalogue.
 
 use crate::diagnosis::rules::CATALOGUE;
 use crate::manifests::Check;
 use crate::report::Rule;
 use crate::stacks::signatures::rules;
 
-/// One entry of any catalogue.
+/// One entry of a catalogue.
 pub struct Entry {
-    /// What is known of it.
+    /// The rule's texts.
     pub rule: &'static Rule,
-    /// For a check of manifests: where it stands in the manual and how much it matters.
+    /// The check behind an SP… id, for its section in the Kubernetes manual and its severity.
     pub check: Option<Check>,
 }
 
-/// The ids, for whoever completes one.
+/// Returns all ids, for shell completion.
 pub fn ids() -> impl Iterator<Item = String> {
     entries().into_iter().map(|entry| entry.rule.id.to_owned())
 }
 
-/// Every id that this program prints, catalogue by catalogue.
+/// Returns all entries, catalogue by catalogue.
 pub fn entries() -> Vec<Entry> {
     let bare = |rule| Entry { rule, check: None };
     let checks = Check::ALL.iter().map(|check| Entry { rule: &check.row().rule, check: Some(*check) });

@@ -1,9 +1,8 @@
-//! What a shell offers when somebody presses Tab: besides commands and options the scenarios, the ids, and the
-//! namespaces and pods of this node.
+//! Shell completion: commands and options, and also scenarios, rule ids, and this node's namespaces and pods.
 //!
-//! The scripts of `plegctl completions` call this program with [`VARIABLE`] set. Nobody asks the runtime to complete a
-//! word: a node in trouble has enough to do, and a person presses Tab often. Namespaces and pods are the names of the
-//! kubelet's log directories; those of a simulated node are computed.
+//! The scripts of `plegctl completions` run plegctl with [`VARIABLE`] set. Completion never calls the
+//! runtime: a node with a problem has enough to do, and a user presses Tab often. Namespaces and pods come
+//! from the kubelet's log directories, or from the scenario of a simulated node.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -22,19 +21,19 @@ use super::{Cli, catalogue};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::sim;
 
-/// Set to the name of a shell, it makes this program complete a command line.
+/// The environment variable that makes plegctl complete a command line; its value is the name of the shell.
 pub const VARIABLE: &str = "PLEGCTL_COMPLETE";
 
-/// Where the kubelet keeps a directory for each pod, `NAMESPACE_NAME_UID`.
+/// The directory in which the kubelet keeps one directory for each pod, `NAMESPACE_NAME_UID`.
 const LOGS: &str = "/var/log/pods";
 
-/// A disk that takes longer is not waited for: nothing is offered.
+/// The time limit for reading files; after it nothing is offered.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// More names than this nobody reads.
+/// The number of directory entries that are read.
 const MOST_NAMES: usize = 20_000;
 
-/// Completes the command line in `arguments`, which the script of `shell` has put behind `--`.
+/// Completes the command line in `arguments`, which the script of `shell` passes after `--`.
 pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
     let behind = arguments.iter().position(|word| word == "--").map_or(arguments.len(), |at| at + 1);
     let words: Vec<OsString> = arguments.get(behind..).unwrap_or_default().to_vec();
@@ -53,7 +52,7 @@ pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
     io::stdout().lock().write_all(&out)
 }
 
-/// The script that makes `shell` ask this program.
+/// Writes the script that makes `shell` run plegctl for completion.
 pub fn registration(shell: &str, out: &mut Vec<u8>) -> io::Result<()> {
     if shell == "bash" {
         return out.write_all(BASH.replace("VARIABLE", VARIABLE).as_bytes());
@@ -67,7 +66,7 @@ fn no_shell(shell: &str) -> io::Error {
     io::Error::other(format!("there is no shell `{shell}`"))
 }
 
-/// Bash takes words apart at colons, and forgets them; so it gives the line instead.
+/// The script for bash. It passes the whole line, because bash splits words at colons.
 const BASH: &str = r#"_plegctl() {
     local IFS=$'\n'
     compopt -o nospace 2>/dev/null
@@ -79,7 +78,8 @@ const BASH: &str = r#"_plegctl() {
 complete -o bashdefault -o default -F _plegctl plegctl
 "#;
 
-/// Completes the last word of `line`, and leaves out of each answer what bash, which breaks at `breaks`, keeps itself.
+/// Completes the last word of `line`. Bash replaces only the part after a character in `breaks`, so that part
+/// alone is printed.
 fn bash(
     command: &mut clap::Command,
     line: &str,
@@ -100,7 +100,7 @@ fn bash(
     Ok(())
 }
 
-/// The words of a line as a shell sees them, the one that is being written last, perhaps empty.
+/// Splits a line into words as a shell does. The last word is the one being typed; it may be empty.
 fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut quote, mut letters) = (None, line.chars());
@@ -126,14 +126,14 @@ fn push(words: &mut [String], letter: char) {
     }
 }
 
-/// Those that begin as what was written does.
+/// Returns the values that start with the typed text.
 fn offered(current: &OsStr, values: impl IntoIterator<Item = impl Into<String>>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let values = values.into_iter().map(Into::into);
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }
 
-/// Endpoints: sockets of this node, and every scenario.
+/// Completes endpoints: this node's sockets, and every scenario.
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let root = HostRoot::resolve(None);
     let sockets = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path);
@@ -148,20 +148,20 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Scenarios, and files that may be one.
+/// Completes scenarios, and files that may contain one.
 pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = offered(current, sim::names());
     all.extend(PathCompleter::file().complete(current));
     all
 }
 
-/// Every id that `explain` knows.
+/// Completes the ids that `explain` knows.
 pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_ascii_uppercase();
     offered(&current, catalogue::ids())
 }
 
-/// The ids of `static-pods lint`; of several with commas between, the last.
+/// Completes the ids of `static-pods lint`, also after a comma.
 pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_ascii_uppercase();
     let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
@@ -170,14 +170,14 @@ pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
     offered(OsStr::new(&current), checks)
 }
 
-/// Namespaces of the node.
+/// Completes the node's namespaces.
 pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let namespaces: BTreeSet<String> =
         pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
     offered(current, namespaces)
 }
 
-/// Pods of the node.
+/// Completes the node's pods.
 pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     let wanted = said(&["-n", "--namespace"]);
     let pods = pods_of_the_node().into_iter();
@@ -190,7 +190,7 @@ pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     offered(current, names)
 }
 
-/// Namespace and name of each pod: of the simulated node that the command line names, else of this one.
+/// Returns namespace and name of each pod: of the simulated node on the command line, else of this node.
 fn pods_of_the_node() -> Vec<(String, String)> {
     let endpoint =
         said(&["-r", "--runtime-endpoint"]).or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
@@ -202,7 +202,7 @@ fn pods_of_the_node() -> Vec<(String, String)> {
     within_patience(move || pods_with_logs(&logs)).unwrap_or_default()
 }
 
-/// The kubelet's own names for its log directories.
+/// Parses the names of the kubelet's log directories.
 fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
     let entries = fs::read_dir(logs).into_iter().flatten().flatten().take(MOST_NAMES);
     let named = entries.filter_map(|entry| {
@@ -214,22 +214,22 @@ fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// What `look` finds, unless it takes too long.
+/// Returns the result of `look`, unless it takes too long.
 fn within_patience<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    // Whoever is waited for no longer has nobody to tell.
+    // After the time limit nobody receives the result.
     let looking = move || drop(sender.send(look()));
     thread::Builder::new().name("completion".into()).spawn(looking).ok()?;
     receiver.recv_timeout(PATIENCE).ok()
 }
 
-/// The value of an option on the command line that is being completed.
+/// Returns the value of an option on the command line that is being completed.
 fn said(names: &[&str]) -> Option<String> {
     let arguments: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let behind = arguments.iter().position(|word| word == "--")? + 1;
     let words = arguments.get(behind..)?;
-    // Bash gives the whole line in one.
+    // Bash passes the whole line as one word.
     let words = match words {
         [line, _] if line.contains(' ') => split(line),
         words => words.to_vec(),
@@ -237,7 +237,7 @@ fn said(names: &[&str]) -> Option<String> {
     value_of(&words, names)
 }
 
-/// The value of the last of these options: `-r X`, `-rX`, `--name X`, `--name=X`.
+/// Returns the value of the last of these options: `-r X`, `-rX`, `--name X`, `--name=X`.
 fn value_of(words: &[String], names: &[&str]) -> Option<String> {
     let mut values = words.iter().enumerate().filter_map(|(at, word)| {
         if names.contains(&word.as_str()) {

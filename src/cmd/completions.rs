@@ -1,5 +1,5 @@
-//! `plegctl completions SHELL` and `plegctl man DIR`: what a package installs beside the binary. The scripts are short, since
-//! they ask this program what there is; see [`super::complete`].
+//! `plegctl completions SHELL` and `plegctl man DIR`: the files that a package installs with the binary. The
+//! scripts are short, because they run plegctl for each completion; see [`super::complete`].
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the command line, the environment and the node say together, decided once.
+//! Resolves the global arguments, the environment and the node's settings once, for all commands.
 
 use std::cell::OnceCell;
 use std::env;
@@ -23,36 +23,36 @@ use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
 use crate::threads;
 
-/// Deadline of a call in a command that runs once.
+/// The default deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A kubelet that takes longer to tell its metrics is not waited for.
+/// The time limit for reading the kubelet's metrics.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A process table or a configuration file that takes longer is not waited for.
+/// The time limit for reading a process table or a configuration file.
 const SEARCH: Duration = Duration::from_secs(1);
 
-/// What an endpoint begins with that is simulated.
+/// The prefix of a simulated endpoint.
 const SIMULATED: &str = "sim:";
 
-/// What an endpoint begins with that is a capture.
+/// The prefix of an endpoint that is a capture.
 pub const CAPTURE: &str = "capture:";
 
-/// What was decided from [`GlobalArgs`].
+/// The resolved [`GlobalArgs`].
 pub struct Context {
-    /// The clocks.
+    /// The clock: the system's, a simulation's or a capture's.
     pub clock: Arc<dyn Clock>,
-    /// The node's root.
+    /// The root of the node's file system.
     pub host: HostRoot,
     /// `--timeout`, if it was given.
     pub timeout: Option<Duration>,
-    /// `--at`, if it was given: how far a simulated story has come.
+    /// `--at`, if it was given: how far a simulation has advanced.
     pub at: Option<Duration>,
     /// Whether tables have headers.
     headers: bool,
-    /// Whether progress and notes are unwanted.
+    /// Whether progress and notes are left out.
     pub quiet: bool,
-    /// How much more to say.
+    /// How often `-v` was given.
     pub verbose: u8,
     color: ColorChoice,
     flag: Option<String>,
@@ -62,12 +62,12 @@ pub struct Context {
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
     observer: OnceCell<Arc<dyn CallObserver>>,
-    /// Where the clock shows recorded time.
+    /// The clock of a replayed capture.
     replayed: Option<Arc<ReplayClock>>,
     stage: OnceCell<Stage>,
 }
 
-/// How a report names a runtime that has introduced itself.
+/// Converts a Version answer for a report.
 pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
     let said = |text: String| (!text.is_empty()).then_some(text);
     RuntimeRef {
@@ -79,7 +79,7 @@ pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
 }
 
 impl Context {
-    /// Looks at the environment; touches nothing else.
+    /// Reads the arguments and the environment, and nothing else.
     pub fn resolve(arguments: &GlobalArgs) -> Self {
         let variable = env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
         let said = arguments.runtime_endpoint.as_ref().or(variable.as_ref());
@@ -116,24 +116,24 @@ impl Context {
         }
     }
 
-    /// Starts looking for the kubelet, for what will ask about it later: a walk through a busy node's process table
-    /// takes longer than the two list calls, so it runs beside them. A process table or a disk that does not answer
-    /// holds up that thread and nobody else.
+    /// Starts the search for the kubelet in a thread. Reading the process table of a busy node takes longer
+    /// than the two list calls, so both run in parallel. A process table or a disk that does not answer
+    /// blocks only that thread.
     pub fn look_for_kubelet(&self) {
         if self.kubelet.get().is_none() {
             let (sender, receiver) = mpsc::sync_channel(1);
             let root = self.host.clone();
             let search = move || {
-                // Nobody listens any more: it took too long.
+                // Nobody receives the result after the time limit.
                 let _ = sender.send(Search::of(&host::proc(), &root));
             };
-            // Without a thread there is no kubelet: the receiver learns that nobody sends.
+            // Without a thread the kubelet is unknown: the receiver sees a closed channel.
             drop(thread::Builder::new().name("kubelet".to_owned()).spawn(search));
             self.search.set(Some(receiver));
         }
     }
 
-    /// The kubelet that runs on this node, if it can be seen.
+    /// Returns the kubelet that runs on this node, if its process is visible.
     pub fn kubelet(&self) -> Option<&KubeletProcess> {
         let found = self.kubelet.get_or_init(|| {
             let search = self.search.take().or_else(|| {
@@ -144,7 +144,7 @@ impl Context {
                 self.remark("the node's kubelet is not known: /proc or its configuration does not answer");
                 return None;
             };
-            // Where there is a kubelet, others that bear its name are worth a word only to who asks for more.
+            // If a kubelet was found, other processes with its name are mentioned only with `-v`.
             for why in &found.refused {
                 self.note(u8::from(found.kubelet.is_some()), why);
             }
@@ -156,7 +156,7 @@ impl Context {
         found.as_ref()
     }
 
-    /// What this node is called. A simulated one has a name of its own.
+    /// Returns the node's name; a simulated node has a fixed one.
     pub fn node_name(&self) -> Option<String> {
         let said = self.flag.as_ref().or(self.variable.as_ref());
         if said.is_some_and(|endpoint| endpoint.starts_with(SIMULATED)) {
@@ -166,7 +166,8 @@ impl Context {
             return self.playback().and_then(|playback| playback.node());
         }
         let told = self.kubelet().map(KubeletProcess::told);
-        // A pod's own files name the pod; the downward API names the node. A kubelet that is seen beats it.
+        // A pod's own files name the pod, so the downward API is preferred; `--hostname-override` of a
+        // visible kubelet overrides both.
         let downward = env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
         if told.is_none_or(|told| told.flag("hostname-override").is_none()) && downward.is_some() {
             return downward;
@@ -176,8 +177,8 @@ impl Context {
         self.in_time("the file with the node's name", name).flatten()
     }
 
-    /// What comes of reading files that may lie on a disk that does not answer; nothing, and a remark, if that takes too
-    /// long.
+    /// Returns the result of `work`, which reads files; if a disk does not answer in time, prints a remark
+    /// and returns nothing.
     pub fn in_time<T: Send + 'static>(
         &self,
         what: &str,
@@ -189,12 +190,12 @@ impl Context {
                 self.remark(&format!("{what} is left out: {why}"));
                 None
             }
-            // No thread can be had: then without one.
+            // No thread could be started, so `work` runs in this one.
             Err(_) => Some(work()),
         }
     }
 
-    /// The release of the kubelet that runs here, where its read-only port is open and tells it.
+    /// Returns the release of the kubelet on this node, if its read-only port is open.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
         let port = self.read_only_port()?;
         let url = format!("http://127.0.0.1:{port}/metrics");
@@ -202,7 +203,7 @@ impl Context {
         KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
     }
 
-    /// The port at which the kubelet that runs here tells everybody its metrics, if it does.
+    /// Returns the read-only port of the kubelet on this node, if it is open.
     pub fn read_only_port(&self) -> Option<u16> {
         if self.replayed.is_some() {
             return None;
@@ -211,12 +212,12 @@ impl Context {
         port.value.parse().ok().filter(|port| *port != 0)
     }
 
-    /// Whether somebody said which runtime to ask, on the command line or in the environment.
+    /// Whether the user named a runtime, on the command line or in the environment.
     pub fn names_a_runtime(&self) -> bool {
         self.flag.is_some() || self.variable.is_some() || self.crictl_config.is_some()
     }
 
-    /// The runtime to ask, and with `-v` why this one.
+    /// Returns the endpoint of the runtime; with `-v`, prints why it was chosen.
     pub fn endpoint(&self) -> Result<Endpoint, Error> {
         let said_outright = self.flag.is_some() || self.variable.is_some();
         let resolved = cri::resolve(&cri::Sources {
@@ -236,8 +237,8 @@ impl Context {
         Ok(resolved.endpoint)
     }
 
-    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`. Only within [`block_on`], whose
-    /// thread carries the connection.
+    /// Creates a client of `endpoint` whose calls end after `--timeout`, or else after `default`. This works
+    /// only within [`block_on`], whose thread runs the connection.
     pub fn client(&self, endpoint: &Endpoint, default: Duration) -> Result<Client, Error> {
         let deadline = self.timeout.unwrap_or(default);
         let client = match endpoint {
@@ -251,18 +252,18 @@ impl Context {
         })
     }
 
-    /// From now on every new client is listened to, unless somebody else listens to it.
+    /// Lets the recorder observe the calls of every client that is created from now on.
     pub fn observer(&self, observer: Arc<dyn CallObserver>) {
-        // There is one recorder in a process.
+        // A process has only one recorder.
         let _ = self.observer.set(observer);
     }
 
-    /// The capture that is replayed, once somebody has asked for a client of it.
+    /// Returns the capture that is replayed, once a client of it exists.
     pub fn playback(&self) -> Option<&Arc<Playback>> {
         self.stage.get().map(Stage::playback)
     }
 
-    /// The capture `what`, which is `PATH[@TIME]`: one, however many clients it gets.
+    /// Opens the capture `what`, which is `PATH[@TIME]`, once for all clients.
     fn stage(&self, what: &str) -> Result<&Stage, Error> {
         if let Some(stage) = self.stage.get() {
             return Ok(stage);
@@ -272,7 +273,7 @@ impl Context {
         Ok(self.stage.get_or_init(|| stage))
     }
 
-    /// The capture `what`, as it was at its moment, which the clock shows from now on.
+    /// Opens the capture `what` at its moment, and sets the clock to that moment.
     pub fn open_capture(&self, what: &str) -> Result<Playback, Error> {
         let (path, time) = capture::parts(what);
         let capture = Capture::open(Path::new(path))?;
@@ -283,7 +284,7 @@ impl Context {
         Ok(Playback::at(capture, start, clock).of_incident(incident))
     }
 
-    /// The same command line with a capture for a runtime.
+    /// Returns the same context with a capture as its runtime.
     pub fn at_capture(&self, what: &str) -> Self {
         let replayed: Arc<ReplayClock> = Arc::default();
         Self {
@@ -307,7 +308,7 @@ impl Context {
         }
     }
 
-    /// The runtime that plays `scenario`: one, however many clients it gets.
+    /// Starts the simulated runtime of `scenario` once for all clients.
     fn simulator(&self, scenario: &str) -> Result<&Simulator, Error> {
         if let Some(simulator) = self.simulator.get() {
             return Ok(simulator);
@@ -317,25 +318,25 @@ impl Context {
         Ok(self.simulator.get_or_init(|| started))
     }
 
-    /// Lines and columns of the terminal that stdout is, if it is one.
+    /// Returns lines and columns of the terminal on stdout, if it is one.
     pub fn terminal_size() -> Option<(usize, usize)> {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
         Some((usize::from(size.ws_row), usize::from(size.ws_col)))
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
     }
 
-    /// Whether a stream is a terminal that somebody looks at. One without columns is none: `kubectl debug` has one of 0×0 until
-    /// it is attached to, and what is written there is read from the pod's log.
+    /// Whether a stream is a terminal that somebody sees. `kubectl debug` has a terminal of 0×0 until a user
+    /// attaches; its output goes to the pod's log, so it does not count.
     pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
         stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
     }
 
-    /// Whether a line on this terminal can be written anew. Where it cannot, there are plain lines.
+    /// Whether this terminal can rewrite a line; if not, plain lines are printed.
     pub fn can_rewrite() -> bool {
         env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
     }
 
-    /// How text on stdout is to look.
+    /// Returns the style of text on stdout.
     pub fn style(&self) -> Style {
         Style { headers: self.headers, color: self.color() }
     }
@@ -352,31 +353,31 @@ impl Context {
         }
     }
 
-    /// Says something on stderr that the user should know unless told to be quiet.
+    /// Prints a remark on stderr, unless `--quiet` is given.
     pub fn remark(&self, text: &str) {
         self.note(0, text);
     }
 
-    /// Says something on stderr, if it is asked for with at least `level` times `-v`.
+    /// Prints a note on stderr, if `-v` is given at least `level` times.
     pub fn note(&self, level: u8, text: &str) {
         if self.verbose >= level && !self.quiet {
-            // A closed stderr leaves nothing to be said.
+            // Nothing can be printed if stderr is closed.
             let _ = writeln!(io::stderr(), "{}", escaped(text));
         }
     }
 }
 
-/// Runs `work` with this thread as its network thread.
+/// Runs `work` on an event loop in this thread.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = of_this_thread()?;
     let answer = runtime.block_on(work);
-    // An abandoned call must not keep us from leaving.
+    // A pending call must not delay the exit.
     runtime.shutdown_background();
     Ok(answer)
 }
 
-/// The same for what is the last that this process does within its time: what is under way goes with the process. To take
-/// half a list apart takes longer than a report has.
+/// Like [`block_on`], for the last work of a process: pending calls are not even dropped, because freeing
+/// half a list may take longer than the process has.
 pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = of_this_thread()?;
     let answer = runtime.block_on(work);
@@ -385,7 +386,7 @@ pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error>
 }
 
 fn of_this_thread() -> Result<tokio::runtime::Runtime, Error> {
-    // As many descriptors as an event loop takes: tokio panics where it gets all but the last of them.
+    // The number of descriptors that an event loop needs: tokio panics if it cannot open the last of them.
     let all =
         || -> io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?, UnixDatagram::unbound()?)) };
     drop(all().map_err(Error::Start)?);

@@ -1,4 +1,5 @@
-//! `plegctl diff`: what the kubelet's PLEG would have emitted between two relists, and what it would have missed.
+//! `plegctl diff`: the events that the kubelet's PLEG would have emitted between two relists, and the changes
+//! that it would have missed.
 //!
 //! ```text
 //! $ plegctl relist --save before.json >/dev/null; sleep 60; plegctl diff before.json
@@ -36,7 +37,7 @@ pub struct DiffArgs {
     output: Output,
 }
 
-/// Where one side of the comparison comes from.
+/// One side of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Side {
     Live,

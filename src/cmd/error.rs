@@ -1,4 +1,4 @@
-//! Why a command has no answer.
+//! The errors of commands: why a command has no answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +17,13 @@ use crate::stacks::own;
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no runtime to ask.
+    /// No endpoint was found.
     #[error(transparent)]
     Endpoint(#[from] cri::EndpointError),
-    /// The runtime did not answer, or not with what was asked for.
+    /// The call failed.
     #[error(transparent)]
     Runtime(#[from] cri::Error),
-    /// The runtime answered, and the kubelet's client would refuse the answer.
+    /// The runtime answered, but the kubelet's client would refuse the answer.
     #[error("the runtime's answer is of no use: {0}")]
     Refused(String),
     /// A report could not be read.
@@ -31,116 +31,116 @@ pub enum Error {
     Read {
         /// The file, or stdin.
         name: String,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// What was read is no report.
+    /// The document is no report.
     #[error("cannot compare {name}: {source}")]
     NoReport {
         /// The file, or stdin.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         source: ReadError,
     },
-    /// Nobody said where the kubelet's pods come from, and no kubelet runs here.
+    /// The user named no source of pods, and no kubelet runs here.
     #[error("no source of pods: none was given and no kubelet runs here")]
     NoSource,
-    /// Two reports that do not belong together.
+    /// The two reports do not belong together.
     #[error(transparent)]
     DifferentNodes(#[from] DifferentNodes),
-    /// What is to be sorted by was not asked for.
+    /// The result cannot be sorted by a value that was not requested.
     #[error("without status calls nothing has a duration to sort by")]
     NothingInspected,
     /// Stdin cannot be read twice.
     #[error("cannot read both sides from stdin")]
     StdinTwice,
-    /// A file that should be a saved health report is none.
+    /// The file is no saved health report.
     #[error("cannot show {name}: it is not a HealthReport: {why}")]
     NoHealthReport {
         /// The file.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
     /// No finding has this id.
     #[error("nothing is known of `{id}`")]
     NoSuchId {
-        /// What was asked for.
+        /// The id that the user typed.
         id: String,
-        /// What was probably meant.
+        /// The most similar id.
         nearest: Option<String>,
     },
-    /// The kubelet cannot be asked this way.
+    /// The URL of the kubelet is invalid.
     #[error(transparent)]
     Kubelet(http::Error),
     /// A certificate, key or token for the kubelet cannot be used.
     #[error("cannot ask the kubelet: {0}")]
     Credential(#[from] http::PemError),
-    /// There is no way to the API server.
+    /// The kubeconfig gives no API server.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The API server does not say which nodes there are.
+    /// The API server did not list the nodes.
     #[error(transparent)]
     Nodes(#[from] fleet::Error),
-    /// A file that was named on the command line could not be written.
+    /// A file that the user named could not be written.
     #[error(transparent)]
     Write(#[from] save::Error),
-    /// The address to serve metrics on cannot be had.
+    /// The address for metrics could not be bound.
     #[error("cannot serve metrics on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// The result could not be written to stdout.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-    /// There is no capture to write to or to read.
+    /// The capture could not be read or written.
     #[error(transparent)]
     Capture(#[from] capture::Error),
-    /// There is no such simulation.
+    /// The simulation does not exist or is invalid.
     #[error(transparent)]
     Simulation(#[from] sim::Error),
-    /// Reading the event stream would take events away from the kubelet, or may.
+    /// Reading the event stream takes events away from the kubelet, or may do so.
     #[error("will not read the event stream: {0}")]
     StealsEvents(String),
     /// The event stream cannot be read safely.
     #[error("cannot start the guard of the event stream: {0}")]
     Guard(io::Error),
-    /// A source of goroutine dumps gave none.
+    /// A source of goroutine dumps gave no dump.
     #[error("cannot read a goroutine dump from {name}: {why}")]
     Stacks {
         /// The file, the socket or the URL.
         name: String,
-        /// Why not.
+        /// The error.
         why: String,
-        /// What to do about it.
+        /// The hint for the user.
         hint: Option<String>,
     },
-    /// A file of signatures cannot be used.
+    /// A file of signatures is invalid.
     #[error("cannot use the signatures of {name}: {why}")]
     Signatures {
         /// The file.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         why: own::Error,
     },
-    /// The runtime that was named is none whose goroutines there are.
+    /// The endpoint is a runtime that gives no goroutine dump.
     #[error("{0} gives no goroutine dump")]
     NoRuntimeStacks(String),
-    /// This node gives no goroutine dump by itself.
+    /// This node gives no goroutine dump without a signal.
     #[error(
         "nothing on this node gives a goroutine dump by itself: tried CRI-O's socket, containerd's debug socket, dumps in /tmp"
     )]
     NoStacks,
-    /// The process could not get what it needs from the operating system.
+    /// The operating system refused a resource.
     #[error("cannot start: {0}")]
     Start(io::Error),
 }
 
 impl Error {
-    /// What to do about it.
+    /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Endpoint(why) => Some(why.hint().to_owned()),
@@ -196,7 +196,7 @@ impl Error {
         }
     }
 
-    /// Whether the reader of our output has gone, which is no fault of anybody.
+    /// Whether the reader of stdout is gone, which is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
     }

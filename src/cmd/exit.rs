@@ -1,4 +1,4 @@
-//! What the program's exit status says. Who is interrupted before there is an answer ends by the signal itself, which a
+//! The exit status. A command that is interrupted before it has an answer ends by the signal itself, which a
 //! shell shows as 130.
 
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ pub enum Exit {
     Bad,
     /// There is no answer.
     NoAnswer,
-    /// There is a part of one: somebody wanted the end.
+    /// There is a partial answer, because the user interrupted the command.
     Interrupted,
 }
 

@@ -47,7 +47,8 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
     }
 }
 
-/// The id that was probably meant; in ids of three and five letters two slips are a lot, and one may be a zero left out.
+/// Returns the most similar id. Ids are short, so one or two typing errors, or one missing zero, are
+/// accepted.
 fn nearest(wanted: &str, entries: &[Entry]) -> Option<String> {
     most_similar(&wanted.to_ascii_uppercase(), entries.iter().map(|entry| entry.rule.id)).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! How a kubelet's own API is reached: the flags that every command has for it.
+//! The flags for the kubelet's own API, shared by several commands.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::kubelet::kubeconfig::ACCOUNT;
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, http};
 use crate::threads;
 
-/// Where a kubelet listens unless it is told otherwise.
+/// The kubelet's default port.
 const PORT: u16 = 10250;
 
-/// How long files with credentials are waited for.
+/// The time limit for reading files with credentials.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The kubelet's own API.
@@ -49,17 +49,17 @@ pub struct KubeletAccess {
 }
 
 impl KubeletAccess {
-    /// Whether one was named.
+    /// Whether the user named a kubelet or a credential.
     pub const fn is_given(&self) -> bool {
         self.url.is_some() || self.token_file.is_some() || self.client_cert.is_some()
     }
 
-    /// The kubelet that was named, if one was.
+    /// Returns the API of the kubelet that the user named, if any.
     pub fn api(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
         if !self.is_given() {
             return Ok(None);
         }
-        // Of a URL nobody but the user knows whose it is.
+        // A URL may belong to any kubelet, so this node's kubelet is not used for it.
         let running = if self.url.is_none() { context.kubelet() } else { None };
         let url = self.url.clone().unwrap_or_else(|| own_url(running));
         http::check(&url).map_err(Error::Kubelet)?;
@@ -77,7 +77,8 @@ impl KubeletAccess {
         made(&url, credentials).map(Some)
     }
 
-    /// The kubelet that was named, else the one that runs here, if we are a pod whose account may be shown to it.
+    /// Returns the API of the kubelet that the user named. In a pod, else the API of this node's kubelet,
+    /// with the pod's service account.
     pub fn api_or_own(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
         if self.is_given() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
             return self.api(context);
@@ -85,12 +86,12 @@ impl KubeletAccess {
         let Some(credentials) = of_account(Path::new(ACCOUNT), context.kubelet()) else { return Ok(None) };
         let url = own_url(context.kubelet());
         context.note(1, &format!("kubelet {url} by the account of this pod"));
-        // What nobody has asked for is no reason to fail.
+        // Without a request by the user, a failure is ignored.
         Ok(made(&url, credentials).ok())
     }
 }
 
-/// The API at `url`, for which files are read that may lie on a disk that does not answer.
+/// Creates the API client, which reads files on disks that may not answer.
 fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
     let read = {
         let (url, credentials) = (url.to_owned(), credentials.clone());
@@ -103,17 +104,18 @@ fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
             let path = credentials.token.or(credentials.authority).or(certificate).unwrap_or_default();
             Err(PemError::Read { path, source }.into())
         }
-        // No thread can be had: then without one.
+        // No thread could be started, so the files are read in this one.
         Err(_) => Ok(KubeletApi::new(url, &credentials)?),
     }
 }
 
-/// Where the kubelet that runs here listens.
+/// Returns the URL of this node's kubelet.
 fn own_url(running: Option<&KubeletProcess>) -> String {
     format!("https://127.0.0.1:{}", running.map_or(PORT, |running| running.port("port", "port", PORT)))
 }
 
-/// A pod's account, for the kubelet that is seen to run here and whose certificate is known.
+/// Returns the pod's service account as a credential, if the certificate of this node's kubelet is known: the
+/// token is shown to nobody else.
 fn of_account(account: &Path, running: Option<&KubeletProcess>) -> Option<Credentials> {
     let token = account.join("token");
     let shown = running?.certificate()?.to_vec();

@@ -1,15 +1,18 @@
-//! `plegctl static-pods lint`: what this kubelet will run from this directory, file by file, and what really runs.
+//! `plegctl static-pods lint`: what this kubelet will run from a directory, file by file, and what really
+//! runs.
 //!
 //! ```text
 //! $ plegctl static-pods lint
 //! /etc/kubernetes/manifests/etcd.yaml: loaded as kube-system/etcd-n1
-//!   warning[SP053] line 9, column 7: `comand` is not known in spec.containers[0]: the kubelet drops it without a word
-//!      9 |       comand: [etcd]
-//!        |       ^
-//!     fix: did you mean `command`?
+//! warning[SP053] line 9, column 7: `comand` is not known in spec.containers[0]: the kubelet drops it without
+//! a word
+//! 9 |       comand: [etcd]
+//! |       ^
+//! fix: did you mean `command`?
 //! ```
 //!
-//! It opens regular files only and changes nothing. The rules are the kubelet's, not the API server's.
+//! The command opens regular files only and changes nothing. Its rules are the kubelet's, not the API
+//! server's.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -36,10 +39,10 @@ use crate::report::document;
 use crate::report::load::load;
 use crate::report::{NotChecked, most_similar, save};
 
-/// Ten thousand pods are some sixty megabytes.
+/// The largest list of pods that is read; ten thousand pods have about sixty megabytes.
 const LARGEST_LIST: u64 = 256 << 20;
 
-/// Where kubeadm has the kubelet look.
+/// The directory of manifests that kubeadm configures.
 const USUAL_PATH: &str = "/etc/kubernetes/manifests";
 
 /// What the kubelet does with each manifest, what is wrong with it, and whether that is what runs.
@@ -112,11 +115,11 @@ enum FailOn {
     Never,
 }
 
-/// In these forms findings are printed, to stdout or to a file.
+/// The output formats for findings, on stdout or in a file.
 const FORMS: [Output; 6] =
     [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif, Output::Github];
 
-/// The check that `text` names; `--ignore` of something else would ignore nothing.
+/// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
 fn check_id(text: &str) -> Result<Check, String> {
     if let Some(check) = Check::named(text) {
         return Ok(check);
@@ -176,7 +179,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let mut written = Ok(());
     for (format, path) in &arguments.output_file {
         let plain = Style { headers: true, color: false };
-        // What cannot be written is an error once everything is told.
+        // A file that cannot be written is an error only after everything is printed.
         written = written.and(save::write(path, |file| render(*format, &report, plain, file)));
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -195,14 +198,14 @@ fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write
     }
 }
 
-/// Whether the path itself was closed to us. The kubelet, being root, may well read it.
+/// Whether we may not read the path. The kubelet runs as root and may read it.
 fn cannot_look(source: &SourceReport) -> bool {
     let unreadable = |finding: &LintFinding| finding.id == Check::Unreadable;
     let file = if source.kind == PathKind::File { source.files.first() } else { None };
     source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
 }
 
-/// Where the kubelet that runs here looks, as it says it itself.
+/// Returns the directory of manifests from the running kubelet's configuration.
 fn configured_path(context: &Context) -> Option<PathBuf> {
     let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath");
     match found {
@@ -218,7 +221,7 @@ fn configured_path(context: &Context) -> Option<PathBuf> {
     }
 }
 
-/// What a URL serves, or why it serves nothing.
+/// Reads a manifest from a URL.
 fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
     let answer = block_on(fetched(url, headers))?;
     let body = answer.and_then(|answer| match answer.status {
@@ -229,7 +232,7 @@ fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
     Ok(Target { path: PathBuf::from(url), on_node: false, manifest_dir: None, served: Some(body) })
 }
 
-/// The API server's pods of the node.
+/// Reads the API server's pods of the node.
 fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let text = if path.as_os_str() == "-" {
@@ -242,14 +245,14 @@ fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     ApiPods::parse(&text, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
 }
 
-/// A path to look at.
+/// A path or URL to check.
 struct Target {
     path: PathBuf,
-    /// What it serves, if it is a URL.
+    /// The content or the error, if it is a URL.
     served: Option<Result<Vec<u8>, String>>,
-    /// The node's own, and not a copy of it somewhere.
+    /// Whether this is the node's own directory, and not a copy.
     on_node: bool,
-    /// The directory as the kubelet reads it, where that is not the path itself.
+    /// The directory as the kubelet names it, if it is not the path itself.
     manifest_dir: Option<PathBuf>,
 }
 
@@ -312,7 +315,7 @@ fn read_stdin() -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Said where pods run of these files and no UID is one that a kubelet could have given them.
+/// Creates the note for pods that run from these files with a UID that no known kubelet computes.
 fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
     if compared.uids_reproduced || compared.made.is_empty() {
         return None;
@@ -328,7 +331,7 @@ fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<Not
     })
 }
 
-/// The release itself, or the nearest one whose rules are known, with a word.
+/// Returns the release, or the nearest one whose rules are known, with a remark.
 fn known_release(asked: KubeletVersion, context: &Context) -> KubeletVersion {
     let version = asked.known();
     if version != asked {
@@ -339,9 +342,9 @@ fn known_release(asked: KubeletVersion, context: &Context) -> KubeletVersion {
     version
 }
 
-/// Whether two paths lead to the same place, however they are written.
+/// Whether two paths are the same file or directory.
 fn same_place(left: &Path, right: &Path) -> bool {
-    // `Path` does not count a slash at the end.
+    // `Path` ignores a slash at the end.
     left == right
         || matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
 }
@@ -351,7 +354,7 @@ impl LintArgs {
         let asked = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
         let version = known_release(asked, context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
-        // The kubelet writes its own name in lower case, however it was given.
+        // The kubelet writes its node name in lower case.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
         Kubelet::new(version, node_name)
     }
@@ -370,7 +373,7 @@ impl LintArgs {
         paths.map(|path| self.target(path, own, same_place(path, &ours), context)).collect()
     }
 
-    /// `own` is the node's own path as the kubelet has it.
+    /// Creates a target; `own` is the node's own path in the kubelet's configuration.
     fn target(&self, path: &Path, own: &Path, on_node: bool, context: &Context) -> Target {
         let stdin = path.as_os_str() == "-";
         let seen = match &self.kubelet_path {
@@ -378,16 +381,10 @@ impl LintArgs {
             None if on_node => Some(own.to_path_buf()),
             None => context.host.on_node(path),
         };
-        // A single file is named in its directory.
+        // For a single file, the kubelet's path is that of its directory.
         let whole = self.kubelet_path.is_some() || path.is_dir();
-        let manifest_dir =
-            seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
-        Target {
-            path: path.to_path_buf(),
-            on_node,
-            manifest_dir: manifest_dir.filter(|_| !stdin),
-            served: None,
-        }
+        let manifest_dir = seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
+        Target { path: path.to_path_buf(), on_node, manifest_dir: manifest_dir.filter(|_| !stdin), served: None, }
     }
 
     fn compare(
@@ -403,11 +400,11 @@ impl LintArgs {
         if self.no_cri {
             return skipped("--no-cri".to_owned());
         }
-        // On a laptop every manifest of a repository would be missing from the runtime.
+        // On a laptop, every manifest of a repository would be missing in the runtime.
         if !targets.iter().any(|target| target.on_node) && !context.names_a_runtime() {
             return skipped("the path is not this node's own, and no runtime was named".to_owned());
         }
-        // A directory somewhere says nothing of pods that it has no file of.
+        // Pods without a file are reported only if the whole directory is checked.
         let whole = self.kubelet_path.is_some() || targets.iter().any(|target| target.on_node);
         match self.ask(context, sources, kubelet, whole) {
             Ok(compared) => {

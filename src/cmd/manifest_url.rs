@@ -1,17 +1,17 @@
-//! A manifest URL, asked as the kubelet asks its own: ten seconds in all, and on to where it is sent.
+//! Fetches a manifest URL as the kubelet does: within ten seconds, following redirects.
 
 use std::time::Duration;
 
 use crate::kubelet::http;
 use crate::manifests::podconfig::BODY_LIMIT;
 
-/// How long the kubelet waits for a URL (pkg/kubelet/config/http.go).
+/// The kubelet's time limit for a URL (pkg/kubelet/config/http.go).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Go's client goes no further (net/http, `defaultCheckRedirect`).
+/// The number of redirects that Go's client follows (net/http, `defaultCheckRedirect`).
 const MAX_REDIRECTS: usize = 10;
 
-/// A header to send, as it is written on a command line.
+/// Parses a header from the command line.
 pub fn header(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once(':').ok_or("write it as KEY:VALUE")?;
     let (key, value) = (key.trim(), value.trim());
@@ -22,7 +22,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Asks once.
+/// Fetches the URL once.
 pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
     let answer = match tokio::time::timeout(PATIENCE, followed(url, headers)).await {
         Err(_) => return Err(format!("`{url}` did not answer within {} s", PATIENCE.as_secs())),
@@ -34,7 +34,7 @@ pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::An
     Ok(answer)
 }
 
-/// The answer at the end of the redirects.
+/// Follows redirects and returns the last answer.
 async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
     let client = http::Client::default().with_headers(headers);
     let mut next = url.to_owned();
@@ -48,7 +48,7 @@ async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::Answe
     Err(format!("`{url}` redirects more than {MAX_REDIRECTS} times"))
 }
 
-/// Where a `Location` leads from `url`.
+/// Resolves a `Location` header against `url`.
 fn resolved(url: &str, location: &str) -> String {
     if location.contains("://") {
         return location.to_owned();

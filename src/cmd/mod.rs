@@ -1,6 +1,6 @@
-//! The command line: one file per sub-command, renderers beside them.
+//! The command line: one file for each sub-command, with renderers in `render`.
 //!
-//! The only part that knows terminals, flags and exit status. It decides nothing that a report does not say.
+//! Only this module knows terminals, flags and exit status. It draws no conclusion that is not in a report.
 
 mod capture;
 mod catalogue;
@@ -98,8 +98,8 @@ enum Command {
     Man(Chosen<completions::ManArgs>),
 }
 
-/// What one command understands, described to the parser when that command is chosen: to describe all the others too would
-/// take longer than to ask the runtime.
+/// The arguments of one sub-command. They are described to the parser only when that sub-command is chosen:
+/// describing all of them takes longer than calling the runtime.
 #[derive(Debug)]
 struct Chosen<T>(T);
 
@@ -123,7 +123,7 @@ impl<T: Args> Args for Chosen<T> {
     }
 }
 
-/// A part that is flattened into the arguments describes itself, and would describe the command.
+/// A flattened part of the arguments has a description of its own, which would replace the command's.
 fn described_as_before(
     command: clap::Command,
     augment: impl FnOnce(clap::Command) -> clap::Command,
@@ -181,7 +181,7 @@ pub struct GlobalArgs {
     no_headers: bool,
 }
 
-/// When to colour.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ColorChoice {
     Auto,
@@ -189,7 +189,7 @@ enum ColorChoice {
     Never,
 }
 
-/// A duration with units that is more than nothing.
+/// Parses a duration with units that is greater than zero.
 fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("it must be more than zero".to_owned()),
@@ -198,18 +198,18 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the command line, runs the command, says what went wrong.
+/// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     panics::say_where();
     panics::held(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
-        // A closed stderr leaves nothing to be said.
+        // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
         Exit::NoAnswer
     })
 }
 
 fn parse_and_run(arguments: Vec<OsString>) -> Exit {
-    // Not for people, so that neither help nor completions know it.
+    // The guard is an internal command without help and completions.
     if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
         return ended(watch::guard());
     }
@@ -226,7 +226,7 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
         Ok(cli) => cli,
         Err(usage) => {
             return match usage.print() {
-                // A closed stderr leaves nothing to be said.
+                // Nothing can be printed if stderr is closed.
                 _ if usage.use_stderr() => Exit::NoAnswer,
                 printed => ended(printed.map(|()| Exit::Good).map_err(Error::Output)),
             };
@@ -246,9 +246,9 @@ fn ended(outcome: Result<Exit, Error>) -> Exit {
     }
 }
 
-/// Whether what is printed is lost because stdout was closed when we were started. The standard library opens `/dev/null`
-/// for reading and writing in its place. Python's `subprocess.DEVNULL` is the same, for whoever wants only the exit status:
-/// the two cannot be told apart, so that it is worth a word and no error.
+/// Whether stdout was closed when plegctl started, so that the output is lost. The standard library then
+/// opens `/dev/null` for reading and writing. A caller that wants only the exit status looks the same (Python's
+/// `subprocess.DEVNULL`), so this is a note and no error.
 fn stdout_was_closed() -> bool {
     let stdout = io::stdout();
     let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
@@ -272,7 +272,7 @@ fn access_of(stream: &impl AsFd) -> Option<OFlags> {
 
 fn run(cli: &Cli) -> Result<Exit, Error> {
     if !cli.global.quiet && stdout_was_closed() {
-        // A closed stderr leaves nothing to be said.
+        // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "note: stdout was closed: nothing that is printed there is kept");
     }
     let context = || Context::resolve(&cli.global);
@@ -296,7 +296,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
 
 fn complain(error: &Error) {
     let mut stderr = io::stderr().lock();
-    // A closed stderr leaves nothing to be said.
+    // Nothing can be printed if stderr is closed.
     let _ = writeln!(stderr, "error: {}", escaped(&error.to_string()));
     if let Some(hint) = error.hint() {
         let _ = writeln!(stderr, "hint: {}", escaped(&hint));

@@ -27,10 +27,11 @@ use crate::fleet::{self, FleetReading, FleetRequest, NodeVerdict, NodesReport};
 use crate::kubelet::kubeconfig::{self, Cluster, Places};
 use crate::report::document;
 
-/// What one answer may take. A kubelet whose list hangs says nothing for minutes, so waiting longer tells no more.
+/// The time limit for one request. A kubelet whose list hangs is silent for minutes, so a longer wait gives
+/// nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a program that gives a credential may take; it may have to ask a cloud.
+/// The time limit for a credential program, which may have to ask a cloud service.
 const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
@@ -85,7 +86,7 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
         concurrency: arguments.concurrency.get(),
         timeout: context.timeout.unwrap_or(PATIENCE),
     };
-    // Who interrupts before the first answer ends us by the signal; from then on there is an answer.
+    // An interrupt before the first answer ends the process by the signal; later there is an answer.
     let (mut before, report) = once(&question, context, &cluster, None).await?;
     print(arguments, context, &report)?;
     if !arguments.watch {
@@ -106,7 +107,7 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
                 print(arguments, context, &report)?;
                 before = readings;
             }
-            // An API server that is away for a moment is no reason to leave whoever watches alone.
+            // The watch continues if the API server does not answer for a moment.
             Err(why) => context.remark(&format!("no look: {why}")),
         }
     }
@@ -144,7 +145,7 @@ fn bar(nodes: usize, quiet: bool) -> ProgressBar {
     }
 }
 
-/// Bad news is a node that is unhealthy or says nothing. Where nothing could be read at all there is no answer.
+/// An unhealthy or silent node is bad news. If no node could be read, there is no answer.
 const fn exit(report: &NodesReport) -> Exit {
     let counts = &report.counts;
     if counts.unhealthy + counts.silent + counts.unreachable > 0 {

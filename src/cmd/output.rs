@@ -1,4 +1,4 @@
-//! `-o`: the forms in which a command prints what it has found.
+//! `-o`: the output formats of all commands.
 
 use std::io::{self, Write};
 
@@ -34,13 +34,13 @@ pub enum Output {
 }
 
 impl Output {
-    /// Reads one of these; each other is a usage error.
+    /// Parses one of `forms`; another format is a usage error.
     pub fn one_of(forms: &'static [Self]) -> impl TypedValueParser<Value = Self> {
         let names = PossibleValuesParser::new(forms.iter().filter_map(Self::to_possible_value));
         names.try_map(|name| Self::from_str(&name, false))
     }
 
-    /// Prints in a form for programs; whether this is one.
+    /// Prints the document if this is a format for programs; returns whether it did.
     pub fn document(self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<bool> {
         match self {
             Self::Json => json::pretty(document, out)?,
@@ -51,7 +51,7 @@ impl Output {
         Ok(true)
     }
 
-    /// Prints to stdout: a document as it is, each other form by `text`.
+    /// Prints to stdout: a document directly, other formats through `text`.
     pub fn print(
         self,
         document: &impl Serialize,

@@ -1,14 +1,17 @@
-//! `plegctl relist`: one relist, exactly the kubelet's two list calls in its order, grouped into pods its way.
+//! `plegctl relist`: one relist with the kubelet's two list calls in its order, grouped into pods as the
+//! kubelet does.
 //!
 //! ```text
 //! $ plegctl relist -n kube-system --state exited
 //! NAMESPACE     POD       CONTAINER   STATE    ATTEMPT   AGE    CONTAINER-ID
 //! kube-system   etcd-n1   etcd        exited   3         4m2s   3f2a9c1b7d55
 //!
-//! relist 4.1ms = ListPodSandbox 1.9ms (12.3 KiB, 0.1% of 16 MiB) + ListContainers 2.2ms (30.1 KiB, 0.2% of 16 MiB)
+//! relist 4.1ms = ListPodSandbox 1.9ms (12.3 KiB, 0.1% of 16 MiB) + ListContainers 2.2ms (30.1 KiB, 0.2% of
+//! 16 MiB)
 //! ```
 //!
-//! It judges nothing; `plegctl health` does. Filters change what is shown, never what is asked or saved.
+//! The command draws no conclusions; `plegctl health` does. Filters change what is shown, never which calls
+//! are made or what is saved.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -113,7 +116,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     if arguments.sort_by == Some(Column::Duration) && arguments.inspect == Inspected::None {
         return Err(Error::NothingInspected);
     }
-    // The kubelet may have another name for the node, which a table does not show.
+    // The kubelet may use another name for the node; a table does not show the name.
     let named =
         arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
     if named {
@@ -134,7 +137,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     if named {
         report.node = context.node_name();
     }
-    // What cannot be written is an error once everything is told.
+    // A file that cannot be written is an error only after everything is printed.
     let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&document(&report), path));
     arguments.reduce(&mut report.pods);
     if report.pods.is_empty() {
@@ -145,7 +148,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     Ok(Exit::Good)
 }
 
-/// A relist without inspection, with the node's name, for whoever needs one.
+/// Makes the two list calls, and adds the node's name to the report.
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
@@ -182,7 +185,7 @@ async fn ask(
             }
         })
     };
-    // The lists do not wait for the runtime's name. Where both fail, Version tells better why.
+    // The lists do not wait for Version. If both fail, the error of Version is clearer.
     let (version, report) = tokio::try_join!(biased; version, listed)?;
     Ok(RelistReport { runtime: runtime_ref(endpoint, version), ..report })
 }
@@ -197,7 +200,7 @@ impl RelistArgs {
         }
     }
 
-    /// Keeps what is to be shown, in the order in which it is to be shown.
+    /// Keeps the selected pods and sorts them.
     fn reduce(&self, pods: &mut Vec<ReportedPod>) {
         pods.retain(|pod| {
             let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
@@ -212,7 +215,7 @@ impl RelistArgs {
         }
     }
 
-    /// What was looked for, for whoever is told that there is none.
+    /// Describes the selection, for the message that nothing matches.
     fn in_words(&self) -> String {
         let state =
             self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));

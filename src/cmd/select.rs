@@ -1,6 +1,6 @@
-//! Which pods are shown: `-n`, `-A`, `-l` and `--pod`, in kubectl's words.
+//! Selects pods: `-n`, `-A`, `-l` and `--pod`, as in kubectl.
 //!
-//! They change what is shown, never what is asked or saved.
+//! A selection changes what is shown, never which calls are made or what is saved.
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -29,28 +29,28 @@ pub struct Selection {
     pod: Option<String>,
 }
 
-/// What a selection looks at.
+/// The properties of a pod by which it can be selected.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Namespace.
+    /// The namespace.
     pub namespace: &'a str,
-    /// Name.
+    /// The name.
     pub name: &'a str,
-    /// UID.
+    /// The UID.
     pub uid: &'a str,
     /// The value of one of its labels.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,
 }
 
 impl Selection {
-    /// Whether this pod is to be shown.
+    /// Whether this pod is selected.
     pub fn shows(&self, pod: Candidate<'_>) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
             && self.selector.as_ref().is_none_or(|(_, selector)| selector.matches(|key| (pod.label)(key)))
             && self.pod.as_ref().is_none_or(|wanted| is_called(pod, wanted))
     }
 
-    /// `in namespace shop with labels app=web called web-*`, for whoever is told that there is none.
+    /// Describes the selection, such as `in namespace shop with labels app=web called web-*`.
     pub fn in_words(&self) -> String {
         let parts = [
             self.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")),
@@ -69,7 +69,7 @@ fn is_called(pod: Candidate<'_>, wanted: &str) -> bool {
     }
 }
 
-/// A selector, and how it was typed.
+/// Parses a label selector; keeps its text too.
 fn labels(text: &str) -> Result<(String, Selector), String> {
     Ok((text.to_owned(), text.parse()?))
 }

@@ -63,7 +63,7 @@ enum Action {
     },
 }
 
-/// What there is to practise on.
+/// The list of scenarios.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 struct ScenarioList {
@@ -80,7 +80,7 @@ struct Listed {
     wrong: String,
 }
 
-/// Names every scenario.
+/// Prints every scenario.
 fn list(output: Output, context: &Context) -> Result<(), Error> {
     let scenarios = built_in().map_err(crate::sim::Error::from)?;
     let listed = |scenario: &Scenario| Listed {
@@ -114,13 +114,13 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
     Ok(Exit::Good)
 }
 
-/// What is printed for others to connect to can be given back as well.
+/// Parses the socket's path, with or without `unix://`.
 fn socket_path(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
     if path.is_empty() { Err("the socket has no name".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
-/// Serves what a flight recorder kept, as it was at a moment, until a signal comes.
+/// Serves a capture at one moment until a signal arrives.
 fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Error> {
     let playback = Arc::new(context.open_capture(what)?);
     block_on(async {
@@ -136,7 +136,7 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
     })?
 }
 
-/// Serves until a signal comes. Says on stdout where, once it can be connected to.
+/// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
 fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stops = Stops::listen(None).map_err(Error::Start)?;

@@ -32,11 +32,11 @@ use crate::stacks::signatures::{Signature, signatures};
 use crate::stacks::sources::{self, Offer, Passive, Place};
 use crate::stacks::{live, own};
 
-/// A kubelet answers with its goroutines in milliseconds, or not.
+/// The time limit for a kubelet's goroutine dump.
 const URL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause before a second dump: what is in two that are further apart than [`BETWEEN_DUMPS`] is stuck. A little longer,
-/// because the stamps are of the wall clock, which may be slewed.
+/// The pause before the second dump: a goroutine in two dumps with at least [`BETWEEN_DUMPS`] between them is
+/// stuck. The pause is a little longer, because the wall clock that stamps the dumps may be adjusted.
 const UNTIL_THE_SECOND: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_millis(100));
 
 #[derive(Debug, Args)]
@@ -78,10 +78,10 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     Ok(if report.is_held_up() { Exit::Bad } else { Exit::Good })
 }
 
-/// How a pause is made; a test makes none.
+/// Makes a pause; a test makes none.
 type Pause<'a> = &'a dyn Fn(Duration) -> Result<(), Error>;
 
-/// What the dumps say: the first ones, and where those leave a doubt a second one of each process that can be asked again.
+/// Judges the first dumps; if doubt remains, takes a second dump of each process that can give one.
 fn report(
     arguments: &StacksArgs,
     context: &Context,
@@ -98,7 +98,7 @@ fn report(
     }
     if arguments.sources.is_empty() {
         match taken.passive(context, proc) {
-            // The kubelet alone is an answer too.
+            // The kubelet's dump alone is an answer too.
             Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
             answer => answer?,
         }
@@ -125,7 +125,7 @@ fn judged(arguments: &StacksArgs, taken: &Taken, known: &[Signature], proc: &Pat
     report
 }
 
-/// The catalogue, and what a file adds to it in front: who writes a signature means it.
+/// Returns the signatures of the catalogue; those of a file come first, because the user wants them.
 fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
     let mut all = match path {
         None => Vec::new(),
@@ -142,7 +142,7 @@ fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
     Ok(all)
 }
 
-/// What is known of a dump beside its text.
+/// What is known about a dump apart from its text.
 #[derive(Default)]
 struct Origin {
     pid: Option<u32>,
@@ -151,13 +151,13 @@ struct Origin {
 }
 
 impl Origin {
-    /// Taken for us, now.
+    /// The facts about a dump that was taken now.
     fn now(pid: Option<u32>, context: &Context) -> Self {
         Self { pid, taken_at: Some(context.clock.wall().to_string()), fresh: true }
     }
 }
 
-/// A process that can be asked for its goroutines again.
+/// A process that can give another dump.
 enum Live {
     Socket(PathBuf, String),
     Url(String),
@@ -168,9 +168,9 @@ enum Live {
 #[derive(Default)]
 struct Taken {
     dumps: Vec<Source>,
-    /// What was cut off from them.
+    /// Notes about dumps that were too long.
     cuts: Vec<String>,
-    /// Who can be asked again.
+    /// The processes that can give another dump.
     live: Vec<Live>,
 }
 
@@ -186,7 +186,8 @@ impl Taken {
         Ok(())
     }
 
-    /// A kubelet's own, by the credential that was given. A URL that is typed as a source is never shown one.
+    /// Takes a kubelet's own dump, with the credential that the user gave. A URL on the command line never
+    /// gets a credential.
     fn of_kubelet(&mut self, kubelet: KubeletApi, context: &Context) -> Result<(), Error> {
         self.first(Live::Kubelet(kubelet), context)
     }
@@ -223,7 +224,8 @@ impl Taken {
         Ok(())
     }
 
-    /// What the node gives by itself, or the runtime that was named. A source that fails is said; none at all is no answer.
+    /// Takes the dumps that this node, or the named runtime, gives without a signal. A source that fails is
+    /// noted; without any source there is no answer.
     fn passive(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
         let before = self.dumps.len();
         let (offer, daemon) = passive_places(context, proc)?;
@@ -242,7 +244,7 @@ impl Taken {
                 context.note(0, &format!("note: {why}"));
             }
         }
-        // Whoever else answers there is not the runtime that was named.
+        // The answer of another process is not the named runtime's.
         let is_other = |dump: &Source| daemon.is_some() && dump.pid.is_some() && dump.pid != daemon;
         if self.dumps.iter().skip(before).any(is_other) {
             self.dumps.truncate(before);
@@ -252,7 +254,7 @@ impl Taken {
     }
 }
 
-/// Where to ask, and whose answer it has to be: of the runtime that was named, else of what this node has.
+/// Returns the sources, and the process that has to answer: the named runtime, else the node's.
 fn passive_places(context: &Context, proc: &Path) -> Result<(Offer, Option<u32>), Error> {
     if !context.names_a_runtime() {
         return Ok((sources::passive(&context.host, proc, None), None));
@@ -287,7 +289,7 @@ fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     dumps(&name, opened, &origin, cuts)
 }
 
-/// A dump that lies about and that nobody has named.
+/// Reads a dump file that was found on the node.
 fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
@@ -354,7 +356,7 @@ mod tests {
         stacks: StacksArgs,
     }
 
-    /// A node's root, taken away when it is dropped.
+    /// A node's root directory, deleted on drop.
     struct Root(PathBuf);
 
     impl Root {
@@ -365,7 +367,8 @@ mod tests {
             Self(path)
         }
 
-        /// A socket that gives these dumps, one a request, then nothing; and how often it was asked.
+        /// Serves these dumps on a socket, one for each request, then nothing; returns the number of
+        /// requests.
         fn serve(&self, socket: &str, dumps: &[&str]) -> Arc<AtomicUsize> {
             let path = self.0.join(socket);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -379,7 +382,7 @@ mod tests {
                     let mut stream = stream.unwrap();
                     let mut request = Vec::new();
                     let mut byte = [0; 1];
-                    // Whoever only wants to know who listens sends nothing.
+                    // A connection that only checks who listens sends nothing.
                     while !request.ends_with(b"\r\n\r\n")
                         && stream.read(&mut byte).is_ok_and(|read| read == 1)
                     {
@@ -396,7 +399,7 @@ mod tests {
             asked
         }
 
-        /// What the command reports, and for how long it paused.
+        /// Returns the report of the command, and the pauses that it made.
         fn report(&self, words: &[&str]) -> (StackReport, Vec<Duration>) {
             let root = self.0.display().to_string();
             let front = ["stacks", "-q", "--host-root", &root];

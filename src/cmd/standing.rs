@@ -1,4 +1,5 @@
-//! `health --state FILE`: what hung in the last run is not asked again with everything else.
+//! `health --state FILE`: a call that hung in the last run is repeated alone, instead of with all other
+//! calls.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +12,10 @@ use crate::diagnosis::health_state::{HealthState, NextRun, RememberedHang};
 use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
 use crate::report::load::{LARGEST_REPORT, load};
 
-/// How long the call that hung, and who is there, are waited for.
+/// The time limit for Version and for the repeated call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the last run left at `path`; nothing, where it left nothing that can be used.
+/// Reads the state of the last run; returns an empty state if there is none that can be used.
 pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
     let name = path.display();
     let begin = |why: &str| {
@@ -36,7 +37,8 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
     }
 }
 
-/// The report of before, if what hung then hangs still or may not be asked yet; `None` where everything is to be judged.
+/// Repeats the hung call if its pause is over. Returns the stored report if the call still hangs, and `None`
+/// if a full run is needed.
 pub async fn still(
     standing: &mut HealthState,
     context: &Context,
@@ -51,7 +53,7 @@ pub async fn still(
     let client = context.client(endpoint, PATIENCE)?;
     let ask_again = step == NextRun::AskAgain;
     let version = async {
-        // It is the call itself that hung, and its turn has not come.
+        // Version itself hung, and it is too early to repeat it.
         if rpc == Rpc::Version && !ask_again {
             return Outcome::Silent;
         }
@@ -72,13 +74,13 @@ pub async fn still(
     match (version, call) {
         (Outcome::Silent, _) if rpc != Rpc::Version => standing.nobody_answers(now),
         (Outcome::Silent, _) | (Outcome::Ok, Outcome::Silent) => {}
-        // It answers again, or the runtime is another one: both begin anew.
+        // The call is answered again, or the runtime is another one: a full run is needed.
         (Outcome::Error, _) | (Outcome::Ok, Outcome::Ok | Outcome::Error) => return Ok(None),
     }
     Ok(standing.hang().map(|hang| hang.report(now)))
 }
 
-/// How a call ends that is waited for no longer than the others.
+/// Waits for the call for a short time and returns its outcome.
 async fn within<T>(call: impl Future<Output = Call<T>>) -> Outcome {
     tokio::time::timeout(PATIENCE, call).await.map_or(Outcome::Silent, |call| call.outcome())
 }
@@ -100,7 +102,8 @@ async fn one(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
     }
 }
 
-/// How the run ends: `exit` is what its own judgement says, the answer is what is announced after what was before.
+/// Returns the exit status to report: `exit` is the judgement of this run, to which the announcements of
+/// earlier runs are added.
 pub fn settle(standing: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
     if report.verdict == Verdict::Unknown {
         return exit;

@@ -1,4 +1,4 @@
-//! What ends a watch from outside.
+//! The signals and time limits that end a command.
 
 use std::io;
 use std::pin::Pin;
@@ -8,17 +8,17 @@ use rustix::process::{Signal as Kind, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Sleep;
 
-/// Signals that end a program which does not handle them, and that nobody sends to end one: the last is a file that grows
-/// beyond `ulimit -f`, which is an error of that file.
+/// Signals that end a program by default, but that nobody sends to end plegctl. XFSZ means that a file
+/// exceeds `ulimit -f`, which is an error of that file.
 const HARMLESS: [Kind; 4] = [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::XFSZ];
 
-/// Keeps this process alive through signals that do not ask for its end, from now on and for good: tokio never gives a
-/// handler back. Has to be called inside an event loop.
+/// Makes this process survive the harmless signals. This cannot be undone: tokio never removes a handler. Call
+/// it inside an event loop.
 pub fn outlive_harmless() -> io::Result<()> {
     HARMLESS.into_iter().try_for_each(outlive)
 }
 
-/// The same for the end of a terminal, or a request to open files again that comes before anybody listens for it.
+/// Makes this process ignore the end of its terminal, and a request to reopen files that arrives too early.
 pub fn outlive_hangup() -> io::Result<()> {
     outlive(Kind::HUP)
 }
@@ -35,7 +35,7 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Listens from now on; the deadline counts from now too.
+    /// Starts to listen; the deadline starts now too.
     pub fn listen(lasting: Option<Duration>) -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -44,7 +44,7 @@ impl Stops {
         })
     }
 
-    /// Resolves when any of them says so.
+    /// Resolves at the first signal, or at the deadline.
     pub async fn next(&mut self) {
         let Self { interrupt, terminate, deadline } = self;
         let deadline = async {
@@ -61,23 +61,23 @@ impl Stops {
     }
 }
 
-/// Ctrl-Z, for whoever has something to put down first.
+/// Ctrl-Z, for a command that has to close something before it is suspended.
 pub struct Suspension(Signal);
 
 impl Suspension {
-    /// From now on Ctrl-Z stops this process only through [`Self::stop_here`].
+    /// Starts to catch Ctrl-Z; from now on only [`Self::stop_here`] stops the process.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::from_raw(Kind::TSTP.as_raw())).map(Self)
     }
 
-    /// Resolves when Ctrl-Z was pressed.
+    /// Resolves when Ctrl-Z is pressed.
     pub async fn asked(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Stops this process; resolves when it goes on.
+    /// Stops this process; resolves when the process continues.
     pub async fn stop_here() -> io::Result<()> {
         let mut continued = signal(SignalKind::from_raw(Kind::CONT.as_raw()))?;
         kill_process(getpid(), Kind::STOP)?;

@@ -1,4 +1,5 @@
-//! The line on a terminal that says what a relist waits for: how many pods are done, and the call that has been open longest.
+//! The status line of a relist on a terminal: the number of finished pods, and the call that has been pending
+//! longest.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,13 +14,13 @@ use crate::clock::Clock;
 use crate::pleg::single_relist::Progress;
 use crate::pleg::{CallRecord, OpenCall};
 
-/// How often the line is written anew.
+/// The refresh interval of the line.
 const TURN: Duration = Duration::from_millis(120);
 
-/// What is open for less is not worth reading.
+/// A call that is pending for less than this is not shown.
 const WORTH_A_WORD: Duration = Duration::from_millis(500);
 
-/// A line on stderr about a relist, where somebody can see it.
+/// The status line on stderr, if stderr is a terminal.
 pub struct Waiting<'a> {
     bar: ProgressBar,
     clock: &'a dyn Clock,
@@ -34,7 +35,7 @@ struct State {
 }
 
 impl<'a> Waiting<'a> {
-    /// Begins the line, if stderr is a terminal on which one can be written anew.
+    /// Creates the line; it is hidden if stderr is no terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
         if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
             return Self::unseen(context);
@@ -44,12 +45,12 @@ impl<'a> Waiting<'a> {
         Self { bar: if let Ok(style) = style { bar.with_style(style) } else { bar }, ..Self::unseen(context) }
     }
 
-    /// Nobody sees it.
+    /// Creates a hidden line.
     pub fn unseen(context: &'a Context) -> Self {
         Self { bar: ProgressBar::hidden(), clock: &*context.clock, state: Mutex::default() }
     }
 
-    /// Keeps it current, without a thread of its own: on this node there may be none to be had.
+    /// Refreshes the line. It uses no thread of its own, because none may be available on this node.
     pub async fn turn(&self) -> Infallible {
         loop {
             tokio::time::sleep(TURN).await;
@@ -60,7 +61,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Takes it away.
+    /// Removes the line.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
@@ -69,7 +70,7 @@ impl<'a> Waiting<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `status of 12 of 240 pods, waiting 3.20s for ContainerStatus of shop/db-0 3f2a9c1b7d55`
+    /// Formats `status of 12 of 240 pods, waiting 3.20s for ContainerStatus of shop/db-0 3f2a9c1b7d55`.
     fn line(&self) -> String {
         let state = self.state();
         let now = self.clock.mono();

@@ -1,5 +1,5 @@
-//! `health --bundle FILE.tar.gz`: everything that somebody else needs to judge this node, in one file that `health --from`
-//! reads. Nothing is asked for it that was not asked anyway: a call that hangs is not made again for a file.
+//! `health --bundle FILE.tar.gz`: everything that a colleague needs to judge this node, in one file that
+//! `health --from` reads. The bundle causes no further calls to a runtime that hangs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -24,12 +24,12 @@ use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
 use crate::report::{API_VERSION, json, save};
 
-/// One unit of the archive.
+/// The block size of a tar archive.
 const BLOCK: usize = 512;
-/// The report's name in it.
+/// The name of the report in the archive.
 const REPORT: &str = "health.json";
 
-/// What is in the archive, and what is not.
+/// The index of the archive.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Index<'a> {
@@ -38,7 +38,7 @@ struct Index<'a> {
     taken_at: Wall,
     node: &'a str,
     files: Vec<Listed<'a>>,
-    /// What was wanted and could not be had.
+    /// What could not be collected.
     missing: Vec<Missing>,
     left_out: [&'static str; 4],
 }
@@ -125,7 +125,7 @@ pub(super) async fn write(
         for input_file in [&index].into_iter().chain(&input_files) {
             member(&mut archive, input_file, at)?;
         }
-        // Two empty blocks end it.
+        // Two empty blocks end a tar archive.
         archive.write_all(&[0; 2 * BLOCK])?;
         archive.finish().map(drop)
     })?;
@@ -138,7 +138,7 @@ fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One file as POSIX has it (ustar).
+/// Writes one file in the POSIX format (ustar).
 fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<()> {
     let seconds = at.nanos().max(0) / 1_000_000_000;
     let mut header = Vec::with_capacity(BLOCK);
@@ -153,7 +153,7 @@ fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<
     field("0000000", 8);
     field(&format!("{:011o}", input_file.bytes.len()), 12);
     field(&format!("{seconds:011o}"), 12);
-    // The sum of the header is made with blanks where it stands.
+    // The checksum is computed with blanks in its own field.
     field("        ", 8);
     field("0", 1);
     field("", 100);
@@ -170,12 +170,12 @@ fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<
     out.write_all(&vec![0; rest])
 }
 
-/// Whether this is a packed archive and no text.
+/// Whether the bytes are a compressed archive.
 pub(super) fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// The report in an archive.
+/// Returns the report in an archive.
 pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let most = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
     let mut archive = GzDecoder::new(bytes).take(most);
@@ -197,7 +197,7 @@ pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
         if u64::try_from(content.len()).unwrap_or(u64::MAX) < length {
             return Err("it is cut off".to_owned());
         }
-        // Archives made by others have names like ./health.json.
+        // Other tar programs write names like ./health.json.
         if name.rsplit('/').next() == Some(REPORT) {
             return Ok(content);
         }
@@ -208,7 +208,7 @@ pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A runtime that gives the answers that were given before.
+/// A runtime that returns the answers which the run of `health` has received.
 struct Remembered<'a> {
     evidence: &'a Evidence,
     sandboxes: BTreeMap<&'a str, &'a Sandbox>,
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(report_of(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
     }
 
-    /// A log says more at its end; a document is worth nothing without its beginning.
+    /// The end of a log is kept; plegctl's own documents are never cut.
     #[tokio::test]
     async fn the_documents_of_a_bundle_are_whole_however_large_and_its_logs_are_cut() {
         let mut evidence = Evidence::default();
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(content(&archive, "journal.txt").len(), MAX_BYTES);
     }
 
-    /// One file of an archive.
+    /// Returns one file of an archive.
     fn content(archive: &[u8], wanted: &str) -> Vec<u8> {
         let mut rest = archive;
         loop {

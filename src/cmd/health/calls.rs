@@ -1,4 +1,4 @@
-//! Every call as it ends, for `health -vv`.
+//! Prints every call when it ends, for `health -vv`.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ impl CallObserver for EveryCall {
     fn call_ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
         let what = self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&call);
         let line = line(&what.unwrap_or_default(), duration, &end);
-        // A closed stderr leaves nothing to be said.
+        // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "{}", escaped(&line));
     }
 }

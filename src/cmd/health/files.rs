@@ -1,5 +1,5 @@
-//! The files that `health` leaves behind: `--state`, `--save`, `--bundle`. They are written after the verdict was printed, each
-//! in a thread that is left behind when its disk does not answer.
+//! Writes the files of `health`: `--state`, `--save`, `--bundle`. The verdict is printed first; each file is
+//! written in a thread that is left behind if its disk does not answer.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +12,14 @@ use crate::diagnosis::health_state::HealthState;
 use crate::report::save::{self, save};
 use crate::threads;
 
-/// How long a file is waited for.
+/// The time limit for writing a file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The same with `--npd`, whose caller kills it five seconds after its start.
+/// The time limit with `--npd`: node-problem-detector kills plegctl five seconds after its start.
 const NPD_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Writes what was asked for. The state loses nothing of this run; another file that cannot be written is an error.
+/// Writes the requested files. A state file that cannot be written is only a remark; another file is an
+/// error.
 pub(super) fn write(
     arguments: &HealthArgs,
     context: &Context,
@@ -46,7 +47,7 @@ pub(super) fn write(
     bundled.and(saved)
 }
 
-/// Does `work`, which writes to `path`; an error if that takes too long.
+/// Runs `work`, which writes to `path`; fails if that takes too long.
 fn in_time(
     path: &Path,
     patience: Duration,

@@ -49,19 +49,19 @@ use crate::kubelet::kubeconfig::{self, Places};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 
-/// The time for everything, unless somebody says otherwise.
+/// The default budget.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// The same with `--deep`.
+/// The default budget with `--deep`.
 const DEEP_BUDGET: Duration = Duration::from_secs(120);
 
-/// The same with `--npd`, whose caller kills it after five seconds.
+/// The default budget with `--npd`: node-problem-detector kills plegctl after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
 
 /// The process id of a simulated node's kubelet.
 pub const SIMULATED_KUBELET: u32 = 813;
 
-/// How often the progress line moves.
+/// The refresh interval of the progress line.
 const SPIN: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
@@ -191,7 +191,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     let (found, still) = match asked {
         Asked::Ended(found, still) => (*found, still),
         Asked::Interrupted(found) => {
-            // What is half known is nothing to remember.
+            // An interrupted run is not stored as state.
             if let Some(found) = found {
                 let printed = print(arguments, context, &found.report, None);
                 files::write(arguments, context, *found, None)?;
@@ -209,29 +209,30 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     if let Some(standing) = standing.as_mut().filter(|_| arguments.npd) {
         exit = standing::settle(standing, report, exit);
     }
-    // The verdict comes first: the disk that the files are on may be what hangs. Who reads no further wants the files.
+    // The verdict is printed first, because the disk of the files may be what hangs. The files are written
+    // even if nobody reads stdout.
     let printed = print(arguments, context, report, still);
     files::write(arguments, context, found, standing)?;
     printed?;
     Ok(exit)
 }
 
-/// What a run has found.
+/// The result of a run.
 struct Found {
     report: HealthReport,
-    /// What the bundle is made of, where one is wanted.
+    /// The evidence, if a bundle is written.
     evidence: Option<Box<Evidence>>,
 }
 
-/// How the asking ended.
+/// How the run ended.
 enum Asked {
-    /// By itself, or by the end of its budget; and for how long it has been so, where the last run knew it already.
+    /// The run is complete or its budget is spent; the duration says how long a remembered hang has lasted.
     Ended(Box<Found>, Option<Duration>),
-    /// Somebody wanted its end: what was known by then, unless even that took too long.
+    /// The user interrupted the run: what was known by then, unless even the report took too long.
     Interrupted(Option<Box<Found>>),
 }
 
-/// Asks everything; or where the last run left something hanging, that alone, and then how long it has.
+/// Runs the diagnosis. If the last run left a hung call in the state file, only that call is repeated.
 async fn answer(
     arguments: &HealthArgs,
     context: &Context,
@@ -267,7 +268,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     });
     let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
-    // The clock runs since the process does: what was looked for until now counts too.
+    // The budget starts with the process, so it includes the search for the endpoint.
     inputs.began = Mono::default();
     inputs.patience = arguments.patience / inputs.silence_divisor;
     inputs.stacks = match arguments.stacks.as_str() {
@@ -307,7 +308,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     let evidence = if arguments.bundle.is_some() {
         Some(Box::new(evidence))
     } else {
-        // To let go of a hundred thousand entries one by one takes a part of the budget; they go with the process.
+        // Freeing a hundred thousand entries takes a part of the budget; the process ends soon anyway.
         std::mem::forget(evidence);
         None
     };
@@ -326,8 +327,8 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     Ok(Asked::Ended(found, None))
 }
 
-/// The diagnosis for a watch or a recorder that has met something. The calls that hang are not made again. With
-/// `keep_waiting`, those that hang in the end go on for as long.
+/// Runs the diagnosis for `watch` or `record`, which pass their hung calls so that these are not repeated.
+/// With `keep_waiting`, calls that hang at the end stay pending for that long.
 pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
@@ -347,7 +348,7 @@ pub async fn diagnose(
     inputs.callers_pending.extend(known);
     inputs.callers_abandoned = given_up;
     inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
-    // A simulated or recorded runtime has no goroutines.
+    // A simulated or recorded runtime has no goroutine dump.
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;
     }
@@ -375,12 +376,12 @@ fn inputs(
             inputs.socket_here = Some(path.clone());
             inputs.commands = true;
         }
-        // This machine's processes, kubelet and journal are not those of a simulated node. Nor those of a capture, whose
-        // node this may not be.
+        // The processes, kubelet and journal of this machine do not belong to a simulated node, and perhaps
+        // not to a capture's node.
         Endpoint::Sim { scenario } => {
             forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
-            // It is this very process that answers: what waits for a processor may be its server.
+            // This very process serves the answers, so its waits for a processor may delay them.
             inputs.cpu_time = time_on_and_for_processors;
             play_around(&mut inputs, context, scenario)?;
         }
@@ -394,12 +395,12 @@ fn inputs(
     Ok(inputs)
 }
 
-/// That of this machine's kubelet; one that is reached through an API server was named.
+/// Removes the health check of this machine's kubelet, which does not belong to a simulated or recorded node.
 fn forget_own_healthz(kubelet: &mut KubeletInputs) {
     kubelet.healthz = kubelet.healthz.take().filter(|url| url.starts_with('/'));
 }
 
-/// What a scenario has besides its runtime: processes, and a kubelet that can be asked.
+/// Adds the processes and the kubelet of a scenario to the inputs.
 fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -> Result<(), Error> {
     let scenario = sim::load(scenario)?;
     let Some(around) = scenario.processes.clone() else { return Ok(()) };
@@ -441,7 +442,8 @@ impl HealthArgs {
             None => own_api(&self.kubelet, context, endpoint)?,
         };
         let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
-        // Through the API server it is asked as well, but a kubelet of this node can be asked without it.
+        // `--node` requests go through the API server, but if the node is this one, its kubelet's health
+        // check needs none.
         let is_here = |node: &String| {
             matches!(endpoint, Endpoint::Unix { .. }) && context.node_name().as_ref() == Some(node)
         };
@@ -457,7 +459,7 @@ impl HealthArgs {
         })
     }
 
-    /// The kubelet of a node through the API server's proxy.
+    /// Connects to the kubelet of a node through the API server's proxy.
     fn through(&self, node: String) -> LazyKubeletApi {
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
         LazyKubeletApi::made_by(move |limit| {
@@ -468,7 +470,8 @@ impl HealthArgs {
     }
 }
 
-/// The kubelet's own API: as it was given, or found where it is this machine's runtime that is asked.
+/// Returns the kubelet's API from the user's flags, else that of this node's kubelet if the runtime is this
+/// node's.
 fn own_api(
     given: &KubeletAccess,
     context: &Context,
@@ -480,7 +483,7 @@ fn own_api(
     };
     match api {
         Ok(api) => Ok(api.map(LazyKubeletApi::known)),
-        // The verdict does not wait for a file on a disk that does not answer, and is there without it.
+        // A credential file on a disk that does not answer must not prevent the verdict.
         Err(Error::Credential(why)) if why.is_late() => {
             let why = why.to_string();
             Ok(Some(LazyKubeletApi::made_by(move |_| Err(why.clone()))))
@@ -489,7 +492,7 @@ fn own_api(
     }
 }
 
-/// The health check of the kubelet that runs here, unless it has none.
+/// Returns the URL of the health check of this node's kubelet, unless it has none.
 fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
     let Endpoint::Unix { .. } = endpoint else { return Some(usual_healthz()) };
     let Some(running) = context.kubelet() else { return Some(usual_healthz()) };
@@ -497,14 +500,14 @@ fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
     let address = running.setting("healthz-bind-address", "healthzBindAddress").ok().flatten();
     let address = address.and_then(|address| address.value.parse::<IpAddr>().ok());
     let address = match address {
-        // Every address is this one too.
+        // A kubelet that listens on all addresses also listens on this one.
         Some(address) if !address.is_unspecified() => address,
         _ => Ipv4Addr::LOCALHOST.into(),
     };
     (port != 0).then(|| format!("http://{}/healthz", SocketAddr::new(address, port)))
 }
 
-/// Where a kubelet serves its health check unless it is told otherwise.
+/// Returns the kubelet's default health check.
 fn usual_healthz() -> String {
     format!("http://127.0.0.1:{}/healthz", host::healthz_port())
 }
@@ -539,7 +542,7 @@ fn print(
     })
 }
 
-/// A line on stderr that says what is being asked, where somebody can see it.
+/// The progress line on stderr, if stderr is a terminal.
 struct Progress(ProgressBar);
 
 impl Progress {
@@ -552,7 +555,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// Keeps it moving, without a thread of its own: on this node there may be none to be had.
+    /// Refreshes the line. It uses no thread of its own, because none may be available on this node.
     async fn turn(&self) -> Infallible {
         loop {
             tokio::time::sleep(SPIN).await;

@@ -1,5 +1,5 @@
-//! What a capture says of a moment is what `health` said then: faults that are played, recorded while they last and judged
-//! beside the recording, on a clock that is paused.
+//! Tests that `health` on a capture says the same as `health` said live: simulated faults are recorded and
+//! judged at the same time, with a paused clock.
 
 use std::cell::RefCell;
 use std::fs;
@@ -34,7 +34,7 @@ use crate::pleg::{GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
 const SECOND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A clock of which both hands go with tokio's.
+/// A clock whose monotonic and wall time follow tokio's.
 struct TestClock {
     clock: SystemClock,
     start: Wall,
@@ -50,7 +50,7 @@ impl Clock for TestClock {
     }
 }
 
-/// From one second to another, calls of these kinds are not answered, or answered with an error.
+/// A fault: between two seconds, calls of these kinds get no answer, or an error.
 #[derive(Clone)]
 struct Fault {
     rpcs: Vec<Rpc>,
@@ -65,20 +65,20 @@ fn hangs(rpcs: &[Rpc], id: Option<String>, from: f64, to: f64) -> Fault {
     Fault { rpcs: rpcs.to_vec(), id, from, to, error: None }
 }
 
-/// What is played.
+/// A sequence of faults.
 #[derive(Clone, Default)]
 struct Story {
     faults: Vec<Fault>,
-    /// From this second on the container of this pod has exited, so that a relist asks for its status.
+    /// From this second on, a container of this pod has exited, so that a relist calls for its status.
     exits: Vec<(f64, usize)>,
     /// The kubelet's process from these seconds on.
     kubelet: Vec<(f64, Option<char>)>,
-    /// From when to when the kubelet does not relist.
+    /// The seconds between which the kubelet does not relist.
     stale: Option<(f64, f64)>,
     lasts: u32,
 }
 
-/// A runtime that plays it, and notes what it is asked on a observer.
+/// A simulated runtime with these faults, whose calls are recorded.
 #[derive(Clone)]
 struct Node {
     clock: Arc<TestClock>,
@@ -126,7 +126,7 @@ impl Node {
         self.clock.mono().since(Mono::default())
     }
 
-    /// What is asked of a part of a list is not noted: nothing here comes back to it.
+    /// Calls for a part of a list are not recorded, because no test needs them.
     fn of_all(&self, all: bool) -> Self {
         Self { observer: self.observer.clone().filter(|_| all), ..self.clone() }
     }
@@ -231,7 +231,7 @@ impl Runtime for Node {
     }
 }
 
-/// A verdict that somebody came to while the recorder ran.
+/// A verdict of a run during the recording.
 struct Live {
     began: f64,
     ended: f64,
@@ -240,7 +240,7 @@ struct Live {
     report: HealthReport,
 }
 
-/// What has to be equal.
+/// Returns the parts of a report that have to be equal.
 fn verdict(report: &HealthReport) -> String {
     let primary = report.primary.as_ref().map(|primary| {
         let pod = primary.pod.as_ref().map(|pod| pod.name.clone());
@@ -279,7 +279,7 @@ impl Story {
     }
 }
 
-/// A run of `health` as it is made live.
+/// Runs `health` live.
 async fn health(node: Node) -> HealthReport {
     let clock = Arc::clone(&node.clock);
     let second = node.now().as_secs_f64();
@@ -308,7 +308,7 @@ impl Sink for Open {
     }
 }
 
-/// What the recorder does besides relisting, as `record` does it.
+/// The recorder's work apart from relists, as `record` does it.
 struct Beside {
     node: Node,
     recorder: Recorder,
@@ -316,7 +316,7 @@ struct Beside {
     open_since: Rc<RefCell<Option<Mono>>>,
     diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
     kubelet: Option<KubeletState>,
-    /// Whether the node was looked at before.
+    /// Whether a sample of the node was taken.
     looked: bool,
     metrics_read: Option<f64>,
     version_asked: Option<f64>,
@@ -436,7 +436,7 @@ impl Beside {
     }
 }
 
-/// Records a story into `place` while `health` is run every five seconds.
+/// Records the faults into `place`, and runs `health` every five seconds.
 async fn played(story: &Story, place: &Path) -> Vec<Live> {
     let node = Node::of(story);
     let limits = Limits { size: 64 << 20, age: 3600 * SECOND, incidents: 20 };
@@ -503,7 +503,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
         let (node, recorder, live) = (node.clone(), recorder.clone(), Rc::clone(&live));
         async move {
             loop {
-                // Long after the fault nothing changes any more.
+                // Long after the last fault nothing changes any more.
                 let pause = if node.now() + 600 * SECOND < node.story.lasts * SECOND { 5 } else { 60 };
                 tokio::time::sleep(pause * SECOND).await;
                 let (node, recorder, live) = (node.clone(), recorder.clone(), Rc::clone(&live));
@@ -524,7 +524,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
     Rc::try_unwrap(live).map_or_else(|live| live.take(), RefCell::into_inner)
 }
 
-/// What a capture says of a moment.
+/// Returns the report for a moment of the capture.
 async fn replayed(place: &Path, (moment, wall): (Moment, Wall)) -> HealthReport {
     let clock = Arc::new(ReplayClock::new());
     let capture = Capture::open(place).unwrap();
@@ -537,8 +537,8 @@ async fn replayed(place: &Path, (moment, wall): (Moment, Wall)) -> HealthReport 
     judge(&Box::pin(gather(&inputs, &|_| ())).await)
 }
 
-/// Plays a story and compares every moment that lies wholly before, in or after a fault. `edges` are the seconds at which
-/// something begins or ends; how many moments there were.
+/// Records a sequence of faults and compares every run that lies completely before, in or after a fault.
+/// `edges` are the seconds at which something begins or ends. Returns the number of compared moments.
 fn every_moment_is_judged_alike(name: &str, story: &Story, edges: &[f64]) -> usize {
     let place: PathBuf = std::env::temp_dir().join(format!("plegctl-proof-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&place);
@@ -548,7 +548,7 @@ fn every_moment_is_judged_alike(name: &str, story: &Story, edges: &[f64]) -> usi
     let real = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut compared = 0;
     for run in &live {
-        // What begins or ends while a run lasts is in its answers, and not in those of its last moment.
+        // A change during a run is in the answers of the run, but not in those of its last moment.
         if edges.iter().any(|edge| run.began - 3.0 <= *edge && *edge <= run.ended) {
             continue;
         }
@@ -636,6 +636,6 @@ fn a_kubelet_that_is_stopped_or_dead_is_judged_alike_live_and_from_the_capture()
 #[test]
 fn a_kubelet_that_does_not_relist_is_judged_alike_live_and_from_the_capture() {
     let story = Story { stale: Some((20.2, 282.2)), lasts: 930, ..Story::default() };
-    // It is over its threshold of three minutes from 200.2 on.
+    // The age exceeds the threshold of three minutes from 200.2 s on.
     assert!(every_moment_is_judged_alike("stale", &story, &[20.2, 200.2, 282.2]) > 15);
 }

@@ -1,4 +1,4 @@
-//! `health` of a capture: what was known at one moment, and nothing of this machine.
+//! `health` on a capture: uses what was known at one moment, and nothing of this machine.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::diagnosis::{CallersPendingCall, Inputs, Kind, MetricsSource, OutsideI
 use crate::host::time_on_and_for_processors;
 use crate::report::PodRef;
 
-/// Takes what a capture has beside its answers into the inputs of a run.
+/// Copies the recorded facts other than answers into the inputs of a run.
 pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     playback.is_judged();
     let (at, incident) = playback.chosen();
@@ -41,7 +41,7 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     }
 }
 
-/// Who an id is, by the last lists that were answered.
+/// Returns the names behind ids, from the last lists that were answered.
 fn outside(playback: &Playback) -> Vec<OutsideId> {
     let [sandboxes, containers] = playback.last_listed();
     let found = |kind, (id, owner): (String, String)| {

@@ -1,5 +1,5 @@
-//! A report that was made before: a `HealthReport`, or a `RelistReport` that is judged now, in a file, on standard input or
-//! in a bundle.
+//! Reads a saved report, from a file, standard input or a bundle: a `HealthReport`, or a `RelistReport`,
+//! which is judged now.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{CallRecord, KubeletState};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
-/// Reads what is at `path`, standard input if that is `-`.
+/// Reads the report at `path`; `-` is standard input.
 pub(super) fn saved(path: &Path) -> Result<HealthReport, Error> {
     let (name, bytes) = if path == Path::new("-") {
         ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
@@ -60,7 +60,7 @@ fn report(bytes: &[u8]) -> Result<HealthReport, String> {
     }
 }
 
-/// What a relist knows of what `health` asks.
+/// Converts a relist into the evidence that `health` judges.
 fn evidence_of(relist: &RelistReport) -> Evidence {
     let mut evidence = Evidence {
         taken_at: relist.taken_at,
@@ -180,9 +180,9 @@ fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
     })
 }
 
-/// What the answer to a status call had in it, as far as the report kept it.
+/// Returns the facts of a status answer, as far as the report keeps them.
 fn facts(relist: &RelistReport, kind: Kind, id: &str) -> StatusFacts {
-    // What the report does not keep is taken to have been there: it was no fault that it would tell.
+    // What the report does not keep counts as present: the report would list an error.
     let answered = StatusFacts { present: true, created_at: Some(relist.taken_at), ..StatusFacts::default() };
     let of_container = |container: &ReportedContainer| {
         let status = container.status.as_ref();

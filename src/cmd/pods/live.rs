@@ -1,4 +1,4 @@
-//! `pods --watch`: updates as they happen, and what the runtime makes of them.
+//! `pods --watch`: prints updates of the sources, and what the runtime does with them.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -23,16 +23,16 @@ use crate::manifests::podconfig::{
 use crate::report::{PodRef, Seconds};
 use crate::threads;
 
-/// How many sets may wait for us. The kubelet's own queues are no longer.
+/// The number of updates that wait for this thread. The kubelet's own queues are no longer.
 const QUEUE: usize = 16;
-/// How often the runtime is asked while something is expected of it.
+/// How often the runtime's lists are called while a change is expected.
 const LOOK: Duration = Duration::from_millis(250);
-/// Later it is asked as often as the kubelet asks it.
+/// How many times longer the interval is later, which is as often as the kubelet relists.
 const LOOK_LATER: u32 = 4;
-/// When later begins.
+/// When the interval becomes longer.
 const SOON: Duration = Duration::from_secs(15);
 
-/// An update, on a line.
+/// An update, as one JSON line.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodUpdate")]
 struct PodUpdate {
@@ -43,7 +43,7 @@ struct PodUpdate {
     pods: Vec<PodRef>,
 }
 
-/// A step of a pod, on a line.
+/// The progress of a pod, as one JSON line.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodFollow")]
 struct PodFollow {
@@ -53,7 +53,7 @@ struct PodFollow {
     after_seconds: Seconds,
 }
 
-/// Trouble with a source, on a line.
+/// An error of a source, as one JSON line.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodSourceError")]
 struct PodSourceError<'a> {
@@ -62,7 +62,7 @@ struct PodSourceError<'a> {
     error: &'a str,
 }
 
-/// Follows until Ctrl-C or SIGTERM.
+/// Prints updates until Ctrl-C or SIGTERM.
 pub async fn run(
     arguments: &PodsArgs,
     context: &Context,
@@ -112,7 +112,7 @@ pub async fn run(
                     continue;
                 }
                 let Some(asked) = &client else { continue };
-                // A list that hangs ends at its deadline; until then the sources wait in their queues.
+                // A list that hangs ends at its deadline; until then updates wait in their queue.
                 let pods = tokio::select! {
                     () = stops.next() => return Ok(Exit::Good),
                     pods = listed(asked) => pods,
@@ -124,12 +124,13 @@ pub async fn run(
                             printer.step(&step)?;
                         }
                     }
-                    // What hangs once is not asked again: each call may hold something inside the runtime.
+                    // After one silent call the runtime is not called again: each pending call may occupy
+                    // resources in the runtime.
                     Err(Error::Runtime(cri::Error::Silent { rpc, .. })) => {
                         client = None;
                         context.remark(&format!("{rpc} does not answer: the runtime is asked no more; `plegctl health` says why"));
                     }
-                    // Four times a second the same would hide what the sources say.
+                    // The same error four times a second would hide the updates.
                     Err(why) => {
                         let why = why.to_string();
                         if unasked.as_ref() != Some(&why) {
@@ -159,7 +160,7 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
         Some(Api::Server(server)) => _ = tokio::spawn(follow_api(server, sender.clone())),
         Some(Api::Document(document)) => {
             let told = sender.clone();
-            // Standard input may say nothing for hours.
+            // Standard input may be silent for hours.
             let reading = threads::spawn("document", move || {
                 sources::each_state(&document, &mut |state| {
                     let heard = match state {
@@ -170,7 +171,7 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
                 });
             });
             if let Err(why) = reading {
-                // The first thing that is told: there is room.
+                // The queue is still empty, so the message fits.
                 let _ = sender.try_send(SourceMessage::Error(Source::Api, why.to_string()));
             }
         }
@@ -200,7 +201,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// An update with those of its pods that are to be seen; nothing if none of them is.
+    /// Returns the update with only the selected pods; `None` if there are none.
     fn shown(&self, update: &Update) -> Option<Update> {
         let pods: Vec<_> =
             update.pods.iter().filter(|pod| self.arguments.shows_wanted(pod)).cloned().collect();
@@ -211,7 +212,7 @@ impl Printer<'_> {
         matches!(self.arguments.output, Output::Json | Output::Yaml | Output::Jsonl)
     }
 
-    /// One of many documents.
+    /// Prints one of several documents.
     fn document(&self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
         if self.arguments.output == Output::Yaml {
             out.write_all(b"---\n")?;

@@ -39,7 +39,7 @@ use crate::report::document;
 use report::PodsReport;
 use sources::{Api, Configured};
 
-/// What the kubelet's answer about its own pods may take, unless `--timeout` says otherwise.
+/// The default time limit for the kubelet's answer about its own pods.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -130,7 +130,7 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     Ok(if good { Exit::Good } else { Exit::Bad })
 }
 
-/// Looks at everything once. Second is whether there is any answer at all.
+/// Reads all sources once. The second value says whether there is any answer.
 async fn once(
     arguments: &PodsArgs,
     context: &Context,
@@ -145,7 +145,8 @@ async fn once(
     let kubelets = async {
         let found = match (api, proxy) {
             (Some(api), _) => Ok(api),
-            // The person's own rights may reach it, and may well not: that is no trouble, only less to be said.
+            // The user's own credential may not reach the kubelet; then the report has less, which is no
+            // error.
             (None, Some(server)) => server.kubelet().await.map_err(|why| why.to_string()),
             (None, None) => return None,
         };
@@ -190,12 +191,12 @@ async fn once(
     Ok((report, heard))
 }
 
-/// The kubelet that was named, else the read-only port of the one that runs here.
+/// Returns the kubelet that the user named, else the read-only port of this node's kubelet.
 fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<KubeletApi>, Error> {
     if let Some(api) = arguments.kubelet.api(context)? {
         return Ok(Some(api));
     }
-    // What somebody gives as sources need not be this node's.
+    // Sources that the user names may belong to another node.
     if arguments.names_a_source() {
         return Ok(None);
     }
@@ -208,7 +209,7 @@ fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<Kubelet
     })
 }
 
-/// The status that the kubelet itself gives each of its pods, refused ones included, by UID.
+/// Returns the kubelet's own status of each pod, by UID; refused pods are included.
 async fn kubelet_pods(
     api: &KubeletApi,
     node: &str,
@@ -228,7 +229,7 @@ async fn runtime_pods(context: &Context) -> Result<BTreeMap<String, RuntimePod>,
     listed(&client).await
 }
 
-/// The runtime's pods, by its two lists.
+/// Returns the runtime's pods, from its two lists.
 async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, Error> {
     let sandboxes = runtime.list_sandboxes(&Filter::default()).await.result?;
     let containers = runtime.list_containers(&Filter::default()).await.result?;
@@ -268,7 +269,7 @@ impl PodsArgs {
         self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
-    /// What was given, else what the running kubelet was told.
+    /// Returns the intervals from the flags, else from the running kubelet's settings.
     fn periods(&self, context: &Context) -> Periods {
         let told = |flag: &str, key: &str| {
             let running = context.kubelet().filter(|_| !self.names_a_source())?;
@@ -284,12 +285,12 @@ impl PodsArgs {
     }
 }
 
-/// How often the sources are looked at.
+/// How often the sources are read.
 #[derive(Clone, Copy, Debug)]
 struct Periods {
     file: Duration,
     http: Duration,
 }
 
-/// What a source has come to, as [`pod_rows`] wants it.
+/// The state of each source, as [`pod_rows`] needs it.
 type States = BTreeMap<Source, SourceState>;

@@ -1,4 +1,4 @@
-//! What `plegctl pods` says.
+//! The report of `plegctl pods`.
 
 use serde::Serialize;
 
@@ -8,33 +8,33 @@ use crate::manifests::podconfig::{PodRow, Source};
 /// One source in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceRow {
-    /// Which.
+    /// The name of the source.
     pub name: Source,
-    /// Whether it has been heard.
+    /// Whether the source has been read.
     pub ready: bool,
-    /// How many pods it wants.
+    /// The number of pods in the source.
     pub pods: usize,
-    /// What is wrong with it, or why it was not read.
+    /// The source's error, or why it was not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What the command says.
+/// The whole report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodsReport")]
 pub struct PodsReport {
-    /// When.
+    /// When the sources were read.
     pub taken_at: Wall,
-    /// Which node.
+    /// The node's name.
     pub node: String,
     /// The sources.
     pub sources: Vec<SourceRow>,
     /// The pods.
     pub pods: Vec<PodRow>,
-    /// Why the runtime was not asked.
+    /// Why the runtime was not called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_error: Option<String>,
-    /// Why the kubelet's own pods are not known, where it was asked.
+    /// Why the kubelet's own pods are unknown, if the kubelet was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_error: Option<String>,
 }

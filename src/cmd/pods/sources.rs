@@ -1,4 +1,4 @@
-//! Which sources this kubelet has, and reading each of them once.
+//! Finds the sources of pods that the kubelet uses, and reads each of them once.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,40 +22,40 @@ use crate::manifests::podconfig::{
 use crate::report::load::open_with_timeout;
 use crate::threads;
 
-/// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
+/// The largest list of pods that is read; ten thousand pods have about sixty megabytes.
 const API_LIMIT: u64 = 256 << 20;
 
-/// The sources of the kubelet in question.
+/// The sources of one kubelet.
 pub struct Configured {
-    /// The path of its manifests.
+    /// The directory or file of manifests.
     pub file: Option<FileSource>,
-    /// Its URL.
+    /// The manifest URL.
     pub url: Option<Url>,
-    /// The API server's pods.
+    /// The source of the API server's pods.
     pub api: Option<Api>,
-    /// Sources that it has and that cannot be read from here, with the reason.
+    /// The sources that cannot be read from here, with the reason.
     pub unread: BTreeMap<Source, String>,
 }
 
-/// A URL and how it is asked.
+/// A manifest URL and its headers.
 pub struct Url {
-    /// What is made of its answers.
+    /// Parses the answers.
     pub source: UrlSource,
-    /// Where.
+    /// The URL.
     pub place: String,
     /// Headers to send.
     pub headers: Vec<(String, String)>,
 }
 
-/// Where the API server's pods come from.
+/// The source of the API server's pods.
 pub enum Api {
-    /// A list that somebody made.
+    /// A list in a file or on standard input.
     Document(Document),
-    /// The API server itself.
+    /// The API server.
     Server(ApiServer),
 }
 
-/// A list of pods that somebody made.
+/// A list of pods that the user provides.
 pub struct Document {
     /// The file, or `-`.
     pub path: PathBuf,
@@ -64,7 +64,7 @@ pub struct Document {
 }
 
 impl Configured {
-    /// The sources, whether or not they can be read.
+    /// Returns the names of the sources, whether or not they can be read.
     pub fn names(&self) -> Vec<Source> {
         let read = [
             self.file.as_ref().map(|_| Source::File),
@@ -75,7 +75,7 @@ impl Configured {
     }
 }
 
-/// What was given, or else what the running kubelet was told.
+/// Returns the sources that the user named, else those of the running kubelet.
 pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Configured, Error> {
     let file = |path: &Path, manifest_dir: Option<PathBuf>| {
         FileSource::new(
@@ -86,7 +86,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
             },
         )
     };
-    // A relative path says nothing of what the kubelet hashes; it means what it means here.
+    // The kubelet hashes its absolute path, so a relative path is resolved against the working directory.
     let given =
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let url =
@@ -119,7 +119,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     Ok(found)
 }
 
-/// The sources of the kubelet that runs here.
+/// Returns the sources of this node's kubelet.
 fn own(
     found: &mut Configured,
     running: &KubeletProcess,
@@ -130,7 +130,7 @@ fn own(
     match running.setting("pod-manifest-path", "staticPodPath") {
         Ok(Some(setting)) => {
             context.note(1, &format!("source file: {} ({})", setting.value, setting.source));
-            // Below another root the kubelet still knows its files by its own path.
+            // The kubelet knows its files by its own path, whatever the host root is here.
             let here = context.host.path(&setting.value);
             let manifest_dir = (here != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
             found.file = Some(file(&here, manifest_dir));
@@ -150,7 +150,7 @@ fn own(
     }
 }
 
-/// The API server of the kubelet that runs here, by the kubelet's own credential: it may list the pods of its node.
+/// Uses the kubelet's own credential for the API server: it may list the pods of its node.
 fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
     if let Some(path) = running.flag("kubeconfig") {
         let places = Places::of_kubelet(path, &context.host);
@@ -165,7 +165,7 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
     }
 }
 
-/// Each source as it is now. Those that have to be waited for are waited for together.
+/// Reads each source once; slow sources are read in parallel.
 pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     let names = configured.names();
     let mut config = PodConfig::new(names.iter().copied());
@@ -216,11 +216,11 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     (states, rows)
 }
 
-/// The API server's pods as they are now.
+/// Reads the API server's pods once.
 async fn api_once(api: Api) -> Result<Vec<Arc<WantedPod>>, String> {
     match api {
         Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
-        // Standard input may say nothing for long, and what hangs here must not keep the others from their answers.
+        // Standard input may be silent for long, and must not delay the other sources.
         Api::Document(document) => match threads::blocking(move || last_state(&document)).await {
             Ok(state) => state,
             Err(why) => Err(why.to_string()),
@@ -228,7 +228,7 @@ async fn api_once(api: Api) -> Result<Vec<Arc<WantedPod>>, String> {
     }
 }
 
-/// Asks a URL once.
+/// Fetches the URL once.
 pub async fn ask(url: &mut Url) -> UrlAnswer {
     match manifest_url::fetched(&url.place, &url.headers).await {
         Ok(answer) => url.source.answered(answer.status, &answer.body),
@@ -236,7 +236,7 @@ pub async fn ask(url: &mut Url) -> UrlAnswer {
     }
 }
 
-/// The last whole state that a file or stdin holds.
+/// Returns the last complete state in a file or on stdin.
 fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
     let mut last = None;
     each_state(document, &mut |state| {
@@ -246,7 +246,8 @@ fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
     last.unwrap_or_else(|| Err(format!("{} is empty", document.path.display())))
 }
 
-/// Hands on every state that a file or stdin holds, one JSON document after the other, until told to stop.
+/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stops
+/// it.
 pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool) {
     let Document { path, node } = document;
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
@@ -277,7 +278,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
     }
 }
 
-/// What is read of one document has an end; how many documents come has none.
+/// Limits the size of one document, but not the number of documents.
 struct Rationed {
     input: Box<dyn Read>,
     left: Rc<Cell<u64>>,

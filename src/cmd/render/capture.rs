@@ -1,4 +1,4 @@
-//! What `record` says while it records, and what `capture` shows, as text.
+//! Formats the messages of `record` and the output of `capture` as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,29 +19,29 @@ use crate::pleg::OpenCall;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
-/// The recording begins.
+/// Says that the recording begins.
 pub fn recording(endpoint: &str, directory: &Path, most: u64) -> String {
     let directory = directory.display().to_string();
     format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(most))
 }
 
-/// The runtime is not there yet, or does not say who it is.
+/// Says that the runtime is missing or does not answer Version.
 pub fn no_runtime(why: Option<&cri::Error>) -> String {
     let why = why.map_or_else(|| "no container runtime is found".to_owned(), ToString::to_string);
     format!("waiting for the runtime, and recording its absence: {}", escaped(&why))
 }
 
-/// The runtime that nobody could name is found.
+/// Names the runtime that was found later.
 pub fn found(endpoint: &str) -> String {
     format!("found the runtime at {}", escaped(endpoint))
 }
 
-/// The runtime has said who it is.
+/// Says that the runtime answered Version.
 pub fn met(name: &str, release: &str) -> String {
     format!("the runtime is {} {}", escaped(name), escaped(release))
 }
 
-/// The directory cannot be written to yet.
+/// Says that the directory cannot be written yet.
 pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
     let why = why.map_or_else(
         || format!("the disk of `{}` does not answer", directory.display()),
@@ -50,17 +50,17 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
     format!("waiting for the disk, nothing is recorded: {}", escaped(&why))
 }
 
-/// The event stream cannot be opened just now.
+/// Says that the event stream cannot be opened at the moment.
 pub fn not_listening_now(why: &str) -> String {
     format!("the event stream is not recorded for now: {}", escaped(why))
 }
 
-/// The event stream is not read.
+/// Says that the event stream is not read.
 pub fn not_listening(why: &str) -> String {
     format!("the event stream is not recorded: {}", escaped(why))
 }
 
-/// The recording is over.
+/// Says that the recording is over.
 pub fn recorded(relists: u64, incidents: u64, state: &State, written: bool) -> String {
     let lost = if state.lost > 0 { format!(", {} entries lost", state.lost) } else { String::new() };
     let trouble = match &state.trouble {
@@ -75,7 +75,7 @@ pub fn recorded(relists: u64, incidents: u64, state: &State, written: bool) -> S
     )
 }
 
-/// A call that has no answer yet.
+/// Describes a pending call.
 pub fn open_call(open: &OpenCall) -> String {
     match (&open.pod, &open.id) {
         (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
@@ -84,7 +84,7 @@ pub fn open_call(open: &OpenCall) -> String {
     }
 }
 
-/// An incident is opened, or over.
+/// Describes an incident that began or ended.
 pub fn incident(number: u64, incident: &Incident) -> String {
     match incident.duration() {
         None => format!("incident {number}: {}", escaped(&incident.why)),
@@ -92,7 +92,7 @@ pub fn incident(number: u64, incident: &Incident) -> String {
     }
 }
 
-/// Line 1 of a diagnosis.
+/// Returns the first line of a diagnosis.
 pub fn verdict_line(report: &HealthReport) -> String {
     let verdict = report.verdict.as_str().to_uppercase();
     match &report.primary {
@@ -103,12 +103,12 @@ pub fn verdict_line(report: &HealthReport) -> String {
     }
 }
 
-/// The diagnosis of an incident.
+/// Describes the diagnosis of an incident.
 pub fn judged(number: u64, report: &HealthReport) -> String {
     format!("incident {number}: {}", escaped(&verdict_line(report)))
 }
 
-/// A time for people: to the millisecond, and still one that `@TIME` takes.
+/// Formats a time to the millisecond, in a form that `@TIME` accepts.
 pub fn brief(time: impl std::fmt::Display) -> String {
     let text = time.to_string();
     match text.split_at_checked("2026-11-22T03:00:00.000".len()) {
@@ -121,7 +121,7 @@ fn lasted(incident: &ListedIncident) -> String {
     incident.lasted_seconds.map_or_else(|| "open".to_owned(), |lasted| took(lasted.duration()))
 }
 
-/// `capture ls`
+/// Prints the result of `capture ls`.
 pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -156,7 +156,7 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
     table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
 }
 
-/// `capture export`
+/// Describes the result of `capture export`.
 pub fn exported(exported: Exported) -> String {
     let names = match exported.names {
         0 => String::new(),
@@ -169,19 +169,19 @@ pub fn exported(exported: Exported) -> String {
     format!("{} entries written{names}{left_out}", exported.entries)
 }
 
-/// Why something of a capture was not judged.
+/// Why a part of a capture was not judged.
 const TOO_COSTLY: &str = "unpacking it takes more than a capture of this size may cost";
 
-/// How much of a capture was not judged, if anything.
+/// Describes how much of a capture was not judged.
 pub fn not_judged(report: &CaptureReport) -> Option<String> {
     let count = report.documents_not_judged.saturating_add(report.answers_not_judged);
     (count > 0).then(|| format!("{count} documents and answers not judged: {TOO_COSTLY}"))
 }
 
-/// How many columns a strip has: with its name before it, all of a terminal of 80.
+/// The width of a strip: with its label it fills a terminal of 80 columns.
 const STRIP: usize = 71;
 
-/// `capture report`: a strip for latency, one for age, then incidents, calls and events.
+/// Prints `capture report`: one strip for latency and one for age, then incidents, calls and events.
 pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&report.runtime))?;
     let threshold = report.threshold_seconds;
@@ -267,9 +267,9 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// The wall clock was set.
+/// Describes a jump of the wall clock.
 pub fn jumped(jump: &JumpPoint) -> String {
-    // To the millisecond: two clocks are never read at the same moment.
+    // Rounded to milliseconds, because two clocks are never read at the same moment.
     let by = (jump.by_seconds.as_f64() * 1000.0).round() / 1000.0;
     let way = if by < 0.0 { "back" } else { "forward" };
     format!(
@@ -279,7 +279,7 @@ pub fn jumped(jump: &JumpPoint) -> String {
     )
 }
 
-/// When the kubelet's own metrics said nothing: a fact as good as any that they tell.
+/// Lists when the kubelet's metrics were silent, which is a fact of its own.
 pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
     let Some(last) = looks.last() else { return Vec::new() };
     let oldest = looks.iter().filter_map(|look| look.age_seconds).max();
@@ -309,7 +309,7 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
     lines
 }
 
-/// When somebody looked at the runtime's goroutines, what that came to, and line by line why.
+/// Returns when a goroutine dump was judged, the result, and its evidence line by line.
 pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
     fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
         value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
@@ -329,7 +329,7 @@ pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
     (said(stacks, "/time"), said(stacks, "/summary"), lines.collect())
 }
 
-/// For how long no relist had succeeded since a recorder started.
+/// Describes how long no relist succeeded after a recorder started.
 pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
     report.none_yet().into_iter().map(|(from, to)| {
         format!(
@@ -342,7 +342,7 @@ pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
     })
 }
 
-/// Time that has passed since some moment, from one moment to another.
+/// A value that grows with time, between two moments.
 struct Grows {
     since: Wall,
     from: Wall,
@@ -375,7 +375,7 @@ fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
     })
 }
 
-/// The largest value of each column, as one letter: eight heights up to `limit`, `!` beyond it.
+/// Draws the largest value of each column as one letter: eight heights up to `limit`, `!` above it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -393,7 +393,7 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = Grows>, limit: Dur
             place.min(STRIP - 1)
         };
         let last = place(grows.to);
-        // A clock that was set back turns no relist into none.
+        // After a jump back of the clock, a relist still has at least one column.
         for here in place(grows.from).min(last)..=last {
             let value = ends(here).min(grows.to).duration_since(grows.since).as_secs_f64();
             if let Some(place) = columns.get_mut(here) {
@@ -415,7 +415,7 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = Grows>, limit: Dur
     columns.iter().map(letter).collect()
 }
 
-/// `capture check`
+/// Prints the result of `capture check`.
 pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let faulty = |segment: &&CheckedSegment| segment.damaged_bytes > 0 || segment.cut_bytes > 0;
     let rows = report.segments.iter().filter(faulty).map(|segment| {
@@ -472,7 +472,7 @@ pub(super) mod tests {
     use crate::capture::report::RelistPoint;
     use crate::capture::{Capture, Range};
 
-    /// A recorder that met a hang with its first relist, and recorded it for 200 seconds.
+    /// A capture in which the first relist hangs for 200 seconds.
     pub fn hung_at_once() -> CaptureReport {
         let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
         let report = CaptureReport::of(&capture, Range::default()).unwrap();
@@ -504,7 +504,7 @@ pub(super) mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// A strip with each letter once for as long as it stays the same.
+    /// Returns a strip with repeated letters removed.
     fn letters(text: &str, strip: &str) -> String {
         let line = text.lines().find_map(|line| line.strip_prefix(strip)).unwrap();
         let mut letters: Vec<char> = line.trim_start_matches("  ").chars().collect();
@@ -554,7 +554,7 @@ pub(super) mod tests {
         ];
         let text = text(&quick);
         assert!(!text.contains("had succeeded"), "{text}");
-        // The age goes on between two relists, and nothing lasts there.
+        // The age grows between two relists, when no relist runs.
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!", "{text}");
         assert_eq!(letters(&text, "latency"), "▁ ▁", "{text}");
     }

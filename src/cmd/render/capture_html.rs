@@ -1,7 +1,7 @@
-//! `capture report -o html`: one page that needs nothing else.
+//! Writes `capture report -o html`: one page without external parts.
 //!
-//! The drawing is there without a script; a small one of our own zooms. Everything from outside is escaped, and nothing
-//! of it is ever part of the script.
+//! The drawing works without the script, which only zooms. All text from outside is escaped and never becomes
+//! a part of the script.
 
 use std::io::{self, Write};
 
@@ -13,12 +13,12 @@ use crate::clock::Wall;
 use crate::report::Seconds;
 use crate::report::escape::is_hostile;
 
-/// Width and heights of the drawing, in its own units.
+/// The width and heights of the drawing, in its own units.
 const WIDTH: f64 = 1000.0;
 const PLOT: f64 = 120.0;
 const ROW: f64 = 14.0;
 
-/// How many points a line has at most: more than a screen has columns.
+/// The number of points that a line has at most, more than a screen has columns.
 const MOST_POINTS: usize = 1500;
 
 const STYLE: &str = include_str!("capture.css");
@@ -55,7 +55,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<script>{SCRIPT}</script></body></html>")
 }
 
-/// Text from outside, made harmless.
+/// Escapes text from outside.
 fn html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -65,7 +65,7 @@ fn html(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // What moves, reorders or hides what is around it.
+            // Characters that move, reorder or hide the text around them.
             letter if is_hostile(letter) => safe.extend(letter.escape_unicode()),
             letter => safe.push(letter),
         }
@@ -97,7 +97,7 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</section>")
 }
 
-/// Who waited for whom inside the runtime.
+/// Writes the goroutine findings.
 fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     if report.stacks.is_empty() {
         return Ok(());
@@ -112,7 +112,7 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</section>")
 }
 
-/// The clock and the kubelet.
+/// Writes the notes on the clock and the kubelet.
 fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let jumps = report.jumps.iter().map(super::capture::jumped);
     let spells = super::capture::none_yet(report);
@@ -127,7 +127,7 @@ fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</ul></section>")
 }
 
-/// Where things lie on the drawing.
+/// Converts times and durations into positions on the drawing.
 struct Scale {
     from: Wall,
     seconds: f64,
@@ -179,7 +179,7 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     let latency = corners(report, &scale, |point| vec![(point.time, point.began())]);
-    // A saw: it grows until the lists of a relist bring it down to that one's own age.
+    // A sawtooth: the age grows until the lists of a relist set it back to that relist's own age.
     let ages = corners(report, &scale, |point| match point.listed() {
         Some(listed) => {
             vec![(listed, point.since), (listed, point.began()), (point.time, point.began())]
@@ -211,7 +211,7 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What a line goes through: at each of its corners the time since some moment.
+/// Returns the corners of a line that shows the time since some moment.
 fn corners(
     report: &CaptureReport,
     scale: &Scale,
@@ -221,7 +221,7 @@ fn corners(
     let mut before = None;
     for point in &report.relists {
         let mut own = of(point);
-        // The first of a recorder has nothing to come from but its own beginning, or that of the drawing.
+        // The first point of a recorder starts at the recorder's start, or at the left edge.
         if before.is_none_or(|before| before < point.since)
             && let Some((_, since)) = own.first().copied()
         {
@@ -233,7 +233,7 @@ fn corners(
     corners
 }
 
-/// The largest of each group, so that a peak is never lost.
+/// Keeps the largest value of each group, so that no peak is lost.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let group = points.len().div_ceil(MOST_POINTS).max(1);
     let largest =
@@ -261,7 +261,7 @@ fn line(out: &mut dyn Write, class: &str, points: &[(f64, f64)], top: f64, limit
     )
 }
 
-/// Calls in as many rows as overlap, the first free one each.
+/// Places overlapping calls in separate rows, each call in the first free row.
 fn rows_of(calls: &[CallBar]) -> Vec<(usize, &CallBar)> {
     let mut ends: Vec<Wall> = Vec::new();
     let mut placed = Vec::new();

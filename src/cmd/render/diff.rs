@@ -1,4 +1,4 @@
-//! A difference as text.
+//! Formats a difference as text.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use crate::pleg::DiffReport;
 use crate::pleg::diff::Unnoticed;
 use crate::report::escape::escaped;
 
-/// One line for each event, then one for each change that PLEG would not have noticed.
+/// Prints one line for each event, then one for each change that PLEG would have missed.
 pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
     if difference.is_empty() {
         return writeln!(
@@ -30,7 +30,7 @@ pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
     write_apart(unnoticed, "  ", out)
 }
 
-/// Writes lines; those that read alike, such as two dead containers of one name, are told apart by their ids.
+/// Prints lines; lines with the same text, such as two dead containers of one name, get their ids.
 fn write_apart(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut times: HashMap<String, u32> = HashMap::new();
     for (line, _) in &lines {

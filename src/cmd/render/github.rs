@@ -1,4 +1,4 @@
-//! Annotations that GitHub Actions shows beside the line: one workflow command for each finding.
+//! Writes annotations for GitHub Actions: one workflow command for each finding.
 
 use std::io::{self, Write};
 
@@ -48,12 +48,13 @@ fn annotation(
     writeln!(out, "::{command} {}::{}", properties.join(","), data(&message))
 }
 
-/// The runner undoes `%25`, `%0D` and `%0A`; what a terminal would obey has been spelled out before.
+/// Encodes a message: the runner decodes `%25`, `%0D` and `%0A`. Characters that control a terminal are
+/// escaped before.
 fn data(text: &str) -> String {
     escaped(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// In properties the separators are encoded too.
+/// Encodes a property, whose separators are encoded too.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

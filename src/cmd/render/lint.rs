@@ -1,4 +1,4 @@
-//! What the linter found, with the line it is about and a caret under the fault.
+//! Formats the findings of the linter, each with its line and a caret below the error.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,14 +11,14 @@ use crate::manifests::upgrade::{Upgrade, UpgradedFile};
 use crate::manifests::{Check, FileVerdict, LintFinding, Severity};
 use crate::report::escape::escaped;
 
-/// The widest part of a line that is shown.
+/// The number of columns of a line that are shown.
 const SHOWN: usize = 100;
-/// So many findings of one kind in a file are shown.
+/// The number of findings of one kind that are shown for each file.
 const OF_ONE_KIND: usize = 20;
-/// How much of it stands before the fault.
+/// The number of columns that are shown before the error.
 const BEFORE: usize = 60;
 
-/// Writes every finding, then which file gives which pod, then the sums.
+/// Prints every finding, then the pod of each file, then the totals.
 pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     for linted in &report.files {
         if !linted.findings.is_empty() {
@@ -40,7 +40,7 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
     sums(report, out)
 }
 
-/// Never more than a line of what the kubelet says: it may quote a whole file.
+/// Shortens a message to one line: the kubelet may quote a whole file.
 fn one_line(text: &str) -> String {
     const LONGEST: usize = 300;
     let shown: String = text.chars().take(LONGEST).collect();
@@ -148,7 +148,7 @@ fn source_line(lines: &[&str], line: u32, column: u32, style: Style, out: &mut d
     writeln!(out, "    {blank} | {caret}{mark}")
 }
 
-/// The parser's lines: it knows the line breaks of YAML 1.1.
+/// Splits the text at the parser's line breaks, which are those of YAML 1.1.
 fn lines(text: &str) -> Vec<&str> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Vec::new();
@@ -171,7 +171,7 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
     if files.is_empty() {
         return Ok(());
     }
-    // A column of which nothing is known says nothing.
+    // A column without any value is left out.
     let uids = files.iter().any(|file| file.pod_uid.is_some());
     let compared = files.iter().any(|file| file.runs.is_some());
     let kept = |all: [String; 5]| {
@@ -193,7 +193,7 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
     writeln!(out)
 }
 
-/// What runs, against the file.
+/// Describes how the running pod differs from the file.
 fn made(made: &MadeFromFile) -> String {
     match made {
         MadeFromFile::Same { by } => format!("this text, by kubelet {}", by.join(" or ")),
@@ -202,7 +202,7 @@ fn made(made: &MadeFromFile) -> String {
     }
 }
 
-/// What another release does with each file.
+/// Prints what another release does with each file.
 fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let (from, to) = (&upgrade.from, &upgrade.to);
     writeln!(out, "{}", bold(&format!("upgrade from kubelet {from} to {to}:"), style))?;

@@ -1,4 +1,4 @@
-//! Reports as text: each renderer takes data and a writer, and decides nothing.
+//! Formats reports as text. A renderer gets data and a writer, and draws no conclusions.
 
 pub mod capture;
 pub mod capture_html;
@@ -19,11 +19,11 @@ pub mod yaml;
 
 pub(crate) use crate::report::json;
 
-/// How text is to look.
+/// The style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether tables have headers.
     pub headers: bool,
-    /// Whether colour may help.
+    /// Whether colour is used.
     pub color: bool,
 }

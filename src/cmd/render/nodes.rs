@@ -1,4 +1,4 @@
-//! The nodes of a cluster as text.
+//! Formats the nodes of a cluster as text.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::words::{NONE, took};
 use crate::fleet::{NodeReport, NodeVerdict, NodesReport, QuantileReport};
 use crate::report::escape::escaped;
 
-/// Characters of a reason in the narrow table; the wide one has all.
+/// The number of characters of a reason in the narrow table; the wide table has all.
 const NARROW: usize = 90;
 
-/// One row a node, the worst first, then how many are how.
+/// Prints one row for each node, the worst first, then the number of nodes by verdict.
 pub fn table(report: &NodesReport, wide: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let mut headers =
         vec!["NAME", "VERDICT", "AGE", "P50", "P99", "RECENT", "DISCARDED", "ERRORS", "VERSION"];

@@ -1,4 +1,4 @@
-//! `plegctl pods` as text.
+//! Formats `plegctl pods` as text.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::manifests::podconfig::{Op, PodProgress, PodRow, Source, Stage};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
 
-/// A row for each pod, then a line for each source.
+/// Prints a row for each pod, then a line for each source.
 pub fn table(
     report: &PodsReport,
     wide: bool,
@@ -56,7 +56,7 @@ fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
     cells
 }
 
-/// What there is to say of one source.
+/// Describes one source.
 fn sentence(source: &SourceRow) -> String {
     let name = source.name;
     let heard = match (source.ready, source.pods) {
@@ -70,7 +70,7 @@ fn sentence(source: &SourceRow) -> String {
     }
 }
 
-/// A line for each pod, for a shell loop.
+/// Prints a line for each pod, for a shell loop.
 pub fn names(report: &PodsReport, out: &mut dyn Write) -> io::Result<()> {
     for pod in &report.pods {
         writeln!(out, "{}/{}", escaped(&pod.namespace), escaped(&pod.name))?;
@@ -78,7 +78,7 @@ pub fn names(report: &PodsReport, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// One update.
+/// Prints one update.
 pub fn update(
     time: Wall,
     op: Op,
@@ -105,7 +105,7 @@ pub fn update(
     Ok(())
 }
 
-/// One step of a pod.
+/// Prints the progress of one pod.
 pub fn step(time: Wall, step: &PodProgress, out: &mut dyn Write) -> io::Result<()> {
     let name = format!("{}/{}", step.identity.namespace, step.identity.name);
     let what = match (step.stage, step.replaced) {

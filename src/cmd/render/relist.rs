@@ -1,4 +1,4 @@
-//! A relist as text.
+//! Formats a relist as text.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
-/// How many of the slowest calls are worth a row.
+/// The number of slow calls that are listed.
 const SLOWEST: usize = 10;
 
 /// A container and its pod; a pod without containers has one row too.
 pub type Row<'a> = (&'a ReportedPod, Option<&'a ReportedContainer>);
 
-/// The rows, in the report's order.
+/// Returns the rows in the order of the report.
 pub fn rows(report: &RelistReport) -> Vec<Row<'_>> {
     let rows = report.pods.iter().flat_map(|pod| {
         let alone = pod.containers.is_empty().then_some((pod, None));
@@ -31,19 +31,20 @@ pub fn rows(report: &RelistReport) -> Vec<Row<'_>> {
     rows.collect()
 }
 
-/// How long the status call of each container and sandbox took, by id.
+/// The durations of status calls, by the id of the container or sandbox.
 #[derive(Debug, Default)]
 pub struct Durations(HashMap<String, Duration>);
 
 impl Durations {
-    /// Those on record.
+    /// Collects the durations of the recorded calls.
     pub fn of_calls(calls: &[CallRecord]) -> Self {
         let known =
             calls.iter().filter_map(|call| Some((call.id.clone()?, call.duration_seconds.duration())));
         Self(known.collect())
     }
 
-    /// The longest call for what a row shows: its container, or the sandboxes of a pod without any.
+    /// Returns the longest duration for a row: of its container, or of the sandboxes of a pod without
+    /// containers.
     pub fn of(&self, (pod, container): &Row<'_>) -> Option<Duration> {
         match container {
             Some(container) => self.0.get(&container.id).copied(),
@@ -52,20 +53,20 @@ impl Durations {
     }
 }
 
-/// What of a relist is shown.
+/// The content of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// The rows, in their order.
     pub rows: &'a [Row<'a>],
-    /// How long the status calls took; a column, if any was made.
+    /// The durations of the status calls, for a column of their own if there are any.
     pub took: &'a Durations,
-    /// Whether there is room.
+    /// Whether the wide table is printed.
     pub wide: bool,
-    /// When ages are counted to.
+    /// The time to which ages are counted.
     pub now: Wall,
 }
 
-/// The rows as a table, then what the calls took.
+/// Prints the rows as a table, then the durations of the calls.
 pub fn table(report: &RelistReport, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let wide = shown.wide;
     let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
@@ -86,7 +87,7 @@ pub fn table(report: &RelistReport, shown: &Shown<'_>, style: Style, out: &mut d
     writeln!(out, "{}", latency(report))
 }
 
-/// One line for each pod.
+/// Prints one line for each pod.
 pub fn names(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
     report.pods.iter().try_for_each(|of| writeln!(out, "{}", pod(&of.into())))
 }
@@ -125,7 +126,7 @@ fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
     cells
 }
 
-/// An image with as much of its digest as an id has.
+/// Shortens the digest of an image to the length of a short id.
 fn short_image(image: &str) -> String {
     match image.split_once("sha256:") {
         Some((name, digest)) => format!("{name}sha256:{}", digest.chars().take(SHORT_ID).collect::<String>()),
@@ -133,7 +134,7 @@ fn short_image(image: &str) -> String {
     }
 }
 
-/// `137 OOMKilled`, where the status was asked for.
+/// Formats the exit, such as `137 OOMKilled`, if the status is known.
 fn exit(container: &ReportedContainer) -> String {
     let Some(status) = &container.status else { return NONE.to_owned() };
     let code = status.exit_code.map(|code| code.to_string());
@@ -176,7 +177,7 @@ fn latency(report: &RelistReport) -> String {
     format!("relist {} = {}", took(report.relist.duration_seconds.duration()), parts.join(" + "))
 }
 
-/// One call in a few words.
+/// Describes one call.
 pub fn call(call: &CallRecord) -> String {
     let of = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
     let figures = one_call(call.duration_seconds.duration(), call.response_bytes);
@@ -186,7 +187,7 @@ pub fn call(call: &CallRecord) -> String {
     }
 }
 
-/// The figures of one call.
+/// Formats the figures of one call.
 pub fn one_call(duration: Duration, received: u64) -> String {
     format!(
         "{} ({}, {} of 16 MiB)",
@@ -196,7 +197,7 @@ pub fn one_call(duration: Duration, received: u64) -> String {
     )
 }
 
-/// The same as metrics.
+/// Prints the report as metrics.
 pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
     gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.")?;
     writeln!(out, "plegctl_relist_duration_seconds {}", report.relist.duration_seconds.as_f64())?;

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, for whoever collects findings of many tools.
+//! Writes SARIF 2.1.0, a common format for findings.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::{Check, LintFinding, Severity};
 
-/// The document: one run.
+/// A SARIF document with one run.
 #[derive(Serialize)]
 struct Log<'a> {
     #[serde(rename = "$schema")]
@@ -58,7 +58,7 @@ struct Message<'a> {
     text: Cow<'a, str>,
 }
 
-/// What the format calls a result.
+/// A finding in SARIF.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome<'a> {
@@ -190,7 +190,7 @@ fn artifact(path: &str) -> ArtifactLocation {
     ArtifactLocation { uri: uri(path) }
 }
 
-/// A path as a URI reference: what is not allowed in one is percent-encoded, byte by byte.
+/// Converts a path to a URI reference; other bytes are percent-encoded.
 fn uri(path: &str) -> String {
     let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
     for byte in path.bytes() {

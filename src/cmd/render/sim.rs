@@ -1,4 +1,4 @@
-//! Scenarios as text.
+//! Formats scenarios as text.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::sim::{EventDelivery, KubeletProcessState, RuntimeFamily, Scenario};
 /// Width of running text.
 const WIDTH: usize = 96;
 
-/// One line a scenario.
+/// Prints one line for each scenario.
 pub fn list(scenarios: &[Scenario], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let rows = scenarios.iter().map(|scenario| {
         vec![format!("sim:{}", escaped(&scenario.name)), escaped(&scenario.title).into_owned()]
@@ -17,7 +17,7 @@ pub fn list(scenarios: &[Scenario], style: Style, out: &mut dyn Write) -> io::Re
     table::write(out, style, &["ENDPOINT", "WHAT IT IS"], rows)
 }
 
-/// Everything that a scenario has to teach.
+/// Prints a scenario with what it teaches.
 pub fn describe(scenario: &Scenario, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", escaped(&scenario.name), escaped(&scenario.title))?;
     writeln!(out)?;
@@ -42,7 +42,7 @@ fn section(title: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{bold}{title}{plain}")
 }
 
-/// Text in lines of a readable length.
+/// Prints text in lines of a readable length.
 fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     let text = escaped(text);
     let mut line = indent.to_owned();

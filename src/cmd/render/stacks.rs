@@ -1,4 +1,5 @@
-//! Who waits for whom, as text: the chain in a sentence, the chain as a tree, the rest folded.
+//! Formats the findings of a goroutine dump: the chain of waiters as a sentence and as a tree, the rest in
+//! short.
 
 use std::io::{self, Write};
 
@@ -8,17 +9,17 @@ use crate::stacks::report::{Finding, Group, StackReport};
 
 use super::Style;
 
-/// Lines of a tree that stand for waiters.
+/// The number of lines for waiters.
 const BEHIND: usize = 6;
 
-/// Frames of a holder.
+/// The number of frames of a holder.
 const FRAMES: usize = 8;
 
-/// Groups on the screen, and frames of each.
+/// The number of groups on the screen, and of frames in each.
 const GROUPS: usize = 10;
 const GROUP_FRAMES: usize = 3;
 
-/// The screen, or all of it.
+/// Prints one screen, or everything.
 pub fn screen(report: &StackReport, wide: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
     headline(report, style, out)?;
     if let Some(primary) = &report.primary {
@@ -83,7 +84,7 @@ fn headline(report: &StackReport, style: Style, out: &mut dyn Write) -> io::Resu
     if style.color { writeln!(out, "\u{1b}[{color}m{text}\u{1b}[0m") } else { writeln!(out, "{text}") }
 }
 
-/// Waiters above, the holder below them, what it waits for at the foot.
+/// Prints the waiters, below them the holder, and at the end what the holder waits for.
 fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let chain = &finding.chain;
     let shown = if wide { usize::MAX } else { BEHIND };
@@ -177,7 +178,7 @@ fn groups(groups: &[Group], wide: bool, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Frames below what a program does.
+/// Whether a frame belongs to the Go runtime or to a library, so that it explains nothing.
 fn is_plumbing(frame: &str) -> bool {
     ["sync.", "runtime.", "poll.", "syscall.", "os.", "unix."]
         .iter()

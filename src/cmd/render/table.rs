@@ -1,4 +1,4 @@
-//! kubectl's kind of table: upper-case headers, no borders, three spaces.
+//! Prints tables as kubectl does: upper-case headers, no borders, three spaces.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table};
 
 use super::Style;
 
-/// Writes `rows` under `headers`. Cells must be free of escape sequences already.
+/// Prints `rows` under `headers`. Cells must already be free of escape sequences.
 pub fn write(
     out: &mut dyn Write,
     style: Style,

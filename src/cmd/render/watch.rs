@@ -1,4 +1,4 @@
-//! A watch as lines of text.
+//! Formats a watch as lines of text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::report::escape::escaped;
 /// Width of the longest bar of the histogram.
 const BAR: u64 = 40;
 
-/// The time of day, UTC, with milliseconds.
+/// Formats the time of day, in UTC, with milliseconds.
 pub fn time_of_day(time: Wall) -> String {
     time.to_string().get(11..23).unwrap_or_default().to_owned()
 }
 
-/// `namespace/name`, or what there is of it.
+/// Formats `namespace/name`, as far as known.
 pub fn pod(pod: &PodRef) -> String {
     if pod.name.is_empty() {
         or_none(&pod.uid)
@@ -33,22 +33,22 @@ pub fn pod(pod: &PodRef) -> String {
     }
 }
 
-/// How wide the columns of event lines are: as wide as the widest so far, within reason, so that they line up.
+/// The column widths of event lines: those of the longest values so far, within limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     pod: usize,
     subject: usize,
 }
 
-/// No column grows beyond this; what is longer pushes the rest of its line aside.
+/// The widest column; a longer value shifts the rest of its line.
 const WIDEST: usize = 44;
 
-/// `non-existent → running`, the longest.
+/// The length of `non-existent → running`, the longest transition.
 const TRANSITION: usize = 22;
 
 impl Default for Columns {
     fn default() -> Self {
-        // A pod of kube-system with a node's name in it, and the short id of a sandbox.
+        // A pod of kube-system with a node name, and the short id of a sandbox.
         Self { pod: 28, subject: 20 }
     }
 }
@@ -61,7 +61,7 @@ fn widened(column: &mut usize, text: &str) -> String {
     padded(text, *column)
 }
 
-/// One line for one event.
+/// Formats one event.
 pub fn event(event: &Event, columns: &mut Columns) -> String {
     let subject = match event.subject {
         Subject::Pod => "pod".to_owned(),
@@ -95,7 +95,7 @@ pub fn event(event: &Event, columns: &mut Columns) -> String {
     line
 }
 
-/// ` (137 OOMKilled)` for a container that died.
+/// Formats ` (137 OOMKilled)` for a container that died.
 fn death(event: &Event) -> String {
     if event.to == Some(PlegState::Running) {
         return String::new();
@@ -110,7 +110,7 @@ fn death(event: &Event) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(" ")) }
 }
 
-/// One line for a relist that failed.
+/// Formats a failed relist.
 pub fn failed_relist(relist: &Relist) -> Option<String> {
     let error = relist.error.as_deref()?;
     Some(format!(
@@ -122,7 +122,7 @@ pub fn failed_relist(relist: &Relist) -> Option<String> {
     ))
 }
 
-/// One line for the first relist, whose events are not shown.
+/// Formats the first relist, whose events are not shown.
 pub fn first_relist(relist: &Relist) -> String {
     format!(
         "{}  first relist took {}: {} pods, {} containers, {} events (--initial shows them)",
@@ -134,7 +134,7 @@ pub fn first_relist(relist: &Relist) -> String {
     )
 }
 
-/// One line for a change of health.
+/// Formats a change of health.
 pub fn health(health: &Health) -> String {
     let verdict = if health.healthy { "PLEG is healthy" } else { "PLEG is not healthy" };
     let text =
@@ -142,7 +142,7 @@ pub fn health(health: &Health) -> String {
     format!("{}  {verdict}{text}", time_of_day(health.time))
 }
 
-/// One line for what happened to the event stream.
+/// Formats a change of the event stream.
 pub fn stream(stream: &Stream) -> String {
     let what = match stream.state {
         StreamState::Connected => format!("event stream open (attempt {})", stream.attempt),
@@ -160,7 +160,7 @@ pub fn stream(stream: &Stream) -> String {
     format!("{}  {what}{why}", time_of_day(stream.time))
 }
 
-/// A line for what only one side saw.
+/// Formats a change that only one side saw.
 pub fn divergence(divergence: &Divergence) -> Option<String> {
     let (saw, missed) = match divergence.only? {
         Source::Generic => ("relisting", "the stream"),
@@ -176,7 +176,7 @@ pub fn divergence(divergence: &Divergence) -> Option<String> {
     ))
 }
 
-/// The stream's part of the live line.
+/// Formats the stream's part of the status line.
 pub fn stream_status(stream: &StreamSummary) -> String {
     let mut text = format!("  stream {}", stream.events);
     if stream.dropped > 0 {
@@ -186,7 +186,7 @@ pub fn stream_status(stream: &StreamSummary) -> String {
     text
 }
 
-/// The comparison's part of the live line.
+/// Formats the comparison's part of the status line.
 pub fn compare_status(compared: &CompareSummary) -> String {
     format!(
         "  both {}  only stream {}  only relists {}",
@@ -196,7 +196,7 @@ pub fn compare_status(compared: &CompareSummary) -> String {
     )
 }
 
-/// What a call is about: `ContainerStatus of default/web-0 3f2a9c…`.
+/// Formats a call with its pod and id: `ContainerStatus of default/web-0 3f2a9c…`.
 pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
     let mut text = escaped(rpc).into_owned();
     if let Some(of) = of {
@@ -210,29 +210,30 @@ pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
     text
 }
 
-/// What the live line tells.
+/// The content of the status line.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a> {
-    /// How many relists are over.
+    /// The number of finished relists.
     pub relists: u64,
-    /// How old PLEG is for the kubelet: since the start of the last relist whose lists both succeeded.
+    /// The age of PLEG as the kubelet computes it: since the start of the last relist whose lists both
+    /// succeeded.
     pub age: Option<Duration>,
-    /// From which age on it is not healthy.
+    /// The age from which on PLEG is not healthy.
     pub threshold: Duration,
-    /// How long the last relist took.
+    /// The duration of the last relist.
     pub last: Duration,
-    /// How long relists take.
+    /// The quantiles of the durations.
     pub quantiles: Option<&'a Quantiles>,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: u64,
-    /// What is waited for.
+    /// The pending call.
     pub waiting: Option<&'a str>,
 }
 
-/// The live line below the events: the most important first, since its end may not fit.
+/// Formats the status line, the most important values first, because its end may be cut.
 pub fn status(shown: &Live<'_>) -> String {
     let mut line = match shown.age {
-        // Nothing was listed yet, so there is nothing to claim.
+        // Without a list there is no age.
         None => "PLEG has yet to relist".to_owned(),
         Some(age) => {
             let verdict = if age > shown.threshold { "  NOT HEALTHY" } else { "" };
@@ -260,14 +261,14 @@ pub fn status(shown: &Live<'_>) -> String {
     line
 }
 
-/// One line for a call that has been silent for so long.
+/// Formats a call that has been silent for a while.
 pub fn silent(silence: &Silence) -> String {
     let call = about(&silence.rpc, silence.pod.as_ref(), silence.id.as_deref());
     let waited = elapsed(silence.waited_seconds.duration());
     format!("{}  {call} has not answered for {waited}", time_of_day(silence.time))
 }
 
-/// One line for the end of a call that was called silent.
+/// Formats the end of a call that was reported as silent.
 pub fn answered_late(time: Wall, call: &CallRecord) -> String {
     let ended = match call.outcome {
         Outcome::Ok => "answered at last",
@@ -282,19 +283,19 @@ pub fn answered_late(time: Wall, call: &CallRecord) -> String {
     )
 }
 
-/// One line for a relist that was slow.
+/// Formats a slow relist.
 pub fn slow(relist: &Relist) -> Option<String> {
     Some(format!("{}  {}", time_of_day(relist.time), slow_relist(relist, Duration::ZERO)?))
 }
 
-/// One line for what a diagnosis found while something was slow.
+/// Formats a diagnosis that was made while a relist was slow.
 pub fn diagnosis(time: Wall, report: &HealthReport) -> String {
     let found =
         report.primary.as_ref().map(|finding| format!(": {} {}", finding.id, escaped(&finding.title)));
     format!("{}  diagnosis: {}{}", time_of_day(time), report.verdict.as_str(), found.unwrap_or_default())
 }
 
-/// What became of the relist that was slow while it was looked into.
+/// Describes how the slow relist went on during the diagnosis.
 pub fn went_on(ended: Option<&Relist>, open: Option<&OpenCall>, call: Duration, relist: Duration) -> String {
     match ended {
         Some(relist) => {
@@ -307,9 +308,9 @@ pub fn went_on(ended: Option<&Relist>, open: Option<&OpenCall>, call: Duration, 
     }
 }
 
-/// What stands at the end.
+/// Formats the summary of the watch.
 pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u64)]) -> Vec<String> {
-    // What was asked for comes first: whether the event stream would do.
+    // In evented and compare mode, the user wants to know first whether the event stream is good enough.
     let mut lines: Vec<String> =
         summary.compare.iter().map(|compared| format!("{}.", compared.verdict)).collect();
     lines.push(format!(
@@ -422,7 +423,7 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     lines
 }
 
-/// What a watch cannot see, as a sentence.
+/// Formats what a watch cannot see.
 pub fn not_seen(what: &str) -> String {
     format!("And {what}.")
 }
@@ -446,7 +447,7 @@ fn histogram(ranges: &[(Duration, u64)]) -> Vec<String> {
     bars.collect()
 }
 
-/// What was slow about a finished relist, if it or one of its calls took longer than `limit`.
+/// Describes a relist that took longer than `limit`, or whose slowest call did.
 pub fn slow_relist(relist: &Relist, limit: Duration) -> Option<String> {
     let slowest = relist.calls.iter().max_by_key(|call| call.duration_seconds)?;
     let call = slowest.duration_seconds.duration();
@@ -463,12 +464,12 @@ pub fn slow_relist(relist: &Relist, limit: Duration) -> Option<String> {
     })
 }
 
-/// The call that is waited for, and for how long.
+/// Describes the pending call and how long it has been pending.
 pub fn waiting(open: &OpenCall, waited: Duration) -> String {
     format!("{} for {}", took(waited), about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()))
 }
 
-/// The same as a sentence, for a relist that has not ended yet.
+/// Describes a relist that has not ended yet.
 pub fn still_waiting(open: Option<&OpenCall>, call: Duration, relist: Duration) -> String {
     let call = open.map_or_else(String::new, |open| format!(" and waits {}", waiting(open, call)));
     format!("the relist has taken {} so far{call}", took(relist))

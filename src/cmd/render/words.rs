@@ -1,4 +1,4 @@
-//! Times, sizes and shares in as few characters as a tired reader needs.
+//! Formats times, sizes and percentages in few characters.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -6,43 +6,43 @@ use crate::clock::Wall;
 pub use crate::report::duration::{elapsed, took};
 use crate::report::escape::escaped;
 
-/// What stands where there is nothing.
+/// The text for an absent value.
 pub const NONE: &str = "<none>";
 
-/// What stands where nobody knows.
+/// The text for an unknown value.
 pub const UNKNOWN: &str = "<unknown>";
 
-/// How long ago `then` was, as kubectl writes ages: two units at most, no fractions.
+/// Formats the time since `then` as kubectl does: at most two units, no fractions.
 pub fn age(now: Wall, then: Option<Wall>) -> String {
     then.map_or_else(|| UNKNOWN.to_owned(), |then| elapsed(now.duration_since(then)))
 }
 
-/// `part` of `whole` in percent.
+/// Formats `part` of `whole` in percent.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1}%", part as f64 * 100.0 / whole as f64)
 }
 
-/// How much of an id every runtime's tools show.
+/// The length of a short id in every runtime's tools.
 pub const SHORT_ID: usize = 12;
 
-/// The beginning of an id.
+/// Returns the short id.
 pub fn short_id(id: &str) -> String {
     or_none(&id.chars().take(SHORT_ID).collect::<String>())
 }
 
-/// How many columns of a terminal a text takes.
+/// Returns the number of terminal columns of a text.
 pub fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// A text with blanks behind it, so that what follows lines up.
+/// Appends blanks to a text up to a width.
 pub fn padded(text: &str, columns: usize) -> String {
     let blanks = columns.saturating_sub(width(text));
     format!("{text}{:blanks$}", "")
 }
 
-/// Where the first so many columns of a text end.
+/// Returns the position after the first columns of a text.
 fn end_of(text: &str, columns: usize) -> usize {
     let mut taken = 0;
     let beyond = text.char_indices().find(|(_, character)| {
@@ -52,7 +52,7 @@ fn end_of(text: &str, columns: usize) -> usize {
     beyond.map_or(text.len(), |(at, _)| at)
 }
 
-/// At most so many columns; what does not fit is `…`.
+/// Cuts a text to a width; `…` shows the cut.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -61,9 +61,10 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{kept}…")
 }
 
-/// Broken between words; what goes on is indented. A word that is longer than a line is broken too.
+/// Breaks text between words and indents the following lines. A word that is longer than a line is broken
+/// too.
 pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
-    // Where there is next to no room behind the indent, nothing would ever be done.
+    // With almost no room after the indent the loop would never end.
     let columns = columns.max(width(indent) + 4);
     let mut lines = Vec::new();
     let mut rest = text.trim_end().to_owned();
@@ -80,7 +81,7 @@ pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-/// Text from outside, made harmless; `<none>` if there is none.
+/// Escapes text from outside; returns `<none>` if it is empty.
 pub fn or_none(text: &str) -> String {
     if text.is_empty() { NONE.to_owned() } else { escaped(text).into_owned() }
 }

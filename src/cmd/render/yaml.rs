@@ -1,6 +1,6 @@
-//! A document as YAML: the same fields in the same order as in JSON.
+//! Writes a document as YAML, with the same fields in the same order as in JSON.
 //!
-//! Made of the JSON itself, so that there is one way from a report to its fields.
+//! It converts the JSON text, so that fields are defined in one place only.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::json;
 use crate::report::escape::is_hostile;
 
-/// Words that YAML 1.1 or 1.2 reads as something else than text.
+/// Words that YAML 1.1 or 1.2 does not read as text.
 const TAKEN: [&str; 12] =
     ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "undefined"];
 
@@ -27,7 +27,7 @@ pub fn write(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// How long the first token of compact JSON is.
+/// Returns the length of the first token of compact JSON.
 fn length_of_token(text: &str) -> usize {
     match text.as_bytes().first() {
         Some(b'"') => {
@@ -44,25 +44,25 @@ fn length_of_token(text: &str) -> usize {
     }
 }
 
-/// What was written last, which decides what has to come before the next value.
+/// The last output, which decides what separates the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     /// Nothing.
     Start,
-    /// A key and its colon, or a whole value.
+    /// A key with its colon, or a whole value.
     Key,
     /// The dash of a list.
     Dash,
 }
 
-/// A list or a map that is open.
+/// An open list or map.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     is_map: bool,
     filled: bool,
 }
 
-/// Turns the tokens of JSON into block YAML.
+/// Converts the tokens of JSON into block YAML.
 struct Yaml<'a> {
     out: &'a mut dyn Write,
     behind: Behind,
@@ -113,7 +113,7 @@ impl Yaml<'_> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Begins a line for the next item or key, unless it goes behind a dash.
+    /// Begins a line for the next item or key, unless it follows a dash.
     fn item(&mut self) -> io::Result<()> {
         let first = self.open.last_mut().is_some_and(|open| !std::mem::replace(&mut open.filled, true));
         match self.behind {
@@ -131,7 +131,7 @@ fn plain_or_quoted(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Text that YAML reads as itself without quotes: a word or words that begin with a letter.
+/// Whether YAML reads the text as the same string without quotes: words that begin with a letter.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./ ".contains(&byte);
     text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -140,7 +140,7 @@ fn is_plain(text: &str) -> bool {
         && !TAKEN.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Text in double quotes; what no terminal should get is spelled out.
+/// Quotes text; characters that control a terminal are escaped.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(written(&document), text);
     }
 
-    /// What a YAML reader makes of it.
+    /// Parses the YAML, to compare it with the original.
     fn read_back(text: &str) -> Value {
         let mut input = text.as_bytes();
         let mut parser = Parser::new();

@@ -1,9 +1,10 @@
-//! A small process that hangs up when plegctl stands still.
+//! The guard: a small process that closes the event stream if plegctl stops reading it.
 //!
-//! On containerd 2.x a reader that holds its connection open and does not read blocks the creation of every pod. A process
-//! that was stopped hard (SIGSTOP, a debugger) can close nothing, so another one holds the same connection. As soon as
-//! something lies in it, it asks the reading thread whether it is there, and shuts the connection down when it hears
-//! nothing. While the runtime says nothing there is nothing to be read: then it sleeps, and asks now and then all the same.
+//! On containerd 2.x, a client that keeps its connection open without reading it blocks the creation of every
+//! pod. A process that is stopped (SIGSTOP, a debugger) cannot close its connection, so the guard holds the
+//! same connection. As soon as the connection has unread data, the guard sends a question to the reading
+//! thread; without an answer it shuts the connection down. While no data arrives, the guard sends a question
+//! only now and then.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -17,16 +18,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cmd::{Error, Exit};
 
-/// The word that makes a plegctl a guard.
+/// The command that makes plegctl a guard.
 pub const COMMAND: &str = "guard-stream";
 
-/// How a guard goes about it.
+/// The timing of a guard.
 struct Pace {
-    /// How long the reader may be silent when it is asked: long enough that a busy machine is no reason.
+    /// How long the reader may take to answer; long enough for a busy machine.
     patience: Duration,
-    /// The pause after an answer, so that a stream that never rests does not cost a question for each event.
+    /// The pause after an answer, so that a busy stream does not cause a question for each event.
     pause: Duration,
-    /// After how long it asks although nothing came.
+    /// The interval of questions while no data arrives.
     unasked: Duration,
 }
 
@@ -36,10 +37,10 @@ const PACE: Pace = Pace {
     unasked: Duration::from_secs(10),
 };
 
-/// This program, even if its file was replaced meanwhile.
+/// The path of this program, valid even if its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// A running guard. It ends when this is dropped, or when this process ends in whatever way.
+/// A running guard. It ends when this value is dropped, and when this process ends.
 #[derive(Debug)]
 pub struct Guard {
     process: Child,
@@ -47,17 +48,18 @@ pub struct Guard {
     alarm: Option<Alarm>,
 }
 
-/// Why there is no stream any more although the runtime did not end it.
+/// Why the stream was closed although the runtime did not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// The guard heard nothing and hung up.
+    /// The reader did not answer, so the guard closed the connection.
     StoodStill,
-    /// The guard itself is gone.
+    /// The guard process is gone.
     Unguarded,
 }
 
 impl Guard {
-    /// Starts a guard over `connection`, and gives the line on which it asks whoever reads that connection.
+    /// Starts a guard for `connection`. Also returns the socket on which the guard sends its questions to the
+    /// reading thread.
     pub fn start(connection: OwnedFd) -> io::Result<(Self, UnixStream)> {
         let (line, told) = UnixStream::pair()?;
         let (questions, asks) = UnixStream::pair()?;
@@ -69,15 +71,15 @@ impl Guard {
             .current_dir("/")
             .stdin(Stdio::from(connection))
             .stdout(Stdio::from(OwnedFd::from(told)))
-            // It has no words for anybody, and so a file to spare.
+            // The guard prints nothing, so its stderr carries the questions.
             .stderr(Stdio::from(OwnedFd::from(asks)))
-            // Ctrl-C and Ctrl-Z are for us, not for it.
+            // In a process group of its own, so that Ctrl-C and Ctrl-Z do not reach the guard.
             .process_group(0)
             .spawn()?;
         Ok((Self { process, line, alarm: None }, questions))
     }
 
-    /// Whether the guard has hung up, or is gone.
+    /// Returns whether the guard has closed the connection, or is gone.
     pub fn alarm(&mut self) -> Option<Alarm> {
         if self.alarm.is_none() {
             self.alarm = match self.line.read(&mut [0; 1]) {
@@ -92,13 +94,14 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The guard may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// What the guard does: the connection is its stdin, the line to plegctl its stdout, the one to the reader its stderr.
+/// Runs the guard. The connection is its stdin, the socket to plegctl its stdout, the socket to the reading
+/// thread its stderr.
 pub fn run() -> Result<Exit, Error> {
     let own = |file: io::Result<OwnedFd>| file.map(UnixStream::from).map_err(Error::Start);
     let connection = own(io::stdin().as_fd().try_clone_to_owned())?;
@@ -111,19 +114,22 @@ pub fn run() -> Result<Exit, Error> {
 fn watch(mut line: &UnixStream, reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::Result<()> {
     let answered = attend(reader, connection, pace)?;
     if !answered {
-        // Told first, so that plegctl knows when it meets the end of its stream. If it is dead, nobody has to know.
+        // plegctl is informed first, so that it knows the reason when its stream ends. If plegctl is dead,
+        // nobody needs the message.
         let _ = line.write(&[0]);
     }
-    // The runtime may have closed it already.
+    // The runtime may have closed the connection already.
     let _ = connection.shutdown(Shutdown::Both);
     if answered {
-        // A guard that leaves before plegctl has seen the end of the stream looks like one that was killed.
+        // If the guard ended before plegctl sees the end of the stream, plegctl would take the guard for
+        // killed.
         let _ = io::copy(&mut line, &mut io::sink());
     }
     Ok(())
 }
 
-/// Asks for as long as there is an answer; whether the reader has ended its side, in good order or with its process.
+/// Sends questions as long as they are answered. Returns whether the reader has closed its side, on purpose
+/// or because its process ended.
 fn attend(mut reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::Result<bool> {
     reader.set_read_timeout(Some(pace.patience))?;
     loop {
@@ -140,7 +146,7 @@ fn attend(mut reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::
     }
 }
 
-/// An answer to the one question that is open.
+/// Reads the answer to the open question.
 fn read(mut reader: &UnixStream) -> io::Result<usize> {
     loop {
         match reader.read(&mut [0; 1]) {
@@ -150,12 +156,12 @@ fn read(mut reader: &UnixStream) -> io::Result<usize> {
     }
 }
 
-/// Waits until there is something to be read in one of them, or one of them has ended, or for so long.
+/// Waits until one of the streams has data or has ended, or for `longest`.
 fn something_in<const N: usize>(streams: [&UnixStream; N], longest: Duration) -> io::Result<()> {
     let mut watched = streams.map(|stream| PollFd::new(stream, PollFlags::IN));
     let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
     match poll(&mut watched, Some(&longest)) {
-        // Earlier than need be is no harm.
+        // Returning early does no harm.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(why) => Err(why.into()),
     }
@@ -211,7 +217,7 @@ mod tests {
         let (ours, mut runtime) = pair();
         let (line, told) = pair();
         let (mut reader, asks) = pair();
-        // However fast it reads, the guard may see something each time.
+        // However fast the reader is, the guard may see data each time.
         runtime.write_all(b"an event").unwrap();
         let guard = thread::spawn(move || {
             watch(&told, &asks, &ours, &Pace { patience: LONG, pause: SHORT, unasked: LONG })

@@ -1,7 +1,7 @@
-//! `--metrics-listen`: the kubelet's PLEG metrics over HTTP, as much of HTTP as a scraper and a probe need.
+//! `--metrics-listen`: serves the kubelet's PLEG metrics over HTTP, for a scraper and for probes.
 //!
-//! `/healthz` says that the program runs, `/readyz` that it gets through to the runtime. A PLEG that is not healthy fails
-//! neither: then above all the pod is to stay, and the metrics tell.
+//! `/healthz` says that the program runs, `/readyz` that the runtime answers. An unhealthy PLEG fails
+//! neither: the pod has to keep running then, and the metrics show the problem.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,43 +16,44 @@ use tokio::time::timeout;
 use crate::pleg::SharedState;
 use crate::threads;
 
-/// Connections that are served at the same time. One more is refused at once.
+/// The number of connections that are served at the same time; a further one is refused.
 const MOST_CONNECTIONS: usize = 32;
 
-/// How long a client may take to send its request. Then the connection is closed, whether it is new or kept alive.
+/// How long a client may take to send its request, on a new connection or a kept one.
 const HEAD_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a connection may last, from the accept to the last byte.
+/// How long a connection may last.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A pause after a connection that could not be accepted.
+/// The pause after a connection that could not be accepted.
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
-/// As much of a request as is read.
+/// The number of bytes of a request that are read.
 const LONGEST_REQUEST: u64 = 4096;
 
 /// The buffer of a connection in this process.
 const BUFFER: usize = 512;
 
-/// The buffers of a connection in the kernel: a request is some hundred bytes, a page some ten thousand.
+/// The kernel's buffers of a connection: a request has some hundred bytes, a page some ten thousand.
 const SOCKET_RECEIVE: u32 = 4 * 1024;
 const SOCKET_SEND: u32 = 32 * 1024;
 
-/// Connections that wait to be accepted.
+/// The number of connections that wait to be accepted.
 const BACKLOG: u32 = 512;
 
 /// The answer to a connection above the limit.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// What is on the page besides the kubelet's own.
+/// Returns the metrics that are added to the kubelet's.
 pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Binds `address` and serves in a thread of its own: whoever connects takes no time from the relists. Has to be called
-/// inside an event loop.
+/// Binds `address` and serves in a thread of its own, so that clients do not delay relists. Call it inside an
+/// event loop.
 pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: Page) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
     threads::drive("metrics", async move {
-        // It was registered with an event loop a moment ago; where this one refuses it, nothing is served.
+        // The socket was registered with another event loop a moment ago, so this cannot fail in practice; if
+        // it does, nothing is served.
         if let Ok(listener) = TcpListener::from_std(listener) {
             accept_all(&listener, &hub, &more).await;
         }
@@ -62,7 +63,7 @@ pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: Page) -> io::Resu
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
-    // Connections inherit these from their listener.
+    // A connection inherits these settings from its listener.
     socket.set_recv_buffer_size(SOCKET_RECEIVE)?;
     socket.set_send_buffer_size(SOCKET_SEND)?;
     socket.bind(address)?;
@@ -73,25 +74,25 @@ async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &Page)
     let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // No more file descriptors, most likely: that passes.
+            // File descriptors are probably exhausted, which passes.
             tokio::time::sleep(AFTER_TROUBLE).await;
             continue;
         };
         let Ok(slot) = Arc::clone(&free).try_acquire_owned() else {
-            // Whoever does not get even this has its answer in the closed connection.
+            // A client that does not get even this answer sees a closed connection.
             let _ = stream.try_write(BUSY);
             continue;
         };
         let (hub, more) = (Arc::clone(hub), Arc::clone(more));
         tokio::spawn(async move {
-            // A client that hangs up or is slow loses its own answer and nothing else.
+            // A client that disconnects or is slow loses only its own answer.
             let _ = timeout(DEADLINE, answer(stream, &hub, &*more)).await;
             drop(slot);
         });
     }
 }
 
-/// The first line of a request, once the whole of its head is here.
+/// Reads the first line of a request, once the whole head has arrived.
 async fn request(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<String> {
     let mut lines = BufReader::with_capacity(BUFFER, reader.take(LONGEST_REQUEST)).lines();
     let request = lines.next_line().await?.unwrap_or_default();
@@ -119,7 +120,7 @@ async fn answer(
 
 fn reply(request: &str, hub: &SharedState, more: impl Fn() -> String) -> (&'static str, String) {
     let mut words = request.split_ascii_whitespace();
-    // Whatever a scraper asks for besides the path, there is one answer.
+    // The answer depends only on method and path.
     let (method, path) =
         (words.next(), words.next().map(|target| target.split('?').next().unwrap_or_default()));
     match (method, path) {
@@ -148,7 +149,7 @@ mod tests {
 
     const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n";
 
-    /// A server on an event loop that the test drives, and its address.
+    /// Starts a server on the test's event loop, and returns its address.
     fn server() -> SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
@@ -157,7 +158,7 @@ mod tests {
         address
     }
 
-    /// What comes until the server closes the connection, by whatever means.
+    /// Reads until the server closes the connection.
     async fn rest(mut stream: TcpStream) -> String {
         let (mut text, mut piece) = (Vec::new(), [0; 256]);
         while let Ok(length @ 1..) = stream.read(&mut piece).await {
@@ -180,7 +181,7 @@ mod tests {
         let mut served = idle.pop().unwrap();
         served.write_all(GET).await.unwrap();
         assert!(rest(served).await.starts_with("HTTP/1.1 200 OK"));
-        // Its place is free by now, or a moment later.
+        // The place of the closed connection is free now or a moment later.
         loop {
             let mut next = TcpStream::connect(address).await.unwrap();
             let _ = next.write_all(GET).await;

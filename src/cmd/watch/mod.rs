@@ -6,12 +6,13 @@
 //! 12:03:05.530  kube-system/etcd-n1  etcd  non-existent → running  ContainerStarted
 //! ```
 //!
-//! `--mode evented` reads the runtime's event stream as the kubelet's evented PLEG does, and `--mode compare` does both to
-//! see what the one misses and the other gains. A stream is read by a thread that does nothing else, and a guard process
-//! hangs up should this one be stopped: see `docs/safety.md`.
+//! `--mode evented` reads the runtime's event stream as the kubelet's evented PLEG does, and `--mode compare`
+//! does both, to compare them. A thread of its own reads the stream, and a guard process closes the stream if
+//! this process is stopped: see `docs/safety.md`.
 //!
-//! It relists as the kubelet does and prints each event as soon as its pod is done. It never asks twice, ends at once
-//! when it is told to even while a call hangs, and waits for its reader only between relists.
+//! A watch relists as the kubelet does and prints each event as soon as its pod is done. It never makes a
+//! call twice, ends at once even while a call hangs, and waits for the reader of its output only between
+//! relists.
 
 mod guard;
 mod metrics;
@@ -39,7 +40,7 @@ pub use metrics::{Page, serve as serve_metrics};
 pub use outlet::Outlet;
 pub use tap::{Audience, News, StreamSettings, Tap};
 
-/// Deadline of a call while watching: the kubelet's own.
+/// The deadline of a call: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
 #[derive(Debug, Args)]
@@ -109,7 +110,7 @@ pub struct WatchArgs {
     output: Output,
 }
 
-/// `1`, `10`, `max`
+/// Parses `1`, `10` or `max`.
 fn speed(text: &str) -> Result<Speed, String> {
     match text.parse() {
         _ if text == "max" => Ok(Speed::Max),
@@ -154,7 +155,7 @@ impl Mode {
         }
     }
 
-    /// The kubelet's timing.
+    /// Returns the kubelet's timing.
     const fn timing(self) -> PlegTiming {
         match self {
             Self::Generic | Self::Compare => PlegTiming::GENERIC,
@@ -171,7 +172,7 @@ pub enum Output {
     Jsonl,
 }
 
-/// A capture without a moment is played from the start of what it has.
+/// Starts a capture without a moment at its beginning.
 fn from_the_start(endpoint: Endpoint) -> Endpoint {
     match endpoint {
         Endpoint::Capture { what } if capture::parts(&what).1.is_none() => {

@@ -1,4 +1,5 @@
-//! Where a watch writes: a thread for each destination, so that a blocked terminal, pipe or disk blocks nothing else.
+//! Writes the output of a watch: one thread for each destination, so that a blocked terminal, pipe or disk
+//! blocks nothing else.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +13,14 @@ use tokio::sync::Notify;
 
 use crate::cmd::render::words::{cut, wrapped};
 
-/// How many lines may wait before the watch waits for the writer. Memory is bounded by this and by one relist's events.
+/// The number of lines that may be queued before the watch waits for the writer. Memory is limited by this
+/// and by the events of one relist.
 const MOST_WAITING: usize = 4096;
 
-/// How long a writer may take for what is left when the watch ends.
+/// How long a writer may take for the queued lines when the watch ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What stands before the rest of a sentence that does not fit into one line.
+/// The indent of the second and further lines of a sentence.
 const CONTINUED: &str = "    ";
 
 /// A destination and the thread that writes to it.
@@ -27,27 +29,28 @@ pub struct Outlet {
     progress: Arc<Progress>,
 }
 
-/// How lines get there.
+/// How lines reach the destination.
 enum Way {
-    /// By a thread that waits for the destination in our place.
+    /// Through a thread, which alone waits for the destination.
     Thread { lines: mpsc::Sender<Line>, done: Mutex<mpsc::Receiver<io::Result<()>>> },
-    /// Where no thread can be had: at once, and a slow destination holds up the watch.
+    /// Directly, if no thread could be started; then a slow destination delays the watch.
     Here(Arc<Mutex<Put>>),
 }
 
-/// Puts a line where it belongs.
+/// Writes one step to the destination.
 type Put = Box<dyn FnMut(Step) -> io::Result<()> + Send>;
 
 enum Line {
     Text(String),
     Row(String),
-    /// There is a newer status line.
+    /// The status line has changed.
     Status,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// The newest status line, until it is shown: there is never more than one, however long a terminal is blocked.
+    /// The newest status line that is not shown yet; there is never more than one, however long a terminal is
+    /// blocked.
     status: Mutex<Option<String>>,
     waiting: AtomicUsize,
     broken: AtomicBool,
@@ -55,7 +58,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// What a line asks for; nothing, if its status line was shown already.
+    /// Converts a queued line; `None` if its status line was shown already.
     fn step(&self, line: Line) -> Option<Step> {
         match line {
             Line::Text(text) => Some(Step::Text(text)),
@@ -68,7 +71,7 @@ impl Progress {
 }
 
 impl Outlet {
-    /// Lines to a terminal, with a status line that stays below them.
+    /// Writes to a terminal, with a status line below the other lines.
     pub fn terminal() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
@@ -85,7 +88,7 @@ impl Outlet {
         })
     }
 
-    /// Lines to a terminal that can only be written to the right and downwards.
+    /// Writes to a terminal that cannot rewrite a line.
     pub fn dumb_terminal() -> Self {
         let mut out = io::stdout();
         Self::spawn(move |step| {
@@ -99,7 +102,7 @@ impl Outlet {
         })
     }
 
-    /// Lines to anything else, each flushed.
+    /// Writes to anything else, and flushes each line.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
         Self::spawn(move |step| match step {
             Step::Text(mut text) | Step::Row(mut text) => {
@@ -116,7 +119,7 @@ impl Outlet {
         let (end, done) = mpsc::channel();
         let progress = Arc::new(Progress::default());
         let shared = Arc::clone(&progress);
-        // Shared with the thread, which may not come to be.
+        // Shared with the thread, because the thread may fail to start.
         let put: Arc<Mutex<Put>> = Arc::new(Mutex::new(Box::new(put)));
         let puts = Arc::clone(&put);
         let write = move || {
@@ -124,7 +127,7 @@ impl Outlet {
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
             shared.moved.notify_waiters();
-            // Nobody waits for us if the watch ended without patience.
+            // Nobody receives the result if the watch did not wait for the writer.
             let _ = end.send(written);
         };
         let way = match thread::Builder::new().name("writer".into()).spawn(write) {
@@ -134,17 +137,17 @@ impl Outlet {
         Self { way, progress }
     }
 
-    /// Hands over a line, which a terminal breaks between its words; never waits.
+    /// Queues a sentence, which a terminal wraps between words; never waits.
     pub fn line(&self, text: String) {
         self.send(Line::Text(text));
     }
 
-    /// Hands over a row of columns, which a terminal cuts; never waits.
+    /// Queues a row of columns, which a terminal cuts; never waits.
     pub fn row(&self, text: String) {
         self.send(Line::Row(text));
     }
 
-    /// Replaces the status line, where there is one; never waits.
+    /// Replaces the status line, if there is one; never waits.
     pub fn status(&self, text: String) {
         let unseen = {
             let mut status = self.progress.status.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,17 +180,17 @@ impl Outlet {
         }
     }
 
-    /// Waits until the writer is not too far behind.
+    /// Waits until the queue has room.
     pub async fn settle(&self) {
         self.until(|progress| progress.waiting.load(Ordering::SeqCst) < MOST_WAITING).await;
     }
 
-    /// Resolves when the destination takes no more.
+    /// Resolves when the destination accepts no more lines.
     pub async fn broken(&self) {
         self.until(|_| false).await;
     }
 
-    /// Waits for `enough`, or for the end of the writer.
+    /// Waits until `enough` is true, or until the writer has ended.
     async fn until(&self, enough: impl Fn(&Progress) -> bool) {
         loop {
             let moved = self.progress.moved.notified();
@@ -198,7 +201,7 @@ impl Outlet {
         }
     }
 
-    /// Writes what is left, for as long as patience lasts; [`io::ErrorKind::TimedOut`] if that was not long enough.
+    /// Waits until the queued lines are written; fails with [`io::ErrorKind::TimedOut`] after the time limit.
     pub fn close(self) -> io::Result<()> {
         self.close_within(PATIENCE)
     }
@@ -224,7 +227,7 @@ impl Outlet {
     }
 }
 
-/// What a writer is to do next.
+/// The next thing to write.
 enum Step {
     /// A sentence.
     Text(String),
@@ -232,17 +235,17 @@ enum Step {
     Row(String),
     /// Another status line.
     Status(String),
-    /// There is no more.
+    /// The end of the output.
     End,
 }
 
-/// How many columns the terminal has, where it says.
+/// Returns the number of columns of the terminal.
 fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The lines that a sentence takes; a coloured one is left alone, it was made for the width.
+/// Wraps a sentence; a coloured one has been wrapped before.
 fn fitting(text: String, columns: Option<usize>) -> Vec<String> {
     match columns.filter(|_| !text.contains('\u{1b}')) {
         Some(columns) => wrapped(&text, columns, CONTINUED),
@@ -250,7 +253,7 @@ fn fitting(text: String, columns: Option<usize>) -> Vec<String> {
     }
 }
 
-/// As much of a row as fits.
+/// Cuts a row to the width of the terminal.
 fn fitting_row(text: String, columns: Option<usize>) -> String {
     match columns {
         Some(columns) => cut(&text, columns),
@@ -285,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Takes nothing until the test lets it.
+    /// A destination that blocks until the test ends.
     struct Blocked(mpsc::Receiver<()>);
 
     impl Write for Blocked {

@@ -1,4 +1,4 @@
-//! Turns what the engine says into lines, and keeps the tally.
+//! Turns the engine's records into output, and counts them.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::pleg::stream::{
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, WatchTotals, document};
 use crate::report::save;
 
-/// Writes records where they were asked for.
+/// Writes the records to stdout and the log.
 pub struct Reporter {
     view: Outlet,
     output: Output,
@@ -37,9 +37,9 @@ pub struct Reporter {
     clock: Arc<dyn Clock>,
     columns: Mutex<Columns>,
     tally: Mutex<WatchTotals>,
-    /// Who waits for the end of the open call.
+    /// Reports the end of the pending call to a running diagnosis.
     waited_for: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
-    /// Calls of this relist that were given up.
+    /// The calls of this relist that were given up.
     given_up: Mutex<Vec<CallersAbandonedCall>>,
     comparison: Option<Mutex<Comparison>>,
 }
@@ -76,12 +76,12 @@ impl Reporter {
         })
     }
 
-    /// Counts and durations so far.
+    /// Returns the counts and durations so far.
     pub fn tally(&self) -> MutexGuard<'_, WatchTotals> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the comparison see something, if there is one, and reports what it decides.
+    /// Passes something to the comparison, if there is one, and reports the divergences that result.
     fn compare(&self, see: impl FnOnce(&mut Comparison)) {
         let Some(comparison) = &self.comparison else { return };
         let decided = {
@@ -95,31 +95,31 @@ impl Reporter {
         }
     }
 
-    /// The comparison so far.
+    /// Returns the summary of the comparison so far.
     pub fn compared(&self) -> Option<CompareSummary> {
         let comparison = self.comparison.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         let streamed = self.tally().stream_totals();
         Some(comparison.summary(&streamed))
     }
 
-    /// Whether there is a live line to keep up.
+    /// Whether there is a status line.
     pub const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// Replaces the live line.
+    /// Replaces the status line.
     pub fn status(&self, line: String) {
         if self.live {
             self.view.status(line);
         }
     }
 
-    /// The watch begins.
+    /// Reports the start of the watch.
     pub fn started(&self, started: WatchStarted) {
         self.json(&WatchRecord::WatchStarted(started));
     }
 
-    /// A relist is over.
+    /// Reports a finished relist.
     pub fn relist(&self, relist: Relist) {
         let slow = self.tally().is_slow(&relist);
         self.tally().relist(&relist);
@@ -135,7 +135,7 @@ impl Reporter {
         self.json(&WatchRecord::Relist(relist));
     }
 
-    /// The health of PLEG changed.
+    /// Reports a change of PLEG's health.
     pub fn health(&self, health: Health) {
         if self.output == Output::Table {
             self.view.line(text::health(&health));
@@ -143,52 +143,52 @@ impl Reporter {
         self.json(&WatchRecord::Health(health));
     }
 
-    /// A call has been silent for so long.
+    /// Reports a silent call.
     pub fn silence(&self, silence: Silence) {
         self.lines([text::silent(&silence)]);
         self.json(&WatchRecord::Silence(silence));
     }
 
-    /// Lines for people; in JSON they are in the records already.
+    /// Prints lines for people; in JSON the records have the same facts.
     pub fn lines(&self, lines: impl IntoIterator<Item = String>) {
         if self.output == Output::Table {
             lines.into_iter().for_each(|line| self.view.line(line));
         }
     }
 
-    /// The call that has no answer yet, and for how long.
+    /// Returns the pending call, and how long it has been pending.
     pub fn open_call(&self, now: Mono) -> (Option<OpenCall>, Duration) {
         let tally = self.tally();
         (tally.open.clone(), tally.waiting(now).unwrap_or_default())
     }
 
-    /// Receives how the call that is open ended, once it has.
+    /// Returns a receiver for the outcome of the pending call.
     pub fn when_ended(&self) -> watch::Receiver<Option<CallEnd>> {
         let (sender, ended) = watch::channel(None);
         *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         ended
     }
 
-    /// A relist begins: it makes every call anew.
+    /// Notes the start of a relist, which makes every call again.
     pub fn relist_begins(&self) {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The calls of this relist that were given up.
+    /// Returns the calls of this relist that were given up.
     pub fn given_up(&self) -> Vec<CallersAbandonedCall> {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What holds PLEG up, in one line, while it does.
+    /// Prints a diagnosis in one line, during the problem.
     pub fn diagnosed(&self, report: &HealthReport) {
         self.lines([text::diagnosis(self.clock.wall(), report)]);
         self.write_json(report);
     }
 
-    /// What holds PLEG up.
+    /// Prints a diagnosis.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
         let mut text = Vec::new();
-        // It scrolls with the rest, so that only the width counts.
+        // The diagnosis scrolls with the other lines, so only the width of the terminal matters.
         let terminal = Context::terminal_size().map(|(_, columns)| (usize::MAX, columns));
         screen(report, &mut text, Style { color: color && self.live, terminal, ..Style::default() })?;
         self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
@@ -196,7 +196,7 @@ impl Reporter {
         Ok(())
     }
 
-    /// One record, as JSON, wherever JSON goes.
+    /// Writes one record as JSON, where JSON is wanted.
     pub fn json(&self, record: &WatchRecord) {
         self.write_json(&document(record));
     }
@@ -205,7 +205,7 @@ impl Reporter {
         if self.output != Output::Jsonl && self.log.is_none() {
             return;
         }
-        // Our own documents have string keys only, so that writing them cannot fail.
+        // Our own documents have string keys only, so writing them cannot fail.
         let Some(line) = json::text(document) else { return };
         if self.output == Output::Jsonl {
             self.view.line(line.clone());
@@ -215,7 +215,7 @@ impl Reporter {
         }
     }
 
-    /// Waits until the writers are not too far behind.
+    /// Waits until the writers have room in their queues.
     pub async fn settle(&self) {
         self.view.settle().await;
         if let Some(log) = &self.log {
@@ -223,7 +223,7 @@ impl Reporter {
         }
     }
 
-    /// Resolves when a destination takes no more.
+    /// Resolves when a destination accepts no more lines.
     pub async fn broken(&self) {
         tokio::select! {
             () = self.view.broken() => {}
@@ -236,10 +236,10 @@ impl Reporter {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the queued lines.
     pub fn close(self, log_path: Option<&Path>) -> Result<(), Error> {
         let view = match self.view.close() {
-            // Whoever does not read what he sees has not lost a file.
+            // A blocked terminal loses no data that anybody needs.
             Err(why) if why.kind() == io::ErrorKind::TimedOut => Ok(()),
             view => view,
         };

@@ -1,4 +1,4 @@
-//! One watch from `WatchStarted` to `WatchSummary`.
+//! Runs one watch, from `WatchStarted` to `WatchSummary`.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -27,16 +27,16 @@ use crate::pleg::{
     GenericPleg, KubeletVersion, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction,
 };
 
-/// How often health and the live line are looked after while nothing else happens.
+/// How often health and the status line are checked while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
 
-/// A relist that has taken so long is looked into although each of its calls is answered.
+/// A relist that lasts longer than this is diagnosed, even if each of its calls is answered.
 const LONG_RELIST: Duration = Duration::from_secs(10);
 
-/// The same while somebody waits for a call to be slow.
+/// The tick with `--until-slow`, which has to notice a slow call quickly.
 const ATTENTIVE_TICK: Duration = Duration::from_millis(50);
 
-/// The same while a capture is played, whose time may fly.
+/// The tick while a capture is played, whose time may pass quickly.
 const PLAYED_TICK: Duration = Duration::from_millis(1);
 
 /// A running watch.
@@ -49,48 +49,48 @@ pub struct Session<'a> {
     outside: Outside,
     started: Mono,
     look: Look<'a>,
-    /// Whether the pause that a capture asked for is over.
+    /// Whether the pause that the capture requested is over.
     waited: bool,
-    /// What was found out about the slowness that ended the watch.
+    /// The diagnosis of the slow relist that ended the watch.
     found: Option<HealthReport>,
-    /// Whether that was looked for beside the relist that was slow.
+    /// Whether that diagnosis was made while the slow relist was running.
     looked: bool,
     /// What the kubelet sees and this watch cannot.
     not_seen: Option<&'static str>,
 }
 
-/// What comes from outside while a watch waits for something.
+/// The external events that interrupt a wait.
 struct Outside {
     stops: Stops,
     suspension: Option<Suspension>,
     ticks: Interval,
 }
 
-/// What happened outside.
+/// An interruption of a wait.
 enum Interruption {
-    /// The watch is to end.
+    /// The watch ends.
     End(End),
-    /// It is to stand still.
+    /// The process is suspended.
     Suspend,
-    /// Time to look around.
+    /// Health and the status line are checked.
     Tick,
-    /// The event stream brought something.
+    /// The event stream has an item.
     Stream(News),
 }
 
-/// Why a watch is over.
+/// Why a watch ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
-    /// It was told to: a signal, `--count`, `--for`.
+    /// A signal, `--count` or `--for` ended it.
     Told,
-    /// What `--until-…` waits for has come; in words.
+    /// The condition of `--until-…` is true; with a description.
     Came(String),
-    /// Nobody reads what it writes.
+    /// The output has no reader any more.
     Unread,
 }
 
 impl<'a> Session<'a> {
-    /// Meets the runtime and says what is going to happen.
+    /// Connects to the runtime and reports the start of the watch.
     pub async fn open(
         arguments: &'a WatchArgs,
         context: &'a Context,
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
                 guarded: matches!(endpoint, Endpoint::Unix { .. }),
                 hint,
             };
-            // Compared, the two must not learn from each other.
+            // In compare mode, the two PLEGs must not share their state.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(SharedState::new(true)) };
             Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
                 .played(context.playback().cloned())
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Relists, and reads the stream if there is one, until something ends it.
+    /// Relists, and reads the stream if there is one, until something ends the watch.
     pub async fn run(mut self) -> Result<Exit, Error> {
         let end = loop {
             if self.generic.relists() > 0 {
@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
             }
         };
         if matches!(end, End::Came(_)) && !self.looked {
-            // Nothing is under way: what came was over when it was noticed, or came in a pause.
+            // No call is pending: the condition became true after a call or in a pause.
             let given_up = self.look.reporter.given_up();
             let diagnosis =
                 diagnose(self.look.context, &self.endpoint, Vec::new(), given_up, Wanted::Auto, None);
@@ -224,11 +224,11 @@ impl<'a> Session<'a> {
         self.tap.as_ref().is_some_and(Tap::owes_relist)
     }
 
-    /// What to do next; nothing once a capture is at its end.
+    /// Returns what to do next; `None` at the end of a capture.
     fn turn(&mut self) -> Option<TimerAction> {
         let context = self.look.context;
         if let Some(playback) = context.playback() {
-            // A capture knows when its relists were.
+            // A capture defines the moments of its relists.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
                 Next::Relist => Some(TimerAction::Relist),
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
                     if let Some(tap) = &mut self.tap {
                         tap.take_ready(&self.look.reporter);
                     }
-                    // Whoever reads what is said about it is waited for.
+                    // The wait gives the reader of the output time.
                     Some(TimerAction::Wait(self.look.context.clock.mono()))
                 }
                 Next::Wait(length) => {
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
         Some(self.worker.next(context.clock.mono()))
     }
 
-    /// A relist of the one pod that the stream spoke of.
+    /// Relists one pod, as a message of the stream requests.
     async fn relist_pod(&mut self, uid: &str) -> Result<Option<End>, Error> {
         let Self { generic, client, outside, look, tap, .. } = self;
         let clock = &*look.context.clock;
@@ -268,14 +268,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.
+    /// Makes one relist; returns `Some` if the watch is over. A relist that the stream requires does not
+    /// change the period.
     async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
         let Self { generic, client, endpoint, outside, look, found, looked, worker, tap, .. } = self;
         let Look { arguments, context, reporter, .. } = &*look;
         let clock = &*context.clock;
         let started = clock.mono();
         if let Some(tap) = tap {
-            // What goes wrong with the stream from here on needs another one.
+            // A later problem of the stream requires another relist.
             tap.relisted();
         }
         *found = None;
@@ -309,7 +310,7 @@ impl<'a> Session<'a> {
             match came {
                 Ok(report) => report,
                 Err(what) => {
-                    // The pending call goes on while it is found out why; nobody asks it a second time.
+                    // The pending call continues during the diagnosis, which does not repeat it.
                     diagnosis.begin();
                     *looked = true;
                     let ended = tokio::select! {
@@ -343,7 +344,7 @@ impl<'a> Session<'a> {
         Ok(enough.then_some(End::Told))
     }
 
-    /// Opens the stream if it is to be opened now.
+    /// Opens the stream if it is due.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(tap) = &mut self.tap else { return Ok(()) };
         let fell_back = tap.attend(&self.look.reporter).await? == Attended::FellBack;
@@ -354,13 +355,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The pause before the next relist, and until the writers are not too far behind. A stream that ends cuts it short.
+    /// Waits until the next relist, and until the writers have room. The end of the stream ends the wait.
     async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
         let length = until.since(self.look.context.clock.mono());
         self.rest(length, Tap::is_due).await
     }
 
-    /// Waits until the writers are not too far behind: whoever does not read gets no relists either.
+    /// Waits until the writers have room: without a reader of the output there are no relists.
     async fn settle(&mut self) -> Result<Option<End>, Error> {
         self.rest(Duration::ZERO, |_| false).await
     }
@@ -428,13 +429,13 @@ impl Outside {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             stops: Stops::listen(arguments.lasting)?,
-            // Without a stream there is nothing to put down first.
+            // Without a stream, nothing has to be closed before a suspension.
             suspension: streams.then(Suspension::listen).transpose()?,
             ticks,
         })
     }
 
-    /// Waits for the next thing that happens outside of a relist.
+    /// Waits for the next interruption.
     async fn interruption(&mut self, reporter: &Reporter, tap: Option<&mut Tap>) -> Interruption {
         let Self { stops, suspension, ticks } = self;
         tokio::select! {
@@ -455,7 +456,7 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// The release whose relist is followed, and who says so.
+/// Returns the kubelet release that the watch follows, and its source.
 async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVersion, &'static str) {
     if let Some(version) = arguments.kubelet_version {
         return (version, "--kubelet-version");
@@ -466,10 +467,10 @@ async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVe
     }
 }
 
-/// Whether the event stream of this runtime may be read at all.
+/// Checks whether the event stream of this runtime may be read.
 fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) -> Result<(), Error> {
     if let Some(playback) = context.playback() {
-        // What is played takes nothing away from anybody.
+        // Reading a capture takes no events away from anybody.
         return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
             let why = "nobody read the event stream then".to_owned();
             cri::Error::NotRecorded { rpc: cri::Rpc::GetContainerEvents, why }.into()
@@ -490,10 +491,10 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
     }
 }
 
-/// A diagnosis being made.
+/// A running diagnosis.
 type Running<'a> = Pin<Box<dyn Future<Output = Result<HealthReport, Error>> + 'a>>;
 
-/// What holds a relist up, looked for beside it: once, and without asking again what is asked already.
+/// A diagnosis that runs in parallel with a relist: once, and without repeating the pending call.
 struct Diagnosis<'a> {
     context: &'a Context,
     endpoint: &'a Endpoint,
@@ -518,7 +519,7 @@ impl Diagnosis<'_> {
             Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None)));
     }
 
-    /// What was found; never, if nothing is looked for.
+    /// Returns the report; waits for ever if no diagnosis runs.
     async fn finished(&mut self) -> HealthReport {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let found = running.await;
@@ -529,7 +530,8 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// Finds it out while the relist goes on; the relist, if it has ended by then.
+    /// Finishes the diagnosis while the relist continues. Returns the relist's report, if it has ended by
+    /// then.
     async fn beside(
         &mut self,
         relist: &mut Pin<&mut impl Future<Output = Relist>>,
@@ -550,7 +552,7 @@ impl Diagnosis<'_> {
     }
 }
 
-/// What is looked at again and again while waiting.
+/// The parts of a watch that every interruption needs.
 struct Look<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
@@ -562,7 +564,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Does what a interruption asks for.
+    /// Handles an interruption.
     async fn answer(
         &self,
         interruption: Interruption,
@@ -592,13 +594,14 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// Health, slowness, live line. `relist` is when the current relist began.
+    /// Checks health and slowness, and updates the status line. `relist` is when the current relist began.
     fn around(&self, relist: Option<Mono>) -> Option<End> {
         let clock = &*self.context.clock;
         let verdict = self.hub.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
         let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
-        // The kubelet calls itself unhealthy from the start; while the very first relist is under way that says nothing.
+        // The kubelet reports an unhealthy PLEG from its start; that means nothing until the first relist is
+        // over.
         let undecided = self.healthy.get().is_none()
             && relist.is_some_and(|since| clock.mono().since(since) <= self.threshold.get());
         if !undecided && self.healthy.replace(Some(healthy)) != Some(healthy) {

@@ -1,4 +1,5 @@
-//! The event stream of a watch: opened, guarded, read, closed, and what the evented PLEG makes of it.
+//! The event stream of a watch: opens, guards, reads and closes it, and passes its events to the evented
+//! PLEG.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,61 +20,62 @@ use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
 use crate::pleg::{EventedPleg, SharedState, Sink};
 
-/// A guard that is gone after less than this did not work at all.
+/// A guard that ends sooner than this did not work at all.
 const STILLBORN: Duration = Duration::from_secs(1);
 
-/// How many such guards are enough.
+/// The number of such guards in a row after which the watch fails.
 const MOST_STILLBORN: u32 = 3;
 
-/// The pause before the first attempt that the kubelet would not make; it doubles with each.
+/// The pause before the first attempt that the kubelet would not make; it doubles with each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Streams that end within this time of one another were hardly tried.
+/// A stream that ends sooner than this after its start counts as failed at once.
 const MOMENTS: Duration = Duration::from_secs(10);
 
-/// What becomes of a hint that is over.
+/// The note for a stream of hints that has ended.
 const LEFT_ALONE: &str =
     "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (as read in its code)";
 
-/// How many pods may wait to be listed by themselves, as in the kubelet.
+/// The number of pods that may wait for a relist of their own, as in the kubelet.
 const MOST_HINTS: usize = 200;
 
-/// How a watch wants its stream.
+/// The options for the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSettings {
-    /// After how many ended streams it is given up.
+    /// The number of ended streams after which the stream is given up.
     pub retries: u32,
-    /// After how long it is closed and opened again.
+    /// The time after which the stream is closed and opened again.
     pub longest: Duration,
-    /// Whether a process watches over it. A runtime inside this process stands still with it.
+    /// Whether a guard process watches over the stream. A runtime inside this process needs none, because it
+    /// stops with the process.
     pub guarded: bool,
-    /// Whether it only says which pod to list, as from kubelet 1.37 on.
+    /// Whether an event only triggers a relist of its pod, as from kubelet 1.37 on.
     pub hint: bool,
 }
 
-/// Whom a tap tells what happens.
+/// Receives what happens to the stream.
 pub trait Audience {
-    /// Something happened to the stream.
+    /// The stream was opened, closed or given up.
     fn stream(&self, notice: Stream);
-    /// An event came; what the engine makes of it comes next.
+    /// An event arrived; the engine's reaction follows.
     fn heard(&self, event: &ReceivedEvent);
-    /// So many events were read and are lost.
+    /// Events were read and lost.
     fn dropped(&self, events: u64, notice: Stream);
     /// The stream has ended by itself, or could not be opened.
     fn stream_failed(&self);
-    /// There are so many pods that those that are gone have to be forgotten.
+    /// The engine remembers too many pods, so removed ones have to be forgotten.
     fn crowded(&self);
-    /// Where events of pods go.
+    /// Returns the sink for the events of pods.
     fn sink(&self) -> Box<dyn Sink + '_>;
 }
 
-/// The stream, and the engine behind it.
+/// The stream, and the engine that processes it.
 pub struct Tap {
     client: Client,
-    /// Where the stream is a recorded one.
+    /// The capture, if the stream is a recorded one.
     played: Option<Arc<Playback>>,
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
@@ -81,27 +83,28 @@ pub struct Tap {
     evented: EventedPleg,
     open: Option<Open>,
     owes_relist: bool,
-    /// How many guards in a row were gone as soon as they had been started.
+    /// The number of guards in a row that ended at once.
     stillborn: u32,
-    /// How many streams have ended, and when the first did.
+    /// The number of ended streams, and when the first one ended.
     ended: u32,
     first_end: Option<Mono>,
-    /// How many of them in a row had hardly begun: one that was open for a while needs no pause before the next.
+    /// The number of streams in a row that ended at once; after a longer stream no pause is needed.
     hardly_begun: u32,
-    /// When the next one may be opened.
+    /// When the next stream may be opened.
     not_before: Mono,
-    /// Whether that is some time after the relist that followed the last end, so that another one has to come first.
+    /// Whether the pause lasts beyond the relist after the last stream, so that another relist has to come
+    /// first.
     paused: bool,
-    /// Pods of which something has stopped, where the stream is a hint.
+    /// The pods with a stopped container, for a stream of hints.
     hints: VecDeque<String>,
-    /// Whether everything is listed to forget what is gone.
+    /// Whether a relist is required to forget removed pods.
     forgets: bool,
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Open {
     events: EventStream,
-    /// A recorded one has no connection.
+    /// Closes the connection; a recorded stream has none.
     hang_up: Option<ConnectionCloser>,
     guard: Option<Guard>,
     over: Pin<Box<Sleep>>,
@@ -110,13 +113,13 @@ struct Open {
     dropped: u64,
 }
 
-/// What the stream brought.
+/// An item of the stream.
 pub enum News {
     /// An event.
     Event(Box<ReceivedEvent>),
-    /// Its end; `None` is an end in good order.
+    /// The end of the stream; `None` without an error.
     Ended(Option<cri::Error>),
-    /// It has been open for as long as it may.
+    /// The stream has been open for `longest`.
     TooLong,
 }
 
@@ -130,17 +133,17 @@ impl News {
     }
 }
 
-/// What to do after the stream was looked after.
+/// The result of [`Tap::attend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attended {
-    /// It is open, or a relist comes first.
+    /// The stream is open, or a relist comes first.
     GoOn,
-    /// It was given up just now.
+    /// The stream was given up just now.
     FellBack,
 }
 
 impl Tap {
-    /// An evented PLEG whose first stream is opened by [`Self::attend`].
+    /// Creates an evented PLEG; [`Self::attend`] opens its first stream.
     pub fn new(
         client: Client,
         runtime: cri::Version,
@@ -170,31 +173,31 @@ impl Tap {
         }
     }
 
-    /// The same of a recorded stream, whose times are those of the record.
+    /// Uses a recorded stream with its recorded times.
     #[must_use]
     pub fn played(mut self, playback: Option<Arc<Playback>>) -> Self {
         self.played = playback;
         self
     }
 
-    /// Whether the stream only says which pod to list.
+    /// Whether an event only triggers a relist of its pod.
     pub const fn is_hint(&self) -> bool {
         self.settings.hint
     }
 
-    /// The next pod to list by itself; what a relist of everything has served since is left out.
+    /// Returns the next pod for a relist of its own.
     pub fn take_hint(&mut self) -> Option<String> {
-        // Who recorded listed all of them at once.
+        // A recorder lists all pods at once.
         self.hints.pop_front().filter(|_| self.played.is_none())
     }
 
-    /// Whether everything has to be listed before the stream is opened again.
+    /// Whether a full relist is required before the stream is opened again.
     pub const fn owes_relist(&self) -> bool {
-        // A record has the relists that it has.
+        // A capture has only its recorded relists.
         self.owes_relist && self.played.is_none()
     }
 
-    /// Whether there is something to be done about the stream: a relist first, or the time to open it has come.
+    /// Whether a relist is required, or it is time to open the stream.
     pub fn is_due(&self) -> bool {
         if self.played.is_some() {
             return false;
@@ -203,24 +206,24 @@ impl Tap {
         self.owes_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
 
-    /// That relist was made.
+    /// Notes that a full relist was made.
     pub fn relisted(&mut self) {
         self.owes_relist = false;
         self.hints.clear();
     }
 
-    /// A relist has found the pods that `listed` knows; those that are gone need not be kept in mind.
+    /// Forgets the pods that a relist did not find.
     pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
         self.forgets = false;
         self.evented.forget(pods, listed);
     }
 
-    /// How many events there was no room for, on the stream that is open.
+    /// Returns the number of events that were lost for lack of room.
     fn dropped(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.events.dropped())
     }
 
-    /// Opens the stream if that is what is to be done now.
+    /// Opens the stream if it is due.
     pub async fn attend(&mut self, audience: &dyn Audience) -> Result<Attended, Error> {
         if self.paused && self.clock.mono() >= self.not_before {
             (self.paused, self.owes_relist) = (false, true);
@@ -253,7 +256,7 @@ impl Tap {
         Ok(Attended::GoOn)
     }
 
-    /// The outer result is whether this process can do what it takes, the inner one whether the runtime can be reached.
+    /// Opens a stream. The outer result is an error of this process, the inner one an error of the runtime.
     async fn open(&self) -> Result<Result<Open, cri::Error>, Error> {
         let since = self.clock.mono();
         let over = |longest| Box::pin(tokio::time::sleep(longest));
@@ -288,7 +291,8 @@ impl Tap {
         start().map(Ok).map_err(Error::Guard)
     }
 
-    /// The next thing that the stream brings; never, if none is open. Events wait for `room`, the clock does not.
+    /// Returns the next item; waits for ever without an open stream. Events wait for `room`, the end of the
+    /// stream's time does not.
     pub async fn news(&mut self, room: impl Future<Output = ()>) -> News {
         let Some(Open { events, over, .. }) = &mut self.open else { return std::future::pending().await };
         let next = async {
@@ -302,18 +306,18 @@ impl Tap {
         }
     }
 
-    /// Deals with everything that the stream has brought by now.
+    /// Handles all items that have arrived.
     pub fn take_ready(&mut self, audience: &dyn Audience) {
         while let Some(next) = self.open.as_mut().and_then(|open| open.events.ready()) {
             self.take(News::of(next), audience);
         }
     }
 
-    /// Deals with what the stream brought.
+    /// Handles one item.
     pub fn take(&mut self, news: News, audience: &dyn Audience) {
         match news {
             News::Event(event) => self.event(&event, audience),
-            // A gap in a record is no fault of the runtime.
+            // A gap in a capture is no failure of the runtime.
             News::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, audience),
             News::Ended(why) => match self.alarm() {
                 Some(alarm) => self.release(alarm.as_str(), audience),
@@ -335,7 +339,7 @@ impl Tap {
             let pod = event.event.sandbox.as_ref().and_then(|sandbox| sandbox.metadata.as_ref());
             let room = self.hints.len() < MOST_HINTS;
             let uid = pod.map(|pod| &pod.uid).filter(|uid| stopped && !self.hints.contains(uid));
-            // What does not fit is left to the next relist of everything.
+            // What does not fit is found by the next full relist.
             self.hints.extend(uid.filter(|_| room).cloned());
             return;
         }
@@ -344,7 +348,7 @@ impl Tap {
             audience.stream(notice);
         }
         if !self.forgets && self.evented.is_cache_too_large() {
-            // What comes in until that relist is over changes nothing.
+            // Events until that relist change nothing.
             (self.owes_relist, self.forgets) = (true, true);
             audience.crowded();
         }
@@ -371,13 +375,13 @@ impl Tap {
         self.closed(notice, audience);
     }
 
-    /// Opens no stream for so long.
+    /// Opens no stream for this long.
     fn pause(&mut self, pause: Duration) {
         self.not_before = self.clock.mono().plus(pause);
         self.paused = !pause.is_zero();
     }
 
-    /// This process could not do what an open stream takes: it tries again after a while.
+    /// Tries again later, because this process could not get the resources for a stream.
     pub fn postpone(&mut self) {
         self.stillborn = 0;
         self.pause(LONGEST_PAUSE);
@@ -388,8 +392,7 @@ impl Tap {
         self.open.is_some()
     }
 
-    /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
-    /// make up for it.
+    /// Closes the stream on purpose. This is no failure, but events are missed, so a relist has to follow.
     pub fn release(&mut self, why: &str, audience: &dyn Audience) {
         if self.open.is_some() {
             let notice = self.evented.on_stream_released(why, &*self.clock);
@@ -398,16 +401,17 @@ impl Tap {
     }
 
     fn closed(&mut self, notice: Stream, audience: &dyn Audience) {
-        // What was read and never looked at goes with the stream.
+        // Events that were read and not processed are lost with the stream.
         let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
         self.tell_dropped(waiting, audience);
         if let Some(Open { events, hang_up, guard, .. }) = self.open.take() {
-            // First, so that whoever reads knows that nobody listens, and does not take the end for the runtime's.
+            // Dropped first, so that the reading thread does not take the end of the connection for the
+            // runtime's.
             drop(events);
             drop(hang_up);
             drop(guard);
         }
-        // Everything is listed each second beside a hint.
+        // With a stream of hints, a full relist follows within a second anyway.
         self.owes_relist = !self.settings.hint;
         audience.stream(notice);
     }
@@ -416,11 +420,12 @@ impl Tap {
         self.open.as_mut()?.guard.as_mut()?.alarm()
     }
 
-    /// What is due now and then: lost events, a guard that is gone.
+    /// Reports lost events, and closes the stream if its guard is gone.
     pub fn look(&mut self, audience: &dyn Audience) {
         let now = self.clock.mono();
         self.tell_dropped(0, audience);
-        // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
+        // What the runtime sent before the guard closed the connection is still read; then the stream ends by
+        // itself.
         if self.alarm() == Some(Alarm::Unguarded) {
             let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
             self.stillborn = if lived < STILLBORN { self.stillborn + 1 } else { 0 };
@@ -440,7 +445,7 @@ impl Tap {
     }
 }
 
-/// What there is to say of a stream that was given up within moments.
+/// Describes a stream that was given up within seconds.
 fn spun(ended: u32, lasted: Option<Duration>) -> Option<String> {
     lasted.filter(|lasted| *lasted < MOMENTS && ended > 1).map(|lasted| {
         format!(
@@ -451,8 +456,8 @@ fn spun(ended: u32, lasted: Option<Duration>) -> Option<String> {
     })
 }
 
-/// How long to wait after so many ended streams. The kubelet does not wait, and gives up after five; whoever asks for
-/// more than those is no kubelet, and must not hammer a runtime that is being restarted.
+/// Returns the pause after this many ended streams. The kubelet makes none, and gives up after five; a user
+/// who allows more attempts must not overload a runtime that is restarting.
 fn pause_after(ended: u32) -> Duration {
     match ended.checked_sub(MAX_STREAM_FAILURES) {
         None => Duration::ZERO,
@@ -491,7 +496,7 @@ mod tests {
         assert_eq!(spun(5, None), None);
     }
 
-    /// Takes no notice of anything.
+    /// Ignores everything.
     struct Nobody;
 
     impl Audience for Nobody {
@@ -532,7 +537,7 @@ mod tests {
             tap.take(News::Ended(Some(gone)), &Nobody);
             assert!(!tap.is_open());
         }
-        // Ends that follow at once are waited for.
+        // Streams that end at once are followed by a pause.
         for _ in 0..MAX_STREAM_FAILURES {
             tap.attend(&Nobody).await.unwrap();
             tap.take(News::Ended(None), &Nobody);

@@ -1,7 +1,7 @@
-//! A health report for a person: the verdict and the culprit in the first line, then why, what to do, what to keep. One
-//! screen, because the reader is tired; everything else with `-o wide`. And the one line for node-problem-detector.
+//! Formats a health report for a person: the verdict and the culprit in the first line, then the reasons,
+//! what to do and what to save. The default fits on one screen; `-o wide` has everything.
 //!
-//! All text from outside is escaped here; the report itself holds it as it came.
+//! All text from outside is escaped here; the report itself holds the original.
 
 mod npd;
 mod prometheus;
@@ -21,23 +21,23 @@ use crate::diagnosis::report::{Confidence, Finding, HealthReport, Verdict};
 use crate::diagnosis::words::plural;
 use crate::report::escape::escaped;
 
-/// No line is longer, however wide the terminal is: it goes into a chat, too.
+/// The longest line, however wide the terminal is, so that it can be pasted into a chat.
 const COLUMNS: usize = 100;
-/// No screen is longer.
+/// The number of lines, however high the terminal is.
 const LINES: usize = 24;
-/// A terminal smaller than this is not believed.
+/// The smallest terminal size that counts as real.
 const LEAST: (usize, usize) = (12, 40);
 
-/// How it may look. Colour helps and carries no meaning.
+/// The style. Colour carries no meaning of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Whether escape sequences for colour may be written.
     pub color: bool,
     /// Whether everything is shown.
     pub wide: bool,
-    /// Lines and columns of the terminal; `None` where it is none.
+    /// Lines and columns of the terminal; `None` if it is none.
     pub terminal: Option<(usize, usize)>,
-    /// How long ago the report was made, if it was saved.
+    /// The age of a saved report.
     pub saved: Option<Duration>,
 }
 
@@ -69,13 +69,13 @@ impl Style {
         self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(LEAST.1).min(COLUMNS))
     }
 
-    /// One line of the terminal is the next prompt's.
+    /// One line of the terminal is left for the next prompt.
     fn lines(self) -> usize {
         self.terminal.map_or(LINES, |(lines, _)| lines.saturating_sub(1).max(LEAST.0).min(LINES))
     }
 }
 
-/// The pods that hold something up, once each, for a shell loop.
+/// Prints the pods that hold something up, once each, for a shell loop.
 pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     let mut pods: Vec<String> =
         report.culprits.iter().filter_map(|of| Some(of.pod.as_ref()?.to_string())).collect();
@@ -84,7 +84,7 @@ pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     pods.iter().try_for_each(|pod| writeln!(out, "{}", escaped(pod)))
 }
 
-/// Writes the screen.
+/// Prints the report.
 pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
     let mut whole = Vec::new();
     if style.wide {
@@ -96,14 +96,14 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
     out.write_all(&whole)?;
     let lines = whole.split(|byte| *byte == b'\n').count();
     if style.terminal.is_some_and(|(rows, _)| lines > rows) {
-        // The first line has scrolled away; what it says must not.
+        // The first line has scrolled away, so the verdict is repeated.
         writeln!(out)?;
         return sentence(report, style).iter().try_for_each(|line| writeln!(out, "{line}"));
     }
     Ok(())
 }
 
-/// The verdict's word and the sentence, in as few lines as the width allows.
+/// Formats the verdict and the sentence in as few lines as the width allows.
 fn sentence(report: &HealthReport, style: Style) -> Vec<String> {
     let word = report.verdict.as_str().to_uppercase();
     let tone = match report.verdict {
@@ -123,7 +123,7 @@ fn sentence(report: &HealthReport, style: Style) -> Vec<String> {
     lines
 }
 
-/// The sentence, and below it what was asked, when, and how sure we are.
+/// Formats the sentence, and below it the runtime, the time and the confidence.
 fn head(report: &HealthReport, style: Style) -> Vec<String> {
     let mut lines = sentence(report, style);
     if let Some(moment) = &report.moment {
@@ -156,7 +156,7 @@ fn head(report: &HealthReport, style: Style) -> Vec<String> {
     lines
 }
 
-/// A heading and what is below it, already wrapped.
+/// A heading and its lines, already wrapped.
 struct Part {
     name: &'static str,
     lines: Vec<String>,
@@ -196,7 +196,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
     let foot = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
     let room = style.lines().saturating_sub(head.len() + parts.len());
     let mut end = foot(0);
-    // What is taken away is said, and the saying of it may take a line more.
+    // A note on the hidden lines is needed, which may take one more line.
     loop {
         let room = room.saturating_sub(end.len());
         while parts.iter().map(|part| part.shown).sum::<usize>() > room {
@@ -221,7 +221,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
     end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(Tone::Faint, line)))
 }
 
-/// What is not on the screen, and where it is.
+/// Names what is not on the screen, and how to see it.
 fn more(report: &HealthReport, primary: Option<&Finding>, hidden: usize) -> String {
     let mut parts = Vec::new();
     if hidden > 0 {

@@ -1,4 +1,4 @@
-//! The one line for node-problem-detector.
+//! Writes the line for node-problem-detector.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::diagnosis::rules;
 /// The longest line that node-problem-detector keeps.
 const NPD_BYTES: usize = 80;
 
-/// One line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run but the age of what is
-/// `still` silent, which a run that remembers the last one knows.
+/// Writes one line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run except
+/// the age of a remembered hang.
 pub fn npd(report: &HealthReport, still: Option<Duration>) -> String {
     let line = match &report.primary {
         Some(primary) if report.verdict != Verdict::Healthy => {
@@ -47,7 +47,7 @@ fn still_for(age: Duration) -> String {
     }
 }
 
-/// Silence is told with its degree: a short run cannot be certain of it.
+/// Adds the confidence of a silence: a short run cannot be certain.
 const fn degree(primary: &Finding) -> &'static str {
     match (primary.id, primary.confidence) {
         (RuleId::D01 | RuleId::D02 | RuleId::D07, Confidence::Likely) => "likely ",

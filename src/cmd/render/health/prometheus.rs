@@ -1,4 +1,4 @@
-//! A report as metrics, for a textfile collector.
+//! Writes a report as metrics for a textfile collector.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use crate::report::escape::label_value;
 
 const VERDICTS: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::Unhealthy, Verdict::Unknown];
 
-/// Writes the whole text.
+/// Writes all metrics.
 pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     family(out, "plegctl_health_verdict", "Which verdict it is.")?;
     for verdict in VERDICTS {
@@ -70,7 +70,7 @@ fn family(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
 }
 
-/// Empty labels are the same as absent ones, so they are left out.
+/// Writes one sample. Empty labels equal absent ones, so they are left out.
 fn sample(out: &mut dyn Write, name: &str, labels: &[(&str, &str)], value: f64) -> io::Result<()> {
     let mut text = String::new();
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {

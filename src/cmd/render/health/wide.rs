@@ -1,4 +1,4 @@
-//! Everything that the report has, section by section.
+//! Writes the whole report, section by section.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::diagnosis::report::{
 use crate::diagnosis::words::{plural, seconds};
 use crate::report::escape::escaped;
 
-/// Writes what follows the first two lines.
+/// Writes everything after the first two lines.
 pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         culprit(primary, out, style)?;
