@@ -18,7 +18,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     let (sender, answer) = oneshot::channel();
     // The receiver may be gone.
     spawn("blocking", move || drop(sender.send(work())))?;
-    answer.await.map_err(|_| io::Error::other("plegctl itself failed over it"))
+    answer.await.map_err(|_| io::Error::other("plegctl itself failed"))
 }
 
 /// Runs blocking work in its own thread and waits at most `limit`. After that, the thread is abandoned and the error
@@ -35,7 +35,7 @@ pub fn within<T: Send + 'static>(
             let why = format!("it did not answer within {}", humantime::format_duration(limit));
             io::Error::new(io::ErrorKind::TimedOut, why)
         }
-        RecvTimeoutError::Disconnected => io::Error::other("plegctl itself failed over it"),
+        RecvTimeoutError::Disconnected => io::Error::other("plegctl itself failed"),
     })
 }
 

@@ -51,7 +51,7 @@ pub enum Error {
         found: u16,
     },
     /// Another recorder writes it.
-    #[error("another recorder writes to `{}`{}", path.display(), holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    #[error("another recorder is using `{}`{}", path.display(), holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     TwoRecorders {
         /// The directory.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum Error {
         to: Wall,
     },
     /// Nobody can tell which moment is meant.
-    #[error("cannot tell which moment of the capture `{asked}` is")]
+    #[error("`{asked}` is not a moment of the capture")]
     Moment {
         /// What was asked for.
         asked: String,

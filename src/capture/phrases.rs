@@ -97,7 +97,8 @@ const OPERATIONS: &[&str] = &[
 #[rustfmt::skip]
 const PHRASES: &[&str] = &[
     // A recorder.
-    "told to", "--count", "nobody reads what it says", "not over when the record ended",
+    "told to", "--count", "nobody reads what it says", "nothing reads its output",
+    "not over when the record ended", "still open when the recording ended",
     "the disk did not keep up", "a document does not fit a segment", "an event does not fit a segment",
     "{rpc} has not been answered for {time}", "{rpc} of {pod} has not been answered for {time}",
     "the relist has not been answered for {time}", "the last relist is {time} old",
@@ -106,12 +107,14 @@ const PHRASES: &[&str] = &[
     // A call.
     "{rpc} did not answer within {time}",
     "the answer to {rpc} was not read to its end within {time}: {number} of it had come",
+    "the answer to {rpc} did not arrive completely within {time}: {number} had arrived",
     "cannot reach the runtime at `{endpoint}`: {text}", "no such socket", "it is a file, not a socket",
     "it is a directory, not a socket", "permission denied", "connection refused",
     "`{endpoint}` does not speak gRPC: {text}", "the runtime closed the connection during {rpc}: {text}",
     "{rpc} is not implemented by this runtime: {text}", "the answer to {rpc} is too large: {text}",
     "cannot decode the answer to {rpc}: {text}", "the answer to {rpc} is refused: {text}",
-    "plegctl itself failed over the answer to {rpc}: {text}", "{rpc} is not recorded: {text}",
+    "plegctl itself failed over the answer to {rpc}: {text}",
+    "plegctl itself failed while it processed the answer to {rpc}: {text}", "{rpc} is not recorded: {text}",
     "its answer was not kept", "closed by the recorder", "{rpc} failed: {code}: {text}",
     // A runtime.
     "an error occurred when try to find container: not found",
@@ -148,9 +151,12 @@ const PHRASES: &[&str] = &[
     "both lists {time}; a relist of every pod, as after a kubelet restart, {time}",
     "{number} pods, {number} sandboxes, {number} containers ({number} running, {number} exited)",
     "asked again, the slower list took {time}", "asked again, the slower list took {time}: it has recovered",
+    "when repeated, the slower list call took {time}",
+    "when repeated, the slower list call took {time}: it has recovered",
     "the kubelet's last relist is {number} s old", "left out", "no budget left",
     "give them with --kubelet-metrics, or a credential with --kubelet-token-file",
     "trouble may come and go: plegctl watch --until-slow {time}",
+    "the problem may come and go; wait for it with: plegctl watch --until-slow {time}",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
     "the kubelet's metrics", "the kubelet's default", "the newest known", "kubelet release", "one status call",
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",

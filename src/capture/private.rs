@@ -81,7 +81,7 @@ impl Directory {
                     if let Some(why) = open_to_others(&fstat(&at)?, true) {
                         let name = name.to_string_lossy();
                         return Err(Refusal::Unsafe(format!(
-                            "`{name}` on the way is a symbolic link in a directory that {why}"
+                            "`{name}` in this path is a symbolic link in a directory that {why}"
                         )));
                     }
                     links += 1;
@@ -288,7 +288,7 @@ mod tests {
         assert!(matches!(Directory::open(&path("loop/capture")), Err(Refusal::Io(_))));
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
         let why = refused(&path("link/other"));
-        assert_eq!(why, "`link` on the way is a symbolic link in a directory that others may write to");
+        assert_eq!(why, "`link` in this path is a symbolic link in a directory that others may write to");
         assert!(!path("real/other").exists());
         // A directory of our own below one that is open to all is fine: nobody can replace what is in it.
         Directory::open(&path("own")).unwrap();

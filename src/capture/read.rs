@@ -44,7 +44,7 @@ const REPEATED_COST: usize = 64;
 const MOST_SEGMENTS: usize = 4;
 
 /// What is said of a relist that was not over when its recorder ended.
-pub const NOT_OVER: &str = "not over when the record ended";
+pub const NOT_OVER: &str = "still open when the recording ended";
 
 /// A point on the capture's own line of time: the recorder that ran, and its clock that never jumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -466,7 +466,7 @@ impl Capture {
                 return Ok(());
             }
             Err(NotOurs::Other) => {
-                let why = "it does not begin like one".to_owned();
+                let why = "it does not start with the mark of a capture".to_owned();
                 return Err(Error::NotACapture { path: state.path, why });
             }
         }

@@ -574,7 +574,7 @@ impl Playback {
 
     fn messages_of(&self, call: &RecordedCall) -> Result<Vec<Bytes>, Error> {
         let Some(end) = &call.end else {
-            let why = "what became of it was not kept".to_owned();
+            let why = "its result was not recorded".to_owned();
             return Err(Error::NotRecorded { rpc: call.rpc, why });
         };
         match &end.outcome {
@@ -585,7 +585,7 @@ impl Playback {
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
             Outcome::Unknown => {
-                let why = "it ended in a way that this plegctl does not know".to_owned();
+                let why = "it ended in a way that this version of plegctl does not know".to_owned();
                 Err(Error::NotRecorded { rpc: call.rpc, why })
             }
         }
@@ -639,8 +639,8 @@ impl Playback {
         let (call, end) = match known {
             Known::Answer(call, end) => (call, end),
             Known::Silent(_, waited) => return Err(Error::Silent { rpc, waited }),
-            Known::Lost => return Err(not_recorded("what became of it was not kept")),
-            Known::Nothing => return Err(not_recorded("nobody asked that by then")),
+            Known::Lost => return Err(not_recorded("its result was not recorded")),
+            Known::Nothing => return Err(not_recorded("the recorder had not made this call by then")),
         };
         let took = if self.judged.load(Ordering::SeqCst) {
             self.note_age(call, end, now);
@@ -683,7 +683,7 @@ impl Playback {
             Recorded::Call(call) => call,
             Recorded::Nothing if request.rpc == Rpc::Version => return Ok(self.introduction(now)),
             Recorded::Nothing => {
-                let why = "nobody asked that by then".to_owned();
+                let why = "the recorder had not made this call by then".to_owned();
                 return Err(Error::NotRecorded { rpc: request.rpc, why });
             }
         };
@@ -765,7 +765,9 @@ impl Service for Plain {
     async fn answer_extra(self: Arc<Self>, asked: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
         Some(match asked {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
-            _ => Err(Refusal::new(Code::Unavailable, "it is not recorded: nobody asked that then")),
+            _ => Err(Refusal::new(
+                Code::Unavailable, "it is not recorded: the recorder did not make this call",
+            )),
         })
     }
 

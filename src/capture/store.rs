@@ -459,7 +459,7 @@ impl Store {
     fn create(&mut self, wall: i64, size: u64) -> io::Result<Segment> {
         let number = self.next;
         if number > segment::LAST {
-            return Err(io::Error::other("no number is left for another segment"));
+            return Err(io::Error::other("all segment numbers are used up"));
         }
         let mut segment = Segment::create(&self.directory, number, size)?;
         self.carried.session.dropped = self.dropped;
@@ -488,7 +488,9 @@ impl Store {
             if let Err(why) = self.give_up_one(true) {
                 let why = why.unwrap_or_else(|| "no segment is left to remove".to_owned());
                 let bound = in_words(self.limits.size);
-                return Err(io::Error::other(format!("the capture is at its bound of {bound}: {why}")));
+                return Err(io::Error::other(format!(
+                    "the capture has reached its size limit of {bound}: {why}"
+                )));
             }
         }
         Ok(())

@@ -178,7 +178,9 @@ fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
     }
     let why = why.unwrap();
     assert!(
-        why.starts_with("the capture is at its bound of 256.0 KiB: `0000000001.seg` cannot be removed: "),
+        why.starts_with(
+            "the capture has reached its size limit of 256.0 KiB: `0000000001.seg` cannot be removed: "
+        ),
         "{why}"
     );
     // As soon as one can be, it goes on.

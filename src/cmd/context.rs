@@ -228,10 +228,10 @@ impl Context {
             host: &self.host,
         })?;
         if self.host.assumed {
-            self.note(1, &format!("the node's root is taken to be {}", self.host.as_path().display()));
+            self.note(1, &format!("using {} as the node's root directory", self.host.as_path().display()));
         }
         if let Some(path) = &resolved.silent_file {
-            self.remark(&format!("`{}` is left out: it does not answer", path.display()));
+            self.remark(&format!("skipping `{}`: reading it takes too long", path.display()));
         }
         self.note(1, &format!("runtime {} from {}", resolved.endpoint, resolved.source));
         Ok(resolved.endpoint)
@@ -279,7 +279,7 @@ impl Context {
         let capture = Capture::open(Path::new(path))?;
         let start = capture.moment(time)?;
         let incident = capture.chosen_incident(time);
-        self.note(1, &format!("the capture is asked as it was at {}", start.1));
+        self.note(1, &format!("showing the capture at {}", start.1));
         let clock = self.replayed.clone().unwrap_or_default();
         Ok(Playback::at(capture, start, clock).of_incident(incident))
     }

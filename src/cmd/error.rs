@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Runtime(#[from] cri::Error),
     /// The runtime answered, but the kubelet's client would refuse the answer.
-    #[error("the runtime's answer is of no use: {0}")]
+    #[error("cannot use the runtime's answer: {0}")]
     Refused(String),
     /// A report could not be read.
     #[error("cannot read {name}: {source}")]
@@ -49,7 +49,7 @@ pub enum Error {
     #[error(transparent)]
     DifferentNodes(#[from] DifferentNodes),
     /// The result cannot be sorted by a value that was not requested.
-    #[error("without status calls nothing has a duration to sort by")]
+    #[error("cannot sort by duration: no status calls were made")]
     NothingInspected,
     /// Stdin cannot be read twice.
     #[error("cannot read both sides from stdin")]
@@ -63,7 +63,7 @@ pub enum Error {
         why: String,
     },
     /// No finding has this id.
-    #[error("nothing is known of `{id}`")]
+    #[error("there is no finding with the id `{id}`")]
     NoSuchId {
         /// The id that the user typed.
         id: String,
@@ -127,11 +127,12 @@ pub enum Error {
         why: own::Error,
     },
     /// The endpoint is a runtime that gives no goroutine dump.
-    #[error("{0} gives no goroutine dump")]
+    #[error("{0} provides no goroutine dump")]
     NoRuntimeStacks(String),
     /// This node gives no goroutine dump without a signal.
     #[error(
-        "nothing on this node gives a goroutine dump by itself: tried CRI-O's socket, containerd's debug socket, dumps in /tmp"
+        "no goroutine dump is available on this node without a signal: tried CRI-O's socket, containerd's \
+         debug socket, dumps in /tmp"
     )]
     NoStacks,
     /// The operating system refused a resource.
@@ -149,7 +150,7 @@ impl Error {
             Self::Write(why) => why.hint().map(str::to_owned),
             Self::Capture(why) => why.hint(),
             Self::Listen { .. } => {
-                Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
+                Some("is the port in use? `--metrics-listen 127.0.0.1:0` takes any free port".to_owned())
             }
             Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
             Self::NoHealthReport { .. } => Some("make one with `plegctl health --save FILE`".to_owned()),
@@ -167,22 +168,25 @@ impl Error {
             Self::Kubeconfig(KubeconfigError::Way { .. }) => {
                 Some("give it a token, a client certificate or an exec plugin".to_owned())
             }
-            Self::DifferentNodes(_) => Some("--force compares them all the same".to_owned()),
+            Self::DifferentNodes(_) => Some("use --force to compare them anyway".to_owned()),
             Self::NoSource => Some(
-                "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE, --kubeconfig FILE"
+                "give the kubelet's sources: --manifests /etc/kubernetes/manifests, --manifest-url URL, \
+                 --api-pods FILE, --kubeconfig FILE"
                     .to_owned(),
             ),
             Self::NothingInspected => Some("--inspect all makes them".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(
-                "--steal-events reads it all the same; where the kubelet does not use EventedPLEG that harms nobody"
+                "use --steal-events to read it anyway; this is harmless if the kubelet does not use \
+                 EventedPLEG"
                     .to_owned(),
             ),
             Self::Guard(_) => Some("--mode generic needs none".to_owned()),
             Self::Stacks { hint, .. } => hint.clone(),
             Self::Signatures { .. } => Some("docs/stacks.md shows the form".to_owned()),
             Self::NoStacks => Some(
-                "a person may make one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; plegctl sends no signal"
+                "you can create one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; \
+                 plegctl sends no signals"
                     .to_owned(),
             ),
             Self::Kubeconfig(_)

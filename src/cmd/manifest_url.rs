@@ -17,7 +17,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
     let (key, value) = (key.trim(), value.trim());
     let clean = |text: &str| text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
     if key.is_empty() || key.contains(' ') || !clean(key) || !clean(value) {
-        return Err("a header is printable ASCII and its key has no blank".to_owned());
+        return Err("a header must be printable ASCII, without a space in its key".to_owned());
     }
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -73,7 +73,8 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if cluster.insecure {
         context.remark(&format!(
-            "anybody may claim to be {}: the kubeconfig says not to look at its certificate",
+            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
+             can pretend to be it",
             cluster.server
         ));
     }

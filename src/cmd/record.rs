@@ -176,7 +176,7 @@ fn size(text: &str) -> Result<u64, String> {
         other => return Err(format!("`{other}` is no unit of size (KiB, MiB, GiB)")),
     };
     let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is no number"))?;
-    let bytes = number.checked_mul(factor).ok_or("it is more than there can be")?;
+    let bytes = number.checked_mul(factor).ok_or("it is too large")?;
     if bytes < SMALLEST {
         return Err(format!("it must be at least {} KiB", SMALLEST / 1024));
     }
@@ -866,7 +866,7 @@ impl Outside {
         tokio::select! {
             biased;
             () = stops.next() => Interruption::End("told to"),
-            () = said.broken() => Interruption::End("nobody reads what it says"),
+            () = said.broken() => Interruption::End("nothing reads its output"),
             Some(()) = reopen.recv() => Interruption::Reopen,
             _ = samples.tick() => Interruption::Sample,
             () = suspension.asked() => Interruption::Suspend,
@@ -959,7 +959,7 @@ impl Desk<'_, '_> {
         };
         let restarted = match (before, found) {
             (Some(KubeletState::Gone), Some(KubeletState::Running { .. })) => {
-                Some("the kubelet was started again".to_owned())
+                Some("the kubelet was restarted".to_owned())
             }
             _ => pid(before).zip(pid(found)).filter(|(before, now)| before != now).map(|(before, now)| {
                 format!("the kubelet was restarted: process {before} is gone, {now} is there")

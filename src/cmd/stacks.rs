@@ -321,7 +321,7 @@ fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -
 
 fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport, proc: &Path) {
     if arguments.no_live {
-        report.limits.push("names are not looked for: --no-live".to_owned());
+        report.limits.push("no names are read: --no-live".to_owned());
         return;
     }
     let node = live::Node { told: arguments.live, ..live::Node::at(proc) };

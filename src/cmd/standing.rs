@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
     let name = path.display();
     let begin = |why: &str| {
-        context.remark(&format!("`{name}` is begun anew: {why}"));
+        context.remark(&format!("`{name}` is replaced with a new state: {why}"));
         HealthState::new(&endpoint.to_string())
     };
     let file = path.to_path_buf();
@@ -30,7 +30,7 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
         Ok(bytes) => match serde_json::from_slice::<HealthState>(&bytes) {
             Ok(standing) if standing.is_about(&endpoint.to_string()) => standing,
             Ok(_) => begin("it is about another runtime"),
-            Err(why) => begin(&format!("it holds no state of plegctl: {why}")),
+            Err(why) => begin(&format!("it is not a state file of plegctl: {why}")),
         },
         Err(why) if why.kind() == io::ErrorKind::NotFound => HealthState::new(&endpoint.to_string()),
         Err(why) => begin(&why.to_string()),

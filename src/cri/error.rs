@@ -62,7 +62,7 @@ pub enum Error {
     /// A part of the answer arrived within the deadline: the answer is too large or too slow, and the runtime is not
     /// silent.
     #[error(
-        "the answer to {rpc} was not read to its end within {}: {} of it had come",
+        "the answer to {rpc} did not arrive completely within {}: {} had arrived",
         humantime::format_duration(*.waited),
         bytes(*.received)
     )]
@@ -115,7 +115,7 @@ pub enum Error {
         detail: String,
     },
     /// plegctl itself failed while it handled the answer.
-    #[error("plegctl itself failed over the answer to {rpc}: {detail}")]
+    #[error("plegctl itself failed while it processed the answer to {rpc}: {detail}")]
     Internal {
         /// The RPC.
         rpc: Rpc,
@@ -217,13 +217,13 @@ impl Error {
             Self::NotASocket { .. } => Some("give the runtime's socket with --runtime-endpoint".into()),
             Self::PermissionDenied { .. } => Some("run plegctl as root (runtime sockets are root's)".into()),
             Self::Refused { endpoint } => Some(format!(
-                "the socket file is there but nobody listens: is {} running?",
+                "the socket file exists but nothing listens: is {} running?",
                 unit_of(endpoint)
             )),
             Self::WrongProtocol { .. } => Some("this is not a CRI socket; give the runtime's own one".into()),
             Self::Silent { rpc: Rpc::Version, .. } => Some(
-                "the daemon accepts connections and does not answer: is it stopped, starved or stuck? \
-                 `plegctl health` looks further"
+                "the daemon accepts connections and does not answer: is it stopped, out of CPU time or \
+                 blocked? run `plegctl health` to find out"
                     .into(),
             ),
             Self::Silent { .. } => Some(
@@ -231,7 +231,7 @@ impl Error {
                  waits for"
                     .into(),
             ),
-            Self::Unfinished { .. } => Some("it is large or comes slowly: give it more time (--timeout; --budget of health)".into()),
+            Self::Unfinished { .. } => Some("the answer is large or slow: raise --timeout (for health: --budget)".into()),
             Self::ClosedMidCall { .. } => Some("did the runtime restart? its journal says why".into()),
             Self::Unimplemented { rpc: Rpc::Version, .. } => Some(
                 "this runtime does not serve the CRI v1 API (containerd before 1.6 and CRI-O before 1.23 do not)".into(),
@@ -239,12 +239,13 @@ impl Error {
             Self::TooLarge { .. } => {
                 Some("too many dead containers or sandboxes, or very long annotations; the kubelet fails here too".into())
             }
-            Self::Internal { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
+            Self::Internal { .. } => Some("this is a bug in plegctl: please report it with this line".into()),
             Self::Implausible { .. } => Some(
-                "plegctl bounds its own memory by this, the kubelet bounds bytes alone (16 MiB an answer): is it the runtime that listens there, and is it sound?".into(),
+                "plegctl limits its own memory, while the kubelet limits only bytes (16 MiB per answer): is \
+                 the process on this socket really the runtime, and does it work?".into(),
             ),
             Self::NotRecorded { .. } => {
-                Some("another moment may have it: `-r capture:PATH@TIME`; `plegctl capture ls` shows the incidents".into())
+                Some("try another time: `-r capture:PATH@TIME` (`plegctl capture ls` lists the incidents)".into())
             }
             Self::Unreachable { .. } | Self::Unimplemented { .. } | Self::Decode { .. } | Self::Runtime { .. } => None,
         }

@@ -136,7 +136,9 @@ fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), NotGrpc> {
 fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
     if let Some(encoding) = headers.get(ENCODING).filter(|encoding| *encoding != "identity") {
         let encoding = quoted(encoding);
-        return Err(NotGrpc::Malformed(format!("it is compressed (`{encoding}`), which nobody asked for")));
+        return Err(NotGrpc::Malformed(format!(
+            "it is compressed (`{encoding}`), although plegctl did not request that"
+        )));
     }
     // The kubelet's client too fails a call with such a header, whatever its status.
     if headers.get_all(DETAILS).iter().any(|details| !is_base64(details.as_bytes())) {
@@ -144,7 +146,7 @@ fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
         let message =
             headers.get(MESSAGE).map_or_else(String::new, |message| format!(" `{}`", quoted(message)));
         return Err(NotGrpc::Malformed(format!(
-            "its header {DETAILS} is not base64 (the gRPC status beside it: {status}{message})"
+            "its header {DETAILS} is not base64 (its gRPC status: {status}{message})"
         )));
     }
     Ok(KEPT_HEADERS
@@ -191,7 +193,7 @@ mod tests {
                 ("grpc-status-details-bin", details),
             ]);
             let why = kept_headers(&bad).unwrap_err().to_string();
-            assert!(why.ends_with("not base64 (the gRPC status beside it: 5 `gone`)"), "{details}: {why}");
+            assert!(why.ends_with("not base64 (its gRPC status: 5 `gone`)"), "{details}: {why}");
         }
     }
 

@@ -87,7 +87,7 @@ impl Family {
 /// 2 s by default, which proves nothing.
 pub fn ask_again(rpc: Rpc, id: &str) -> String {
     let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
-    format!("crictl --timeout 20s {verb} {}   # does not answer either", short(id))
+    format!("crictl --timeout 20s {verb} {}   # this hangs too", short(id))
 }
 
 /// Returns the commands for a status call that gets no answer: what to look at first, and the last resort.
@@ -119,7 +119,11 @@ fn look_at(holders: &Holders<'_>, family: Family, id: &str) -> String {
     }
     match (holders.shim, family) {
         (Some(shim), _) if shim.is_stopped() => {
-            format!("who stopped {}? to let it go on: kill -CONT {} (changes state)", shim.label(), shim.pid)
+            format!(
+                "find out who stopped {}; to continue it: kill -CONT {} (changes state)",
+                shim.label(),
+                shim.pid
+            )
         }
         (Some(shim), Family::Containerd) => {
             format!("kill -USR1 {}   # its shim's stacks, into containerd's journal", shim.pid)

@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(
             skipped,
             [
-                "the disk under k: `/k` is on nfs4, which is not asked: its server may be away",
+                "the disk under k: `/k` is on nfs4; plegctl does not query it, because its server may be unreachable",
                 "the disk under d: it did not answer in time"
             ]
         );

@@ -307,7 +307,7 @@ impl Estimate {
             let source = if self.samples > 0 {
                 format!("median of {} calls made one at a time", self.samples)
             } else {
-                "the quickest of those made side by side".to_owned()
+                "the fastest of the parallel calls".to_owned()
             };
             rests_on.push(basis("one status call", seconds(per_call), &source));
         }

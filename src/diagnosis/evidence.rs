@@ -109,7 +109,7 @@ impl Evidence {
     /// nothing.
     pub fn held<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
         part.unwrap_or_else(|why| {
-            self.skip(what, format!("plegctl itself failed over it: {why}"));
+            self.skip(what, format!("plegctl itself failed: {why}"));
             T::default()
         })
     }

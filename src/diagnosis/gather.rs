@@ -43,7 +43,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         let more = Box::pin(follow_up(inputs, &budget, progress, &mut evidence, sample_proc, &mut pending));
         let more = budget.until_over(held_future(more)).await;
         let in_time = more.is_some();
-        evidence.held("what is looked at last", more.unwrap_or(Ok(())));
+        evidence.held("the last checks", more.unwrap_or(Ok(())));
         in_time
     };
     read_throttling(inputs, &budget, &mut evidence).await;
@@ -252,13 +252,15 @@ fn store_first_sample<R>(
     let ids = sandboxes.chain(containers).chain(answered.map(|record| record.target.id.as_str()));
     let ownership = sample.ownership(ids);
     if ownership == Ownership::Foreign {
-        evidence
-            .skip("processes, pressure and limits of the node", "the process table is not this runtime's");
+        evidence.skip(
+            "processes, pressure and limits of the node",
+            "the process table belongs to another machine or pod, not to this runtime",
+        );
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     } else if ownership == (Ownership::Ours { daemon: None }) && inputs.socket.is_some() {
         if sample.with_role(Role::Daemon).next().is_some() {
-            let why = "several run here, and which of them listens on this socket may not be seen";
+            let why = "several runtimes run here, and plegctl may not see which one listens on this socket";
             evidence.skip("the runtime's daemon", why);
         } else {
             // A pod without hostPID sees only its own processes.
@@ -491,7 +493,8 @@ async fn ask_systemd<R: Runtime + 'static>(
     }
     let suspicious = inputs.mode == Mode::Deep || rpc_is_suspicious(evidence) || node_is_suspicious(evidence);
     if !suspicious && !inputs.keeps_input_files() && evidence.kubelet.pid.is_none() {
-        evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
+        evidence
+            .skip("the journal", "everything is answered and no kubelet runs here; use --deep to read it");
         return;
     }
     let Some(limit) = budget.allow(inputs.deadlines().command) else {
@@ -517,7 +520,7 @@ async fn ask_systemd<R: Runtime + 'static>(
                 evidence.input_files.push(InputFile::new("journal.txt", "kubelet, runtime and kernel", text));
             }
         }
-        Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
+        Ok(_) => evidence.skip("the journal", "it has no readable line of the last 15 minutes"),
         Err(why) => evidence.skip("the journal", why.to_string()),
     }
     match systemd {
@@ -591,7 +594,7 @@ fn skip_unrecorded_calls(evidence: &mut Evidence) {
         leave_out("ListContainers");
     }
     for what in missing {
-        evidence.skip(&what, "not recorded: nobody asked that by then, or its end was not kept");
+        evidence.skip(&what, "not recorded: the recorder had not made this call by then, or lost its end");
     }
 }
 
@@ -614,17 +617,17 @@ fn note_missing_answers(evidence: &mut Evidence) {
         }
         for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {
             if !matches!(error, Error::Silent { .. }) && !error.is_unread() {
-                missing.push(("status of what this list has".into(), error.to_string()));
+                missing.push(("the status of the items of this list".into(), error.to_string()));
             }
         }
     } else {
         missing.push((
             "lists and status calls".into(),
-            "the runtime does not answer Version, so nothing more was asked".into(),
+            "the runtime does not answer Version, so plegctl made no further calls".into(),
         ));
     }
     for why in runtime.unread_lists() {
-        missing.push(("what a large list has".into(), why.to_string()));
+        missing.push(("the content of a large list".into(), why.to_string()));
     }
     if runtime.unasked > 0 {
         missing.push((
@@ -634,11 +637,11 @@ fn note_missing_answers(evidence: &mut Evidence) {
     }
     let open = runtime.cut_short().count();
     if open > 0 {
-        let why = "the run ended before they were answered or silent for long enough to be called hung";
-        missing.push((format!("the end of {}", plural(open, "status call")), why.into()));
+        let why = "the run ended before these calls were answered or counted as hung";
+        missing.push((format!("the result of {}", plural(open, "status call")), why.into()));
     }
     if runtime.status_is_open() {
-        missing.push(("the end of Status".into(), "the run ended before it".into()));
+        missing.push(("the result of Status".into(), "the run ended before it".into()));
     }
     for (what, why) in missing {
         evidence.skip(&what, why);

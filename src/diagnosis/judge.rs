@@ -62,7 +62,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
 }
 
 fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
-    NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed over it: {why}") }
+    NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed: {why}") }
 }
 
 fn order(finding: &Finding) -> (bool, Reverse<Severity>, u8, Confidence) {
@@ -209,7 +209,7 @@ fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
     let mut all: Vec<NotChecked> = cut_off.chain(evidence.not_checked.iter().cloned()).collect();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
-            all.push(NotChecked { what: "something you pointed to".into(), why: bad.clone() });
+            all.push(NotChecked { what: "a source that you named".into(), why: bad.clone() });
         }
     }
     all

@@ -150,7 +150,7 @@ async fn passive<R>(
     inputs: &Inputs<R>,
     (daemon, own): (Option<u32>, Option<PathBuf>),
 ) -> Result<(String, Vec<u8>, Option<u32>), String> {
-    let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
+    let pid = daemon.ok_or("plegctl cannot see which process is the runtime")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
     // The daemon's settings name the source; they may be on a disk that does not answer.
@@ -164,7 +164,7 @@ async fn passive<R>(
             return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
         }
     }
-    Err("this runtime gives no goroutine dump by itself; `plegctl stacks --help` says how to get one"
+    Err("this runtime provides no goroutine dump without a signal; `plegctl stacks --help` says how to get one"
         .to_owned())
 }
 
@@ -204,6 +204,6 @@ impl Evidence {
                 let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
                 container.is_some_and(|container| container.id == id)
             })
-            .map(|finding| format!("the runtime's goroutines say so: {}", sentence(finding)))
+            .map(|finding| format!("the runtime's goroutines confirm it: {}", sentence(finding)))
     }
 }

@@ -126,7 +126,7 @@ pub enum Error {
     #[error("cannot list the nodes: {0}")]
     Http(#[from] http::Error),
     /// The answer is not a list of nodes.
-    #[error("cannot list the nodes: what `{url}` answers is no list of nodes: {why}")]
+    #[error("cannot list the nodes: the answer of `{url}` is not a list of nodes: {why}")]
     NoList {
         /// The URL.
         url: String,

@@ -152,21 +152,26 @@ fn of_error(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<S
     match why {
         MetricsError::Http(why) if why.is_silent() && reading.answers_after => (
             NodeVerdict::Silent,
-            Some("its /metrics is silent and its /configz answers, as in a hang of a list".to_owned()),
+            Some("its /metrics is silent while its /configz answers: a list call probably hangs".to_owned()),
         ),
         MetricsError::Http(why) if why.is_silent() && configz_answers => (
             NodeVerdict::Unknown,
-            Some("not known: its /configz answered, and then nothing came through the API server".to_owned()),
+            Some(
+                "not known: /configz was answered, and then no answer arrived through the API \
+                  server"
+                    .to_owned(),
+            ),
         ),
         MetricsError::Http(why) if why.is_silent() => (
             NodeVerdict::Unreachable,
             Some(
-                "nothing comes through the API server: it, the way from there or the kubelet hangs"
+                "no answer arrives through the API server: the API server, the connection to the kubelet or \
+                 the kubelet hangs"
                     .to_owned(),
             ),
         ),
         MetricsError::Http(why @ (http::Error::Unauthorized { .. } | http::Error::Forbidden { .. })) => {
-            (NodeVerdict::Unknown, Some(format!("may not be read: {}", error_text(why))))
+            (NodeVerdict::Unknown, Some(format!("no permission to read it: {}", error_text(why))))
         }
         // The API server answers so if it cannot reach a kubelet.
         MetricsError::Http(why @ http::Error::Status { status: 500..=504, .. }) => {

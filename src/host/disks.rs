@@ -39,10 +39,10 @@ pub struct Disk {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unseen {
     /// The directory does not exist or cannot be read.
-    #[error("`{0}` is not there")]
+    #[error("`{0}` does not exist")]
     Absent(String),
     /// A request might never return.
-    #[error("`{path}` is on {kind}, which is not asked: its server may be away")]
+    #[error("`{path}` is on {kind}; plegctl does not query it, because its server may be unreachable")]
     Remote {
         /// The mount point.
         path: String,

@@ -48,8 +48,8 @@ impl Era {
         match self {
             Self::A | Self::B => None,
             Self::C => Some(
-                "a kubelet from 1.36 on also lists a pod right after it has done something to it; a watch does not, so that of \
-                 what lived for less than a period the kubelet may have seen events that are not here",
+                "a kubelet from 1.36 on also lists a pod right after it has acted on that pod. A watch does \
+                 not, so the kubelet may have seen events of short-lived containers that are missing here",
             ),
         }
     }

@@ -73,7 +73,7 @@ pub enum Error {
         waited: Duration,
     },
     /// An answer began but did not end in time.
-    #[error("`{url}` fell silent after {received} bytes of its answer, within {}", humantime::format_duration(*.waited))]
+    #[error("`{url}` stopped after {received} bytes of its answer, within {}", humantime::format_duration(*.waited))]
     SilentMidAnswer {
         /// The URL.
         url: String,
@@ -99,7 +99,7 @@ pub enum Error {
         largest: usize,
     },
     /// The answer is not HTTP.
-    #[error("what `{url}` answers is not HTTP")]
+    #[error("the answer of `{url}` is not HTTP")]
     NotHttp {
         /// The URL.
         url: String,
@@ -145,7 +145,8 @@ impl Error {
             Self::Certificate { trouble, .. } => trouble.hint(),
             Self::Unauthorized { .. } => Some("give a token that is still valid, or a client certificate"),
             Self::Forbidden { .. } => Some(
-                "a kubelet's own port wants `get` on nodes/metrics and nodes/configz, the API server's proxy on nodes/proxy",
+                "you need `get` on nodes/metrics and nodes/configz for the kubelet's own port, or on \
+                 nodes/proxy for the API server's proxy",
             ),
             _ => None,
         }

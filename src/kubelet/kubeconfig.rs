@@ -92,7 +92,8 @@ pub enum KubeconfigError {
     Pem(#[from] PemError),
     /// There is no kubeconfig.
     #[error(
-        "no kubeconfig: neither --kubeconfig nor $KUBECONFIG nor ~/.kube/config, and this is no pod with an account"
+        "no kubeconfig: none of --kubeconfig, $KUBECONFIG and ~/.kube/config exists, and this is not a pod \
+         with a service account"
     )]
     Nothing,
 }
@@ -410,7 +411,7 @@ fn client(
     }
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
         if origin.node.is_some() {
-            let way = "a program, and nobody has asked to run it (--kubeconfig FILE does)";
+            let way = "a program, which plegctl runs only if you name the kubeconfig (--kubeconfig FILE)";
             return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.clone(), way });
         }
         let status = run(exec, of_user, patience)?;
@@ -420,8 +421,8 @@ fn client(
     }
     if token.is_none() && certificate.is_none() {
         let way = match (&user.username, &user.auth_provider) {
-            (Some(_), _) => Some("user name and password, which plegctl does not do"),
-            (None, Some(_)) => Some("an auth-provider, which plegctl does not do"),
+            (Some(_), _) => Some("user name and password, which plegctl does not support"),
+            (None, Some(_)) => Some("an auth-provider, which plegctl does not support"),
             (None, None) => None,
         };
         if let Some(way) = way {
@@ -479,7 +480,7 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
             if closed.load(Ordering::Relaxed) { "closed its output and did not end" } else { "said nothing" };
         failed(format!("{what} within {}", humantime::format_duration(patience)))
     };
-    let started = reading.map_err(|why| failed(format!("cannot be listened to: {why}")));
+    let started = reading.map_err(|why| failed(format!("has an output that cannot be read: {why}")));
     let answered = started.and_then(|()| answer.recv_timeout(patience).map_err(late));
     if answered.is_err() {
         group.end();

@@ -118,7 +118,10 @@ impl Search {
 /// Why none of several kubelets is chosen.
 pub fn several(pids: &[u32]) -> String {
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-    format!("several kubelets run here (pids {}), and nothing tells which is the node's", pids.join(", "))
+    format!(
+        "several kubelets run here (pids {}), and plegctl cannot tell which is the node's",
+        pids.join(", ")
+    )
 }
 
 /// A process that qualifies as a kubelet.
@@ -154,7 +157,7 @@ impl Seen {
         let is_own = match trust.judge(&dir, Role::Kubelet, awake) {
             Ok(is_own) => is_own,
             Err(why) => {
-                let text = format!("{comm}[{pid}] is not taken for the kubelet: {why}");
+                let text = format!("{comm}[{pid}] does not count as the kubelet: {why}");
                 return Some(Err((why, text)));
             }
         };
@@ -213,7 +216,7 @@ pub fn doubt(sample: &ProcSample) -> Option<String> {
         Choice::Several(pids) => Some(several(&pids)),
         Choice::Nobody => {
             let (process, why) = sample.impostors(Role::Kubelet).find(|(_, why)| why.leaves_doubt())?;
-            Some(format!("{} is not taken for it: {why}", process.label()))
+            Some(format!("{} does not count as the kubelet: {why}", process.label()))
         }
     }
 }
@@ -333,7 +336,7 @@ mod tests {
         let found = searched(&table);
         let kubelet = found.kubelet.unwrap();
         assert_eq!((kubelet.pid, kubelet.flag("hostname-override")), (7, Some("n1")));
-        assert_eq!(found.refused, ["kubelet[3] is not taken for the kubelet: it runs as user 4000000"]);
+        assert_eq!(found.refused, ["kubelet[3] does not count as the kubelet: it runs as user 4000000"]);
     }
 
     #[test]
@@ -370,7 +373,7 @@ mod tests {
         assert!(found.kubelet.is_none());
         assert_eq!(
             found.refused,
-            ["several kubelets run here (pids 3, 7), and nothing tells which is the node's"]
+            ["several kubelets run here (pids 3, 7), and plegctl cannot tell which is the node's"]
         );
         // A kubelet that somebody started by hand is not the service.
         let table = Table::new("hand");

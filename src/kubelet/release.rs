@@ -111,7 +111,9 @@ impl KubeletVersion {
         let nearest = self.known();
         let newer = if self > nearest { "; a newer plegctl may know it" } else { "" };
         (nearest != self).then(|| {
-            format!("kubelet {self} is not known; taking the relist of {nearest}, the nearest that is{newer}")
+            format!(
+                "kubelet {self} is not known; using the relist of {nearest}, the nearest known release{newer}"
+            )
         })
     }
 }

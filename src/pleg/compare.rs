@@ -160,12 +160,11 @@ impl Comparison {
         }
         let names_pod = event.sandbox.as_ref().is_some_and(|sandbox| sandbox.metadata.is_some());
         if !names_pod {
-            history.withheld =
-                Some("its event came without the status of its pod, and the kubelet ignores such");
+            history.withheld = Some("its event had no pod status, and the kubelet ignores such events");
         } else if stage > 0 {
             // Cleared as soon as the engine emits a lifecycle event for this stream event.
             history.withheld =
-                Some("its event was older than what the kubelet had, and the kubelet refuses such");
+                Some("its event was older than the kubelet's data, and the kubelet refuses such events");
         }
     }
 
@@ -559,41 +558,45 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
     let seen = summary.both + lost;
     if stream.fell_back {
         return format!(
-            "EventedPLEG would not work here: the stream kept ending, and the kubelet would have given it up, after {seen} transitions that relisting saw"
+            "EventedPLEG would not work here: the stream ended again and again, and the kubelet would have \
+             given it up; relists saw {seen} transitions until then"
         );
     }
     if stream.panics > 0 {
         return format!(
-            "EventedPLEG would not be safe here: the kubelet would have crashed {} times within {seen} transitions that relisting saw",
+            "EventedPLEG would not be safe here: the kubelet would have crashed {} times within {seen} transitions that relists saw",
             stream.panics
         );
     }
     if lost > 0 {
         let few = if seen < MIN_TRANSITIONS { "; that is too few to say how often it would" } else { "" };
         return format!(
-            "EventedPLEG would not be safe here: it lost {lost} of {seen} transitions that relisting saw{few}"
+            "EventedPLEG would not be safe here: it lost {lost} of {seen} transitions that relists saw{few}"
         );
     }
     if stream.dropped > 0 {
-        return "whether EventedPLEG would be safe here cannot be said: plegctl itself lost events".into();
+        return "plegctl cannot tell whether EventedPLEG would be safe here: it lost events itself".into();
     }
     if summary.both == 0 {
-        return "whether EventedPLEG would be safe here cannot be said: nothing happened that both could have seen".into();
+        return "plegctl cannot tell whether EventedPLEG would be safe here: nothing happened that both could \
+                have seen"
+            .into();
     }
     let untold = match summary.untold {
         0 => String::new(),
         untold => format!(
-            ", but for {untold} removals, of which this runtime tells no stream and the kubelet learns up to {} later",
+            ", except for {untold} removals: this runtime sends no events for them, and the kubelet notices \
+             them up to {} later",
             humantime::format_duration(EVENTED_PERIOD)
         ),
     };
     let few = if summary.both < MIN_TRANSITIONS {
-        format!("; that is too few to tell, watch until there are {MIN_TRANSITIONS}")
+        format!("; this is too few for a conclusion: watch until there are {MIN_TRANSITIONS}")
     } else {
         String::new()
     };
     format!(
-        "EventedPLEG would have been safe here: it had all {} transitions that relisting saw{untold}{few}",
+        "EventedPLEG would have been safe here: it had all {} transitions that relists saw{untold}{few}",
         summary.both
     )
 }

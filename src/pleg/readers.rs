@@ -36,7 +36,8 @@ pub fn readers_of(version: &Version) -> StreamReaders {
 
 /// Returns why this runtime sends no event for a removed sandbox and its containers, or `None` if it sends one.
 pub fn no_removal_events(version: &Version) -> Option<&'static str> {
-    (version.runtime_name == "cri-o").then_some("CRI-O sends no event for what RemovePodSandbox removes")
+    (version.runtime_name == "cri-o")
+        .then_some("CRI-O sends no events for a sandbox and containers that RemovePodSandbox removes")
 }
 
 /// Explains why this runtime ends a stream without an error before the first event, if the reason is known.

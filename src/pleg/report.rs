@@ -261,7 +261,7 @@ pub enum ReadError {
     #[error("it is empty")]
     Empty,
     /// The text starts as JSON and ends too early.
-    #[error("it is cut off at line {line}, column {column}")]
+    #[error("it ends too early, at line {line}, column {column}")]
     Truncated {
         /// The line of the end.
         line: usize,

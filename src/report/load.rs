@@ -69,7 +69,7 @@ impl<R: Read> Read for TimeoutReader<R> {
         })?;
         *awaits_first_data = false;
         length.ok_or_else(|| {
-            let why = format!("nothing came out of it for {}", total_wait());
+            let why = format!("it delivered nothing for {}", total_wait());
             io::Error::new(io::ErrorKind::TimedOut, why)
         })
     }
@@ -129,7 +129,7 @@ mod tests {
         let why = read(open_with_timeout(script([]), true, 0), 9).unwrap_err();
         assert_eq!(
             (why.kind(), why.to_string().as_str()),
-            (io::ErrorKind::TimedOut, "nothing came out of it for 5s")
+            (io::ErrorKind::TimedOut, "it delivered nothing for 5s")
         );
         let why = read(open_with_timeout(script([Ok(&b"a"[..]), not_yet()]), true, 0), 9).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);

@@ -142,7 +142,7 @@ impl Target {
                 Some(FileType::BlockDevice) => {
                     return Err(refused("it is a block device, and what is on it would be lost"));
                 }
-                Some(FileType::Unknown) => return Err(refused("nobody knows what it is")),
+                Some(FileType::Unknown) => return Err(refused("its type is unknown")),
             }
         }
         Err(Errno::LOOP.into())
@@ -173,8 +173,7 @@ fn open_in_place(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result
     })?;
     let Some(file) = opened else {
         return Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("nobody reads it within {}", total_wait()),
+            io::ErrorKind::TimedOut, format!("no reader opens it within {}", total_wait()),
         ));
     };
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
@@ -281,7 +280,7 @@ impl DirectoryEntry {
         }
         // A file of another user would disclose the output, and a second name would hide which file is written.
         if !self.is_private_directory && (!is_ours(&found) || found.st_nlink != 1) {
-            return Err(refused("it is somebody else's in a directory that others may write to"));
+            return Err(refused("it belongs to another user, in a directory that others may write to"));
         }
         Ok(file)
     }
@@ -530,6 +529,9 @@ mod tests {
         let dir = dir.open_to_all();
         fs::hard_link(&file, dir.file("other")).unwrap();
         let why = append(&file).map(drop).unwrap_err().to_string();
-        assert!(why.ends_with("it is somebody else's in a directory that others may write to"), "{why}");
+        assert!(
+            why.ends_with("it belongs to another user, in a directory that others may write to"),
+            "{why}"
+        );
     }
 }

@@ -134,7 +134,7 @@ fn duration_in(value: &YamlValue, text: &str) -> Result<Duration, FieldProblem> 
         FieldProblem::new(value.at, format!("`{text}` is not a time like `500ms`, `30s` or `2h`"))
     })?;
     if time > MAX_DURATION {
-        return Err(FieldProblem::new(value.at, "nothing here takes longer than ten years"));
+        return Err(FieldProblem::new(value.at, "times must be at most ten years"));
     }
     Ok(time)
 }

@@ -216,7 +216,7 @@ fn names(value: &YamlValue) -> Result<Vec<String>, FieldProblem> {
 fn life(value: &YamlValue) -> Result<Duration, FieldProblem> {
     let time = duration(value)?;
     if time < MIN_LIFE {
-        return Err(FieldProblem::new(value.at, "nothing here takes less than 100ms"));
+        return Err(FieldProblem::new(value.at, "times must be at least 100ms"));
     }
     Ok(time)
 }
@@ -260,10 +260,7 @@ fn fault(value: &YamlValue, groups: &[PodGroup]) -> Result<ScenarioFault, FieldP
     if let (Some(value), Some(every)) = (every_value, every)
         && lasts.is_none_or(|lasts| lasts >= every)
     {
-        return Err(FieldProblem::new(
-            value.at,
-            "what comes back needs a `for` that is shorter than `every`",
-        ));
+        return Err(FieldProblem::new(value.at, "with `every`, `for` must be shorter than `every`"));
     }
     let fault = ScenarioFault {
         calls,
@@ -384,8 +381,8 @@ mod tests {
         assert_eq!(of_group("age: 30"), "mine.yaml:7:10: `30` is not a time like `500ms`, `30s` or `2h`");
         assert_eq!(of_group("exit-code: 256"), "mine.yaml:7:16: `256` is not an exit code (0 to 255)");
         assert_eq!(of_group("restarts: maybe"), "mine.yaml:7:15: `maybe` is not `true` or `false`");
-        assert_eq!(of_group("lives: 1ms"), "mine.yaml:7:12: nothing here takes less than 100ms");
-        assert_eq!(of_group("age: 30y"), "mine.yaml:7:10: nothing here takes longer than ten years");
+        assert_eq!(of_group("lives: 1ms"), "mine.yaml:7:12: times must be at least 100ms");
+        assert_eq!(of_group("age: 30y"), "mine.yaml:7:10: times must be at most ten years");
         assert_eq!(of_group("containers: app"), "mine.yaml:7:17: this has to be a list");
         assert_eq!(of_group("containers: [a, a]"), "mine.yaml:7:17: there are two containers called `a`");
     }
@@ -420,7 +417,7 @@ mod tests {
         );
         assert_eq!(
             fault("calls: [Version], hangs: true, every: 1m").0,
-            "mine.yaml:6:50: what comes back needs a `for` that is shorter than `every`"
+            "mine.yaml:6:50: with `every`, `for` must be shorter than `every`"
         );
         assert_eq!(
             fault("calls: [ContainerStatus], container: app, hangs: true").0,

@@ -97,7 +97,7 @@ fn map(nodes: Vec<(Node, Node)>) -> Result<Vec<(YamlKey, YamlValue)>, FieldProbl
             return Err(FieldProblem::new(at, "a key is a single word"));
         };
         if entries.iter().any(|(key, _)| key.name == name) {
-            return Err(FieldProblem::new(at, format!("`{name}` is there twice")));
+            return Err(FieldProblem::new(at, format!("`{name}` is given twice")));
         }
         entries.push((YamlKey { at, name }, value(node)?));
     }

@@ -78,9 +78,9 @@ impl Wait {
     /// What it shows, as evidence.
     pub fn words(self) -> Option<String> {
         match self {
-            Self::Log => Some("conmon was ordered to open the log anew and has not done so".to_owned()),
+            Self::Log => Some("conmon was told to reopen the log and has not done so".to_owned()),
             Self::Killed => {
-                Some("the time to stop is over: the container was killed and is still there".to_owned())
+                Some("the grace period is over: the container was killed but still exists".to_owned())
             }
             Self::Stop(Some(grace)) => Some(format!("its caller allows {} s for the stop", grace.as_secs())),
             Self::Stop(None) | Self::Exit(_) => None,

@@ -49,7 +49,9 @@ impl Reason {
             Self::SameObject(0) => "inside a method of the same object",
             Self::SameObject(_) => "inside a method of an object that the waiter came through",
             Self::Embeds => "has the object that the lock is part of",
-            Self::Faint => "has the object that the lock is part of, by a word that may be stale",
+            Self::Faint => {
+                "has the object that contains the lock, according to a stack value that may be outdated"
+            }
             Self::SharesArgument => "has an argument of the waiting call",
         }
     }

@@ -139,7 +139,7 @@ pub fn conclude(report: &mut StackReport) {
     report.primary = report.findings.first().cloned();
     report.summary = match &report.primary {
         Some(finding) => words::sentence(finding),
-        None => "nobody waits for anybody".to_owned(),
+        None => "no goroutine waits for another one".to_owned(),
     };
 }
 
@@ -159,12 +159,15 @@ fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
     let mut limits = Vec::new();
     if dump.form == Form::Profile {
         limits.push(
-            "a counted profile (debug=1) has no states, no ages, no arguments: who holds a lock and for how long cannot be told; ask for debug=2"
+            "a counted profile (debug=1) has no states, ages or arguments, so it does not show who holds a \
+             lock or for how long; use debug=2"
                 .to_owned(),
         );
     } else if !compared && !dump.goroutines.iter().any(|goroutine| goroutine.minutes.is_some()) {
         limits.push(
-            "nothing in it is a minute old yet: a second dump a minute later says what is stuck".to_owned(),
+            "no goroutine in it has waited a minute yet: take a second dump a minute later to see what is \
+             stuck"
+                .to_owned(),
         );
     }
     if dump.not_understood > 0 {
@@ -172,7 +175,9 @@ fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
     }
     let missing = dump.announced.saturating_sub(dump.count());
     if missing > 0 {
-        limits.push(format!("{missing} of the goroutines that it announces are not in it or were left out"));
+        limits.push(format!(
+            "{missing} of the goroutines that the dump announces are missing or were left out"
+        ));
     }
     limits
 }
@@ -742,7 +747,7 @@ impl<'a> Judge<'a> {
         let mut evidence = Vec::new();
         let first = roots.first().and_then(|root| self.goroutine(*root));
         evidence.extend(first.map(where_it_is));
-        evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it asked for {rpc} by ttrpc")));
+        evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it waits for {rpc} over ttrpc")));
         let same_exit = self.same_exit(roots);
         if signature.id == conmon::SIGNATURE {
             evidence.extend(first.and_then(conmon::Wait::of).and_then(conmon::Wait::words));
@@ -879,7 +884,7 @@ impl<'a> Judge<'a> {
                 circle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();
             "goroutines wait for each other in a circle".clone_into(&mut finding.title);
             finding.evidence = vec![format!(
-                "{}, and that for the first: a deadlock, if the candidates are right",
+                "{}, which waits for the first: a deadlock, if the candidates are the holders",
                 ids.join(" waits for ")
             )];
             "each other".clone_into(&mut finding.chain.target);

@@ -56,17 +56,16 @@ pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<St
     for finding in report.findings.iter_mut().take(FINDINGS) {
         let at = finding.chain.dump;
         let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
-        let live = lives.entry(at).or_insert_with(|| {
-            match Process::of(source, info.daemon, node, &trust) {
-                Ok(found) => Some(found),
-                Err(why) => {
-                    let why = why.unwrap_or_else(|| {
-                        "a saved dump has no names; a process that still runs here has (a source on this node, or --live)"
-                            .to_owned()
-                    });
-                    limits.push(format!("{}: {why}", source.name));
-                    None
-                }
+        let live = lives.entry(at).or_insert_with(|| match Process::of(source, info.daemon, node, &trust) {
+            Ok(found) => Some(found),
+            Err(why) => {
+                let why = why.unwrap_or_else(|| {
+                    "a saved dump has no names; to get names while the process still runs here, use a \
+                     source on this node or --live"
+                        .to_owned()
+                });
+                limits.push(format!("{}: {why}", source.name));
+                None
             }
         });
         let Some(process) = live else { continue };
@@ -315,7 +314,7 @@ impl Process {
         let role = role_of(daemon).filter(|_| comm_fits(daemon, &stat.comm)).ok_or(None)?;
         let awake = !waits_uninterruptibly(&dir);
         trust.judge(&opened, role, awake).map_err(|why| {
-            Some(format!("names are not looked for: {}[{pid}] is not believed: {why}", stat.comm))
+            Some(format!("no names are read: {}[{pid}] does not count as the daemon: {why}", stat.comm))
         })?;
         let memory = opened.file("mem").ok();
         Ok(Self { pid, daemon, dir, memory })

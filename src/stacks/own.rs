@@ -54,7 +54,7 @@ pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
                 .filter(|(id, title)| !id.is_empty() && !title.is_empty())
                 .ok_or_else(|| wrong("a signature begins with `[ID] title`".to_owned()))?;
             if found.iter().any(|signature| signature.id == id) {
-                return Err(wrong(format!("{id} is there twice")));
+                return Err(wrong(format!("{id} is given twice")));
             }
             found.push(empty(id, title));
             continue;

@@ -103,7 +103,7 @@ pub enum Error {
     #[error("it does not serve goroutine dumps (HTTP status {0})")]
     Status(u16),
     /// It speaks something else.
-    #[error("it does not speak HTTP/1: this is no socket that gives dumps")]
+    #[error("it does not speak HTTP/1: this socket does not provide dumps")]
     Protocol,
 }
 

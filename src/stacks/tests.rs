@@ -185,10 +185,7 @@ fn a_container_that_outlives_its_kill_is_likely_in_two_dumps() {
     let report = twice(&kill);
     let finding = found(&report, "ST12").unwrap();
     assert_eq!(finding.confidence, Confidence::Likely);
-    assert!(
-        finding.evidence.iter().any(|line| line.contains("was killed and is still there")),
-        "{report:#?}"
-    );
+    assert!(finding.evidence.iter().any(|line| line.contains("was killed but still exists")), "{report:#?}");
 }
 
 #[test]

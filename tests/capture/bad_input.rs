@@ -88,6 +88,6 @@ fn a_moment_that_is_not_in_it_is_named() {
     let relist = |time: &str| plegctl(&["relist", "-r", &replayed(&directory, time)]);
     refused(&relist("+2h"), "is outside of the capture");
     refused(&relist("1999-01-01T00:00:00Z"), "is outside of the capture");
-    refused(&relist("noon"), "cannot tell which moment");
+    refused(&relist("noon"), "is not a moment of the capture");
     refused(&relist("incident:7"), "has no incident 7; it has none");
 }

@@ -220,7 +220,7 @@ fn a_comparison_over_a_capture_says_what_it_said_live() {
     // Everything that the script has is in what was said live.
     let (_, divergences, compared) = &live;
     let why = |words: &str| divergences.iter().filter(|divergence| divergence.contains(words)).count();
-    let seen = [why("over before a relist"), why("without the status of its pod"), why("Some(true)")];
+    let seen = [why("over before a relist"), why("its event had no pod status"), why("Some(true)")];
     assert_eq!(seen, [3, 2, 1], "{divergences:#?}");
     let counts = ["both", "missedByRelisting", "missedByStream", "withheld", "genericFirst", "undecided"];
     let counts = counts.map(|count| compared[count].as_u64().unwrap());

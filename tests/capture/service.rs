@@ -203,7 +203,9 @@ fn it_records_while_version_is_silent() {
     let output = Invocation::new(&[how.as_slice(), &["--no-diagnose", "--no-host"]].concat()).run();
     assert_eq!(output.code, Some(0), "{output}");
     assert!(
-        output.stdout.contains("waiting for the runtime, and recording its absence: Version did not answer"),
+        output
+            .stdout
+            .contains("waiting for the runtime, and recording that it is missing: Version did not answer"),
         "{output}"
     );
     let capture = Capture::open(&directory).unwrap();

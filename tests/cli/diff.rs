@@ -75,7 +75,7 @@ fn what_is_no_report_is_told_apart() {
     refused("not json", "it is not JSON");
     refused(r#"{"apiVersion": "v1", "kind": "Pod"}"#, "not a RelistReport");
     refused("[1, 2]", "not a RelistReport");
-    refused(&saved[..saved.len() / 2], "cut off");
+    refused(&saved[..saved.len() / 2], "it ends too early");
     refused(saved.replace("plegctl/v1", "plegctl/v2"), "apiVersion `plegctl/v2`");
     refused(saved.replace("\"takenAt\"", "\"takenat\""), "it is not a RelistReport");
 }

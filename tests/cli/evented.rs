@@ -236,7 +236,7 @@ fn where_a_second_reader_steals_events_it_takes_a_word_to_read_them() {
         let refused = plegctl(&["watch", "--mode", mode, "-r", &fake.endpoint()]);
         assert_eq!(refused.code, Some(2), "{refused}");
         assert!(refused.stderr.contains("steals the kubelet's events"), "{refused}");
-        assert!(refused.stderr.contains("hint: --steal-events"), "{refused}");
+        assert!(refused.stderr.contains("hint: use --steal-events"), "{refused}");
     }
     assert!(fake.calls_of(Rpc::GetContainerEvents).is_empty());
     let mut running = watch(&fake, &["--steal-events"]).spawn();
@@ -257,7 +257,7 @@ fn from_kubelet_1_37_on_the_stream_is_a_hint_to_list_one_pod() {
     fake.wait_until(|calls| lists(calls) == 2);
     running.signal("INT");
     let output = running.wait();
-    assert!(output.stderr.contains("recorded from no kubelet"), "{output}");
+    assert!(output.stderr.contains("no recording confirms it"), "{output}");
     let records = records(&output.stdout);
     assert_eq!(of_kind(&records, "Event").iter().filter(|event| event["source"] == "evented").count(), 0);
     let started = of_kind(&records, "WatchStarted")[0].clone();
@@ -471,7 +471,7 @@ fn a_watch_that_is_stopped_hard_loses_its_stream_to_the_guard() {
     wait_until_gone(&guard);
     running.signal("CONT");
     let closed = next_stream(&mut running, "closed");
-    assert!(text(&closed["error"]).contains("stood still"), "{closed}");
+    assert!(text(&closed["error"]).contains("because plegctl had stopped"), "{closed}");
     next_stream(&mut running, "connected");
     running.signal("INT");
     assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
@@ -551,7 +551,7 @@ fn what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_see
         running.signal("INT");
         let output = running.wait();
         assert_eq!(output.code, Some(0), "{output}");
-        let words = "And a kubelet from 1.36 on also lists a pod right after it has done something to it";
+        let words = "And a kubelet from 1.36 on also lists a pod right after it has acted on that pod";
         assert_eq!(output.stdout.contains(words), told, "{release}: {output}");
     }
 }

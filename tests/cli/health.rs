@@ -524,5 +524,5 @@ fn a_bundle_has_everything_and_no_secret_and_is_read_again() {
     fs::write(&bundle, b"\x1f\x8b\x08 no archive").unwrap();
     let broken = plegctl(&["health", "--from", &bundle]);
     assert_eq!(broken.code, Some(2), "{broken}");
-    assert!(broken.stderr.contains("it is no bundle"), "{broken}");
+    assert!(broken.stderr.contains("it is not a bundle"), "{broken}");
 }

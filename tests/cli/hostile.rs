@@ -50,8 +50,8 @@ async fn status_details_that_are_not_base64_are_an_error_of_that_call() {
     ] {
         assert_eq!(
             refused(answer).await,
-            "cannot decode the answer to ListContainers: its header grpc-status-details-bin is not base64 (the gRPC \
-             status beside it: ".to_owned() + status + ")"
+            "cannot decode the answer to ListContainers: its header grpc-status-details-bin is not base64 (its \
+             gRPC status: ".to_owned() + status + ")"
         );
     }
     // Sound details are nobody's concern.
@@ -114,7 +114,7 @@ async fn an_answer_that_is_not_as_it_should_be_says_how() {
     for (answer, words) in [
         (
             Answer::of([empty()]).header("grpc-encoding", "gzip").body(framed(b"\x1f\x8b", 1)),
-            "it is compressed (`gzip`), which nobody asked for",
+            "it is compressed (`gzip`), although plegctl did not request that",
         ),
         (Answer::of([empty(), empty()]), "it has more than one message"),
         (Answer::of(Vec::<Bytes>::new()), "it has a status and no message"),
@@ -228,7 +228,7 @@ fn small_sandboxes_by_the_ten_thousand_are_too_many_for_the_kubelet_or_not_judge
         assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
         let output = plegctl(&["relist", "-r", &impostor.endpoint()]);
         assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stderr.contains("the kubelet bounds bytes alone (16 MiB an answer)"), "{output}");
+        assert!(output.stderr.contains("the kubelet limits only bytes (16 MiB per answer)"), "{output}");
     }
 }
 
@@ -328,20 +328,20 @@ fn what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
         (&["health", "--from", "/dev/zero"][..], "cannot read /dev/zero: it is longer than 65536 KiB"),
         (&["diff", "/dev/zero", "/dev/zero"], "cannot read /dev/zero: it is longer than 65536 KiB"),
         (&["relist", "-r", "sim:/dev/zero"], "/dev/zero"),
-        (&["health", "--from", fifo], "nothing came out of it for 5s"),
+        (&["health", "--from", fifo], "it delivered nothing for 5s"),
         (&["relist", "-c", fifo], "it did not answer within 1s"),
-        (&["stacks", fifo], "nothing came out of it for 5s"),
+        (&["stacks", fifo], "it delivered nothing for 5s"),
         (&["stacks", "--signatures", "/dev/zero", fifo], "it is longer than 16384 KiB"),
-        (&["stacks", "--signatures", fifo, fifo], "nothing came out of it for 5s"),
+        (&["stacks", "--signatures", fifo, fifo], "it delivered nothing for 5s"),
         (&["nodes", "--kubeconfig", "/dev/zero"], "it is longer than 16384 KiB"),
-        (&["nodes", "--kubeconfig", fifo], "nothing came out of it for 5s"),
-        (&["pods", "--no-cri", "--node-name", "n1", "--api-pods", fifo], "nothing came out of it for 5s"),
+        (&["nodes", "--kubeconfig", fifo], "it delivered nothing for 5s"),
+        (&["pods", "--no-cri", "--node-name", "n1", "--api-pods", fifo], "it delivered nothing for 5s"),
         (&["capture", "ls", "/dev/zero"], "it is neither a directory nor a regular file"),
         (&["capture", "check", fifo], "it is neither a directory nor a regular file"),
         (&["relist", "-r", "capture:/dev/zero"], "it is neither a directory nor a regular file"),
         (&["capture", "report", &endless], "it is longer than 2048 MiB"),
         (&["capture", "report", &capture], "it is longer than 2048 MiB"),
-        (&["capture", "ls", zeroes], "it does not begin like one"),
+        (&["capture", "ls", zeroes], "it does not start with the mark of a capture"),
     ];
     thread::scope(|scope| {
         for (arguments, words) in cases {

@@ -166,7 +166,7 @@ fn roots_kubelet_in_another_namespace_is_not_the_nodes() {
         assert!(output.stderr.contains(why), "{output}");
     }
     let output = scene.plegctl(&format!("$K {named} &"), &["pods", "--no-cri"]);
-    assert!(!output.stderr.contains("is not taken for"), "{output}");
+    assert!(!output.stderr.contains("does not count as"), "{output}");
     assert!(output.stdout.contains("file"), "{output}");
 }
 
@@ -192,7 +192,7 @@ fn a_plain_users_own_kubelet_works_for_him() {
     let command = format!("{plain}\n\"$@\" {folder}/plegctl pods --no-cri > {folder}/out 2>&1");
     let output = scene.plegctl(&command, &["explain"]);
     let text = fs::read_to_string(scene.path().join("out")).unwrap();
-    assert!(text.contains("file") && !text.contains("is not taken for"), "{text}\n{output}");
+    assert!(text.contains("file") && !text.contains("does not count as"), "{text}\n{output}");
 }
 
 #[test]

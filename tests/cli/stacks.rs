@@ -126,7 +126,7 @@ fn what_is_in_both_dumps_of_a_process_is_certain() {
 fn a_counted_profile_says_what_it_cannot_tell() {
     let output = plegctl(&["stacks", &recording("k2-lock.t100.kubelet.debug1.gz")]);
     assert!(output.stdout.starts_with("PLEG's relist waits for the runtime's ListContainers; "), "{output}");
-    assert!(output.stdout.contains("ask for debug=2"), "{output}");
+    assert!(output.stdout.contains("use debug=2"), "{output}");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_node_without_sources_says_what_was_tried() {
         output.stderr.contains("tried CRI-O's socket, containerd's debug socket, dumps in /tmp"),
         "{output}"
     );
-    assert!(output.stderr.contains("hint: a person may make one: `kill -USR1"), "{output}");
+    assert!(output.stderr.contains("hint: you can create one: `kill -USR1"), "{output}");
 }
 
 #[test]

@@ -110,11 +110,16 @@ fn a_runtime_that_falls_silent_altogether_is_left_alone() {
 #[test]
 fn what_is_no_state_is_begun_anew_and_said() {
     let fake = FakeRuntime::start(a_pod());
-    for (content, why) in [("not json", "no state of plegctl"), ("{}", "no state of plegctl")] {
+    for (content, why) in
+        [("not json", "it is not a state file of plegctl"), ("{}", "it is not a state file of plegctl")]
+    {
         fs::write(state(&fake), content).unwrap();
         let output = npd(&fake);
         assert_eq!(output.code, Some(0), "{output}");
-        assert!(output.stderr.contains("is begun anew") && output.stderr.contains(why), "{output}");
+        assert!(
+            output.stderr.contains("is replaced with a new state") && output.stderr.contains(why),
+            "{output}"
+        );
     }
     let read: Value = serde_json::from_slice(&fs::read(state(&fake)).unwrap()).unwrap();
     assert_eq!((&read["kind"], &read["hang"]), (&"HealthState".into(), &Value::Null));
@@ -122,7 +127,7 @@ fn what_is_no_state_is_begun_anew_and_said() {
     let nowhere = fake.folder().join("missing/state.json").display().to_string();
     let output = plegctl(&["health", "--npd", "--state", &nowhere, "-r", &fake.endpoint()]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stderr.contains("the next run asks everything again"), "{output}");
+    assert!(output.stderr.contains("the next run makes all calls again"), "{output}");
 }
 
 #[test]

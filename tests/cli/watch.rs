@@ -204,8 +204,8 @@ fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_rep
     assert!(diagnosis.contains("D01 "), "{diagnosis}");
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "the call that is silent is not made again");
     gate.open();
-    let ended = line_with("at last");
-    assert!(ended.contains("ContainerStatus of default/web-0 c1 answered at last, after "), "{ended}");
+    let ended = line_with("was answered");
+    assert!(ended.contains("ContainerStatus of default/web-0 c1 was answered, after "), "{ended}");
     let slow = line_with("relist 1 took");
     assert!(slow.contains("its slowest call was ContainerStatus of default/web-0 c1"), "{slow}");
     running.signal("INT");
@@ -228,7 +228,7 @@ fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
     gate.open();
     let output = running.wait();
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("it has ended meanwhile: relist 1 took"), "{output}");
+    assert!(output.stdout.contains("the call has ended since: relist 1 took"), "{output}");
     assert!(output.stdout.contains("1 relists in"), "{output}");
 }
 

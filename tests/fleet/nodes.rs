@@ -157,12 +157,12 @@ fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
     assert_eq!(report["nodes"][8]["name"], "well", "{output}");
     for (name, expected, why) in [
         ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
-        ("silent", "silent", "its /metrics is silent and its /configz answers"),
-        ("half", "silent", "as in a hang of a list"),
-        ("gone", "unreachable", "nothing comes through the API server"),
+        ("silent", "silent", "its /metrics is silent while its /configz answers"),
+        ("half", "silent", "a list call probably hangs"),
+        ("gone", "unreachable", "no answer arrives through the API server"),
         ("away", "unreachable", "no route to host"),
         ("old", "degraded", "100 s ago"),
-        ("forbidden", "unknown", "may not be read: nodes \"forbidden\" is forbidden"),
+        ("forbidden", "unknown", "no permission to read it: nodes \"forbidden\" is forbidden"),
         ("page", "unknown", "answers something else"),
         ("well", "healthy", ""),
     ] {
@@ -369,14 +369,17 @@ fn a_pod_shows_its_account_to_the_api_server_that_it_is_told_of() {
     let account = [("token", "of-the-pod".to_owned()), ("ca.crt", stranger)];
     let output = in_a_pod(&server, &account, &["nodes"]).unwrap();
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("a certificate that nobody we trust has signed"), "{output}");
+    assert!(output.stderr.contains("a certificate that no trusted authority has signed"), "{output}");
     let output = in_a_pod(&server, &account[..1], &["nodes"]).unwrap();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("cannot read `/var/run/secrets/kubernetes.io/serviceaccount/ca.crt`"));
     assert_eq!(server.asked().len(), asked, "the token went to somebody else");
     // Without an account it is no pod that may ask.
     let output = in_a_pod(&server, &[], &["nodes"]).unwrap();
-    assert!(output.code == Some(2) && output.stderr.contains("this is no pod with an account"), "{output}");
+    assert!(
+        output.code == Some(2) && output.stderr.contains("this is not a pod with a service account"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -404,7 +407,10 @@ fn a_client_certificate_says_who_we_are() {
     assert_eq!(output.code, Some(0), "{output}");
     let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &[]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("does not accept our certificate, or wants one"), "{output}");
+    assert!(
+        output.stderr.contains("does not accept plegctl's client certificate, or requires one"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -470,7 +476,7 @@ fn certificates_that_are_not_accepted_are_named() {
         (
             "server",
             format!("certificate-authority: {}", file("tests/fleet/pki/stranger.crt").display()),
-            "shows a certificate that nobody we trust has signed",
+            "shows a certificate that no trusted authority has signed",
         ),
     ] {
         let server = Server::start(shown, Clients::Any, healthy);
@@ -486,7 +492,7 @@ fn whoever_is_told_not_to_look_says_so() {
     let server = Server::start("other-name", Clients::Any, healthy);
     let output = nodes(&kubeconfig(&server.url(), "insecure-skip-tls-verify: true", "token: t"), &[]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stderr.contains("anybody may claim to be"), "{output}");
+    assert!(output.stderr.contains("is not verified"), "{output}");
     let named = format!("{}\n    tls-server-name: n2.example", authority());
     let output = nodes(&kubeconfig(&server.url(), &named, "token: t"), &[]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
@@ -498,9 +504,9 @@ fn an_api_server_that_does_not_list_is_no_answer() {
         (Reply::Say(401, String::new()), "does not accept the credentials (401)"),
         (Reply::Say(403, r#"{"message":"no"}"#.to_owned()), "forbids it (403): no"),
         (Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
-        (Reply::ok("<html>"), "is no list of nodes"),
+        (Reply::ok("<html>"), "is not a list of nodes"),
         (Reply::Silent, "did not answer within 4s"),
-        (Reply::Half("{\"items"), "fell silent after"),
+        (Reply::Half("{\"items"), "stopped after"),
         (Reply::Cut("{\"items"), "ended the connection after"),
     ] {
         let answer = reply.clone();

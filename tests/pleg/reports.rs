@@ -134,7 +134,7 @@ async fn a_text_that_is_no_report_is_rejected_with_what_it_is() {
         (String::new(), "it is empty"),
         (" \n".into(), "it is empty"),
         ("hello".into(), "it is not JSON: expected value at line 1 column 1"),
-        (text[..40].into(), "it is cut off at line 1, column 40"),
+        (text[..40].into(), "it ends too early, at line 1, column 40"),
         ("[1]".into(), "it is JSON of another shape, not a RelistReport"),
         ("{}".into(), "it is JSON without a kind, not a RelistReport"),
         (newer, "it has apiVersion `plegctl/v2`; this plegctl reads plegctl/v1"),

@@ -173,9 +173,9 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
     let findings = beside["findings"].as_array().unwrap();
     let missed: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "D32").collect();
     match (missed.as_slice(), skipped(&beside, "the runtime's daemon")) {
-        ([], Some(why)) => assert!(why.starts_with("several run here"), "{text}"),
+        ([], Some(why)) => assert!(why.starts_with("several runtimes run here"), "{text}"),
         ([missed], None) => {
-            assert_eq!(missed["title"], "no kubelet runs beside this runtime", "{text}");
+            assert_eq!(missed["title"], "no kubelet runs on this node", "{text}");
             assert_eq!([&missed["severity"], &missed["confidence"]], ["info", "possible"], "{text}");
         }
         _ => panic!("{text}"),

@@ -126,10 +126,10 @@ impl Impostor {
         let pid = self.pid.as_raw_nonzero();
         let words =
             [format!("[{pid}]"), format!("pid {pid}"), format!("/proc/{pid}/"), format!("CONT {pid}")];
-        // That it is not taken for what it is called is what there is to say of it.
+        // That it does not count as what it is called is what there is to say of it.
         report
             .lines()
-            .filter(|line| !line.contains("is not taken for"))
+            .filter(|line| !line.contains("does not count as"))
             .any(|line| words.iter().any(|word| line.contains(word.as_str())))
     }
 }

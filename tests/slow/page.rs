@@ -163,7 +163,7 @@ fn the_page_is_readable_when_it_is_printed() {
     fs::write(artefacts().join("printed.pdf"), printed).unwrap();
     let words = browser.evaluate("document.body.innerText");
     let words = words.as_str().unwrap();
-    for word in ["Incidents", "shop/db-0", "Calls that were slow, failed or hung", "What the pods did"] {
+    for word in ["Incidents", "shop/db-0", "Calls that were slow, failed or hung", "Pod events"] {
         assert!(words.contains(word), "{word}");
     }
 }

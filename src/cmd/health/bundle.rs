@@ -67,7 +67,7 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<Missing> = Vec::new();
-    let mut input_files = vec![InputFile::whole(REPORT, "what `plegctl health` says", pretty(report)?)];
+    let mut input_files = vec![InputFile::whole(REPORT, "the report of `plegctl health`", pretty(report)?)];
     let order = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
@@ -181,7 +181,7 @@ pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut archive = GzDecoder::new(bytes).take(most);
     loop {
         let mut header = [0; BLOCK];
-        archive.read_exact(&mut header).map_err(|why| format!("it is no bundle: {why}"))?;
+        archive.read_exact(&mut header).map_err(|why| format!("it is not a bundle: {why}"))?;
         let text = |from: usize, to: usize| {
             let field = header.get(from..to).unwrap_or_default();
             String::from_utf8_lossy(field).trim_matches(['\0', ' ']).to_owned()
@@ -190,12 +190,12 @@ pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
         if name.is_empty() {
             return Err(format!("it is a bundle without {REPORT}"));
         }
-        let length = u64::from_str_radix(&text(124, 136), 8).map_err(|_| "it is no bundle".to_owned())?;
+        let length = u64::from_str_radix(&text(124, 136), 8).map_err(|_| "it is not a bundle".to_owned())?;
         let mut content = Vec::new();
         let mut file = archive.by_ref().take(length);
         file.read_to_end(&mut content).map_err(|why| format!("it is damaged: {why}"))?;
         if u64::try_from(content.len()).unwrap_or(u64::MAX) < length {
-            return Err("it is cut off".to_owned());
+            return Err("it is incomplete".to_owned());
         }
         // Other tar programs write names like ./health.json.
         if name.rsplit('/').next() == Some(REPORT) {
@@ -246,7 +246,7 @@ impl<'a> Remembered<'a> {
 }
 
 fn nothing<T>(rpc: Rpc) -> Call<T> {
-    let detail = "this was not asked".to_owned();
+    let detail = "this call was not made".to_owned();
     Call {
         rpc,
         duration: std::time::Duration::ZERO,
@@ -307,7 +307,7 @@ impl Runtime for Remembered<'_> {
     }
 
     async fn container_events(&self) -> Result<EventStream, cri::Error> {
-        Err(cri::Error::Internal { rpc: Rpc::GetContainerEvents, detail: "this was not asked".to_owned() })
+        Err(cri::Error::Internal { rpc: Rpc::GetContainerEvents, detail: "this call was not made".to_owned() })
     }
 }
 
@@ -395,6 +395,6 @@ mod tests {
         let mut half = whole.clone();
         half.truncate(whole.len() / 2);
         assert!(report_of(&half).is_err());
-        assert!(report_of(b"\x1f\x8bnothing").unwrap_err().starts_with("it is no bundle"));
+        assert!(report_of(b"\x1f\x8bnothing").unwrap_err().starts_with("it is not a bundle"));
     }
 }

@@ -54,7 +54,7 @@ fn line(what: &str, duration: Duration, end: &CallEnd<'_>) -> String {
             format!("{what}: {duration}, {}", bytes(u64::try_from(size).unwrap_or(u64::MAX)))
         }
         CallEnd::Failed(why) => format!("{what}: {duration}, {why}"),
-        CallEnd::Abandoned => format!("{what}: not answered for {duration}, not waited for any longer"),
+        CallEnd::Abandoned => format!("{what}: no answer for {duration}, no longer waiting"),
     }
 }
 
@@ -71,6 +71,6 @@ mod tests {
         let why = Error::Silent { rpc: Rpc::Status, waited: took };
         let failed = line("Status", took, &CallEnd::Failed(&why));
         assert!(failed.starts_with("Status: 1.20s, Status did not answer"), "{failed}");
-        assert!(line("ContainerStatus c1", took, &CallEnd::Abandoned).contains("not answered for 1.20s"));
+        assert!(line("ContainerStatus c1", took, &CallEnd::Abandoned).contains("no answer for 1.20s"));
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn write(
         let state = path.clone();
         let written = in_time(&path, patience, move || Ok(save(&standing, &state)?));
         if let Err(why) = written {
-            context.remark(&format!("{why}: the next run asks everything again"));
+            context.remark(&format!("{why}: the next run makes all calls again"));
         }
     }
     let Found { report, evidence } = found;

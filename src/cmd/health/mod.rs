@@ -144,8 +144,8 @@ pub struct HealthArgs {
     #[arg(long, conflicts_with_all = ["deep", "output"])]
     npd: bool,
 
-    /// Remember here what hung, so that the next run asks for that alone; with --npd what is likely counts from the
-    /// second run on, and what is well again from the second on
+    /// Store in this file which calls hung, so that the next run makes only Version and those calls. With --npd, a
+    /// likely finding counts from the second run on, and so does a recovery
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     state: Option<PathBuf>,
 

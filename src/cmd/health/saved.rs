@@ -92,7 +92,7 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     if nothing_asked {
-        evidence.cut_off = Some("this relist asked for no status; make one with --inspect all".to_owned());
+        evidence.cut_off = Some("this relist has no status calls; save one with --inspect all".to_owned());
     }
     evidence.skip("the node, the kubelet and Status", "a RelistReport has the calls of a relist only");
     evidence

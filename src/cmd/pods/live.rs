@@ -128,7 +128,10 @@ pub async fn run(
                     // resources in the runtime.
                     Err(Error::Runtime(cri::Error::Silent { rpc, .. })) => {
                         client = None;
-                        context.remark(&format!("{rpc} does not answer: the runtime is asked no more; `plegctl health` says why"));
+                        context.remark(&format!(
+                            "{rpc} is not answered: plegctl stops calling the runtime; run `plegctl health` \
+                             to find out why"
+                        ));
                     }
                     // The same error four times a second would hide the updates.
                     Err(why) => {

@@ -158,7 +158,7 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
         found.api =
             Some(Api::Server(ApiServer { places, context: None, node, request_timeout: context.timeout }));
     } else if let Some(why) = running.told().misplaced("kubeconfig") {
-        found.unread.insert(Source::Api, format!("the kubelet's kubeconfig is not known: {why}"));
+        found.unread.insert(Source::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
         let why = "the kubelet has no credential yet: it has not joined the cluster";
         found.unread.insert(Source::Api, why.to_owned());

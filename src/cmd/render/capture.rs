@@ -15,6 +15,7 @@ use crate::capture::{self, Exported};
 use crate::clock::Wall;
 use crate::cri;
 use crate::diagnosis::HealthReport;
+use crate::diagnosis::words::plural;
 use crate::pleg::OpenCall;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
@@ -28,7 +29,7 @@ pub fn recording(endpoint: &str, directory: &Path, most: u64) -> String {
 /// Says that the runtime is missing or does not answer Version.
 pub fn no_runtime(why: Option<&cri::Error>) -> String {
     let why = why.map_or_else(|| "no container runtime is found".to_owned(), ToString::to_string);
-    format!("waiting for the runtime, and recording its absence: {}", escaped(&why))
+    format!("waiting for the runtime, and recording that it is missing: {}", escaped(&why))
 }
 
 /// Names the runtime that was found later.
@@ -47,7 +48,7 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
         || format!("the disk of `{}` does not answer", directory.display()),
         |why| why.to_string(),
     );
-    format!("waiting for the disk, nothing is recorded: {}", escaped(&why))
+    format!("waiting for the disk; recording is paused: {}", escaped(&why))
 }
 
 /// Says that the event stream cannot be opened at the moment.
@@ -60,18 +61,25 @@ pub fn not_listening(why: &str) -> String {
     format!("the event stream is not recorded: {}", escaped(why))
 }
 
+/// `1 relist`, `2 relists`.
+fn counted(count: u64, one: &str) -> String {
+    plural(usize::try_from(count).unwrap_or(usize::MAX), one)
+}
+
 /// Says that the recording is over.
 pub fn recorded(relists: u64, incidents: u64, state: &State, written: bool) -> String {
     let lost = if state.lost > 0 { format!(", {} entries lost", state.lost) } else { String::new() };
     let trouble = match &state.trouble {
         Some(trouble) => format!(": {}", escaped(trouble)),
-        None if !written => "; the disk did not take the last of it in time".to_owned(),
+        None if !written => "; the disk was too slow for the last entries".to_owned(),
         None => String::new(),
     };
     format!(
-        "recorded {relists} relists and {incidents} incidents: {} in {} segments{lost}{trouble}",
+        "recorded {} and {}: {} in {}{lost}{trouble}",
+        counted(relists, "relist"),
+        counted(incidents, "incident"),
         bytes(state.extent.bytes),
-        state.extent.segments
+        counted(state.extent.segments, "segment")
     )
 }
 
@@ -125,15 +133,15 @@ fn lasted(incident: &ListedIncident) -> String {
 pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "{} to {}, {} relists, {} in {} segments",
+        "{} to {}, {}, {} in {}",
         brief(list.from),
         brief(list.to),
-        list.relists,
+        counted(list.relists, "relist"),
         bytes(list.bytes),
-        list.segments
+        counted(list.segments, "segment")
     )?;
     if list.dropped > 0 {
-        writeln!(out, "{} older segments were given up to keep within bounds", list.dropped)?;
+        writeln!(out, "{} older segments were deleted to stay within the limits", list.dropped)?;
     }
     if list.damaged_bytes > 0 {
         writeln!(out, "{} cannot be read; `plegctl capture check` says where", bytes(list.damaged_bytes))?;
@@ -170,7 +178,7 @@ pub fn exported(exported: Exported) -> String {
 }
 
 /// Why a part of a capture was not judged.
-const TOO_COSTLY: &str = "unpacking it takes more than a capture of this size may cost";
+const TOO_COSTLY: &str = "unpacking it would exceed the limit for a capture of this size";
 
 /// Describes how much of a capture was not judged.
 pub fn not_judged(report: &CaptureReport) -> Option<String> {
@@ -240,7 +248,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         table::write(out, style, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
     }
     if report.calls_left_out > 0 {
-        writeln!(out, "and {} quicker ones", report.calls_left_out)?;
+        writeln!(out, "and {} faster ones", report.calls_left_out)?;
     }
     if !report.events.is_empty() {
         writeln!(out)?;
@@ -299,9 +307,10 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
             })
         })
         .collect();
-    let age = oldest.map(|oldest| format!(", its last relist never older than {}", took(oldest.duration())));
+    let age =
+        oldest.map(|oldest| format!(", the age of its last relist was at most {}", took(oldest.duration())));
     lines.push(format!(
-        "the kubelet's metrics: {} looks up to {}{}",
+        "the kubelet's metrics: {} samples up to {}{}",
         looks.len(),
         brief(last.time),
         age.unwrap_or_default()
@@ -333,8 +342,8 @@ pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
 pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
     report.none_yet().into_iter().map(|(from, to)| {
         format!(
-            "no relist had succeeded from {}, when the recorder started, to {}, {}: until then the age is at least \
-             that; a kubelet that has just started says \"pleg has yet to be successful\"",
+            "no relist succeeded from {} (start of the recorder) to {}, {}: the age shown until then is a \
+             lower bound; a kubelet that has just started reports \"pleg has yet to be successful\"",
             brief(from),
             brief(to),
             took(to.duration_since(from))
@@ -443,7 +452,7 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     }
     let missing = report.missing_answers;
     if report.cut_bytes > 0 {
-        let what = "of a last entry that was never whole: the recorder was killed, or the file was cut";
+        let what = "of an incomplete last entry: the recorder was killed, or the file was truncated";
         writeln!(out, "{} {what}", bytes(report.cut_bytes))?;
     }
     if report.not_judged_answers > 0 {
@@ -459,7 +468,7 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     }
     writeln!(
         out,
-        "{} entries in {} segments; {} unreadable, {missing} answers lost with them",
+        "{} entries in {} segments: {} unreadable, {missing} answers lost because of that",
         report.entries,
         report.segments.len(),
         bytes(report.damaged_bytes)
@@ -484,7 +493,7 @@ pub(super) mod tests {
             since: report.from,
             age_seconds: Duration::from_secs(200).into(),
             age_at_least: true,
-            error: Some("not over when the record ended".to_owned()),
+            error: Some("still open when the recording ended".to_owned()),
         };
         CaptureReport {
             to,
@@ -517,7 +526,7 @@ pub(super) mod tests {
         let text = text(&hung_at_once());
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!x", "{text}");
         assert_eq!(letters(&text, "latency"), "!x", "{text}");
-        assert!(text.contains("\nno relist had succeeded from "), "{text}");
+        assert!(text.contains("\nno relist succeeded from "), "{text}");
     }
 
     #[test]

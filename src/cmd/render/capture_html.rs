@@ -81,7 +81,7 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     for incident in &report.incidents {
         let lasted = match incident.lasted_seconds {
             Some(lasted) => format!("lasted {}", super::words::took(lasted.duration())),
-            None => "not over when the record ends".to_owned(),
+            None => "still open when the recording ends".to_owned(),
         };
         let verdict = incident.verdict.as_deref().unwrap_or("unknown");
         writeln!(
@@ -171,8 +171,8 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     for (from, to) in report.none_yet() {
         writeln!(
             out,
-            "<rect class=\"none-yet\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{PLOT}\"><title>no relist had \
-             succeeded yet: the age is at least this</title></rect>",
+            "<rect class=\"none-yet\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{PLOT}\"><title>no relist has \
+             succeeded yet: the age is a lower bound</title></rect>",
             scale.x(from),
             PLOT + 2.0 * ROW,
             scale.x(to) - scale.x(from)
@@ -206,7 +206,7 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         if report.none_yet().is_empty() {
             ""
         } else {
-            "; on amber ground none had succeeded yet, and it is at least this"
+            "; on an amber background, no relist has succeeded yet, and the age is a lower bound"
         }
     )
 }
@@ -348,7 +348,7 @@ fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         let said = call.message.clone().unwrap_or_default();
         vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), said]
     });
-    let headers = ["Time", "Call", "Whose", "Took", "Outcome", "What was said"];
+    let headers = ["Time", "Call", "Whose", "Took", "Outcome", "Messages"];
     table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
 }
 
@@ -359,7 +359,7 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         vec![brief(text("/time")), pod, text("/name"), text("/type"), text("/from"), text("/to")]
     });
     let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
-    table(out, "What the pods did", &headers, rows, report.events_left_out)?;
+    table(out, "Pod events", &headers, rows, report.events_left_out)?;
     match super::capture::not_judged(report) {
         Some(line) => writeln!(out, "<p>{}</p>", html(&line)),
         None => Ok(()),
@@ -433,8 +433,8 @@ mod tests {
             r#"<polyline class="age" points="0.00,268.00 1000.00,148.00">"#,
             r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00">"#,
             r#"<rect class="none-yet" x="0.00" y="148" width="1000.00" height="120">"#,
-            "<li>no relist had succeeded from ",
-            "on amber ground",
+            "<li>no relist succeeded from ",
+            "on an amber background",
         ] {
             assert!(page.contains(drawn), "{drawn}");
         }
@@ -452,7 +452,7 @@ mod tests {
         // Two seconds after the start, and a tenth of a second less from there on.
         let drawn = r#"<polyline class="age" points="0.00,268.00 10.00,266.80 10.00,266.86 1000.00,148.00">"#;
         assert!(page.contains(drawn), "{page}");
-        for untrue in [r#"class="none-yet""#, "had succeeded from", "on amber ground"] {
+        for untrue in [r#"class="none-yet""#, "succeeded from", "on an amber background"] {
             assert!(!page.contains(untrue), "{untrue}");
         }
     }

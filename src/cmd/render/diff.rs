@@ -23,7 +23,7 @@ pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
     let events = events.map(|change| (event(change, &mut columns), change.id.as_deref())).collect();
     write_apart(events, "", out)?;
     if !difference.unnoticed.is_empty() {
-        writeln!(out, "not noticed by PLEG:")?;
+        writeln!(out, "changes that PLEG would not have noticed:")?;
     }
     let unnoticed = difference.unnoticed.iter();
     let unnoticed = unnoticed.map(|change| (unnoticed_line(change), change.id.as_deref())).collect();

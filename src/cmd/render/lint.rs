@@ -227,7 +227,7 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
         0 => "none is refused".to_owned(),
         lost => format!("{} refused and stopped", pods(lost)),
     };
-    writeln!(out, "{} restarted, all within a minute of the new kubelet's start; {lost}\n", pods(restarts))
+    writeln!(out, "{} restarted within a minute after the new kubelet starts; {lost}\n", pods(restarts))
 }
 
 fn after(file: &UpgradedFile) -> &'static str {

@@ -34,7 +34,8 @@ pub fn table(
     if report.sources.iter().any(|source| !source.ready) {
         writeln!(
             out,
-            "until every source is heard the kubelet cleans nothing up: no orphan ends, no volume goes"
+            "until every source is ready, the kubelet cleans up nothing: it stops no orphan and removes no \
+             volume"
         )?;
     }
     Ok(())
@@ -62,7 +63,7 @@ fn sentence(source: &SourceRow) -> String {
     let heard = match (source.ready, source.pods) {
         (true, 1) => format!("source {name}: ready, 1 pod"),
         (true, pods) => format!("source {name}: ready, {pods} pods"),
-        (false, _) => format!("source {name}: not heard"),
+        (false, _) => format!("source {name}: not ready"),
     };
     match &source.error {
         Some(error) => format!("{heard} ({error})"),
@@ -88,7 +89,7 @@ pub fn update(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let clock = time_of_day(time);
-    let waits = if ready { "" } else { "  (not every source is heard yet)" };
+    let waits = if ready { "" } else { "  (not every source is ready yet)" };
     if pods.is_empty() {
         return writeln!(out, "{clock}  {:<9}  {source}  no pods: the source is ready{waits}", op.as_str());
     }

@@ -213,7 +213,7 @@ pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> 
     }
     let statuses = || report.relist.calls.iter().filter(|call| call.id.is_some());
     if statuses().next().is_some() {
-        gauge(out, "plegctl_status_calls", "Status calls by how they ended.")?;
+        gauge(out, "plegctl_status_calls", "Status calls by outcome.")?;
         for outcome in [Outcome::Ok, Outcome::Error, Outcome::Silent] {
             let count = statuses().filter(|call| call.outcome == outcome).count();
             writeln!(out, "plegctl_status_calls{{outcome=\"{}\"}} {count}", outcome.as_str())?;

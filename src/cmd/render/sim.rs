@@ -66,8 +66,8 @@ fn node(scenario: &Scenario) -> String {
         RuntimeFamily::CriO => "cri-o",
     };
     let events = match runtime.events {
-        EventDelivery::Broadcast => "events for everybody who listens",
-        EventDelivery::Competing => "events that listeners take from each other",
+        EventDelivery::Broadcast => "events for every reader",
+        EventDelivery::Competing => "events that go to one reader each",
         EventDelivery::Unimplemented => "no event stream",
         EventDelivery::Ends => "an event stream that is switched off",
     };
@@ -78,7 +78,7 @@ fn node(scenario: &Scenario) -> String {
         KubeletProcessState::Dead => " Its kubelet is dead.",
     });
     format!(
-        "{family} {} with {events}; {pods} places for pods; seed {}.{around}",
+        "{family} {} with {events}; room for {pods} pods; seed {}.{around}",
         runtime.version, scenario.seed
     )
 }

@@ -142,7 +142,7 @@ fn acts(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "why:   {}", escaped(why))?;
     }
     if finding.confidence == Confidence::Possible && !finding.chain.compared {
-        writeln!(out, "       one moment proves nothing: a busy daemon looks like this for milliseconds")?;
+        writeln!(out, "       a single dump proves nothing: a busy daemon looks like this for milliseconds")?;
     }
     for act in &finding.next {
         writeln!(out, "next:  {}", escaped(act))?;
@@ -158,7 +158,7 @@ fn groups(groups: &[Group], wide: bool, out: &mut dyn Write) -> io::Result<()> {
     if groups.is_empty() {
         return Ok(());
     }
-    writeln!(out, "goroutines, equal ones folded:")?;
+    writeln!(out, "goroutines (identical ones grouped):")?;
     for group in groups.iter().take(shown) {
         let age = group.minutes.map_or_else(String::new, |minutes| format!(" {minutes} min"));
         let state = if group.state.is_empty() { String::new() } else { format!("[{}{age}] ", group.state) };

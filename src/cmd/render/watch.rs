@@ -149,7 +149,8 @@ pub fn stream(stream: &Stream) -> String {
         StreamState::Closed => "event stream closed".to_owned(),
         StreamState::Fallback => {
             format!(
-                "event stream given up after {} ends, as the kubelet would: relisting alone",
+                "event stream given up after it ended {} times, as in the kubelet; continuing with relists \
+                 only",
                 stream.attempt
             )
         }
@@ -271,7 +272,7 @@ pub fn silent(silence: &Silence) -> String {
 /// Formats the end of a call that was reported as silent.
 pub fn answered_late(time: Wall, call: &CallRecord) -> String {
     let ended = match call.outcome {
-        Outcome::Ok => "answered at last",
+        Outcome::Ok => "was answered",
         Outcome::Error => "failed",
         Outcome::Silent => "was given up",
     };
@@ -302,9 +303,9 @@ pub fn went_on(ended: Option<&Relist>, open: Option<&OpenCall>, call: Duration, 
             let how = relist.error.as_deref().map(|why| format!("failed: {}", escaped(why)));
             let slowest = slow_relist(relist, Duration::ZERO);
             let how = how.or(slowest).unwrap_or_default();
-            format!("it has ended meanwhile: {how}")
+            format!("the call has ended since: {how}")
         }
-        None => format!("it has not ended meanwhile: {}", still_waiting(open, call, relist)),
+        None => format!("the call has not ended since: {}", still_waiting(open, call, relist)),
     }
 }
 
@@ -373,8 +374,8 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
 
 fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     let mut lines = vec![format!(
-        "compare   both {} (stream first {}, relisting first {})   only stream {}   only relists {} (never told {})   \
-         while the stream was closed {}   unexplained {}   undecided {}",
+        "compare   both {} (stream first {}, relists first {})   only stream {}   only relists {} (no event \
+         sent {})   while the stream was closed {}   unexplained {}   undecided {}",
         compared.both,
         compared.evented_first,
         compared.generic_first,
@@ -386,7 +387,7 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
         compared.undecided
     )];
     lines.push(format!(
-        "          repeated by the stream {}, by relisting {}   out of order {}",
+        "          duplicates in the stream {}, in relists {}   out of order {}",
         compared.duplicates_evented, compared.duplicates_generic, compared.out_of_order
     ));
     let quantiles = [
@@ -398,7 +399,8 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     lines.extend(some.map(|(what, quantiles)| quantile_line(what, quantiles)));
     if let Some(gained) = &compared.gained_seconds {
         lines.push(format!(
-            "It would have spared {} of {} calls, received {} instead of {}, and told of a change {} earlier (p99 {}).",
+            "It would have saved {} of {} calls, received {} instead of {}, and reported a change {} earlier \
+             (p99 {}).",
             compared.spared_calls,
             compared.relist_calls,
             bytes(compared.evented_bytes),
@@ -409,14 +411,14 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     }
     if compared.not_compared > 0 {
         lines.push(format!(
-            "{} times something was not compared: no more than {MAX_TRACKED} containers and sandboxes are kept in mind at once, \
-             none with an id or a pod's name that is too long to be one.",
+            "Changes that were not compared: {}. plegctl tracks at most {MAX_TRACKED} containers and \
+             sandboxes at once, and none with an id or a pod name that is too long.",
             compared.not_compared
         ));
     }
     if compared.missed_by_relisting > 0 {
         lines.push(format!(
-            "Relisting missed {} transitions of what came and went between two relists.",
+            "Relists missed {} transitions of containers or sandboxes that existed only between two relists.",
             compared.missed_by_relisting
         ));
     }

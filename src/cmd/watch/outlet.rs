@@ -213,7 +213,7 @@ impl Outlet {
                 let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
                 done.recv_timeout(patience).unwrap_or_else(|_| {
                     let what = format!(
-                        "it did not take what was left within {}",
+                        "it did not accept the remaining output within {}",
                         humantime::format_duration(patience)
                     );
                     Err(io::Error::new(io::ErrorKind::TimedOut, what))

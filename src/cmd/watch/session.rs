@@ -111,13 +111,13 @@ impl<'a> Session<'a> {
             context.remark(&note);
         }
         if arguments.no_inspect {
-            context.remark("status calls are left out (--no-inspect): a hung one will not be seen");
+            context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
         let hint = arguments.mode == Mode::Evented && kubelet.evented_is_a_hint();
         if hint {
             context.remark(&format!(
-                "kubelet {kubelet}: its EventedPLEG lists the pod of which a container stopped, beside a relist each second; that is \
-                 read in its code and was recorded from no kubelet"
+                "kubelet {kubelet}: its EventedPLEG relists every second and also lists the pod of a \
+                 container that stopped (according to its code; no recording confirms it)"
             ));
         }
         let evented_gate = arguments.mode == Mode::Evented && !hint;
@@ -479,13 +479,14 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
     match readers_of(version) {
         StreamReaders::Several => Ok(()),
         StreamReaders::Compete(why) if arguments.stream.steal_events => {
-            context.remark(&format!("reading the event stream all the same (--steal-events): {why}"));
+            context.remark(&format!("reading the event stream anyway (--steal-events): {why}"));
             Ok(())
         }
         StreamReaders::Compete(why) => Err(Error::StealsEvents(why)),
         StreamReaders::NoStream(why) => {
-            context
-                .remark(&format!("{why}; the kubelet would try, fail and fall back, and so does this watch"));
+            context.remark(&format!(
+                "{why}; this watch tries, fails and falls back to relists, as the kubelet would"
+            ));
             Ok(())
         }
     }

@@ -37,7 +37,7 @@ const MOMENTS: Duration = Duration::from_secs(10);
 
 /// The note for a stream of hints that has ended.
 const LEFT_ALONE: &str =
-    "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (as read in its code)";
+    "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (according to its code)";
 
 /// The number of pods that may wait for a relist of their own, as in the kubelet.
 const MOST_HINTS: usize = 200;
@@ -277,7 +277,7 @@ impl Tap {
             Err(why) => return Ok(Err(why)),
         };
         if self.stillborn >= MOST_STILLBORN {
-            return Err(Error::Guard(io::Error::other("it ends as soon as it is started")));
+            return Err(Error::Guard(io::Error::other("it ends right after its start")));
         }
         let start = || -> io::Result<Open> {
             let ((events, hang_up), guard) = if self.settings.guarded {
@@ -439,7 +439,8 @@ impl Tap {
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
         let text = format!(
-            "{fresh} events were read and dropped: they come faster than they are worked on and taken from plegctl's output"
+            "plegctl dropped {fresh} events (queue full): they arrive faster than plegctl processes them and \
+             its output is read"
         );
         audience.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
     }
@@ -449,8 +450,8 @@ impl Tap {
 fn spun(ended: u32, lasted: Option<Duration>) -> Option<String> {
     lasted.filter(|lasted| *lasted < MOMENTS && ended > 1).map(|lasted| {
         format!(
-            "all of them within {}: the kubelet does not wait between two attempts either, so that a restart of \
-             the runtime is enough to end its evented PLEG for good",
+            "all of them within {}. The kubelet does not wait between two attempts either: one restart of \
+             the runtime ends its EventedPLEG for good",
             took(lasted)
         )
     })
@@ -468,7 +469,7 @@ fn pause_after(ended: u32) -> Duration {
 impl Alarm {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::StoodStill => "closed by the guard because plegctl stood still",
+            Self::StoodStill => "closed by the guard because plegctl had stopped",
             Self::Unguarded => "closed by plegctl because its guard process is gone",
         }
     }

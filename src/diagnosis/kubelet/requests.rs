@@ -25,15 +25,16 @@ const PROXY: &str = "/proxy/";
 const PROBES_PATH: &str = "/probes";
 
 /// Why silence of a request through an API server does not prove that the kubelet is silent.
-const SILENT_THROUGH_SERVER: &str = "not known: no path to the kubelet through the API server answers; the API server, \
-    the way from there or the kubelet may hang";
+const SILENT_THROUGH_SERVER: &str = "not known: no request through the API server is answered; the API server, \
+    the connection to the kubelet or the kubelet may hang";
 
 /// Why silence of every request with a credential does not prove that the kubelet is silent.
-const SILENT_WITH_CREDENTIAL: &str = "not known: neither it nor its /metrics/probes answers; the kubelet may wait for the API \
-    server, which reviews the credential";
+const SILENT_WITH_CREDENTIAL: &str = "not known: neither /metrics nor /metrics/probes answers; the kubelet may be waiting \ for the API server
+    to check the credential";
 
 /// Why a recorded silence proves nothing.
-const RECORDED_SILENCE: &str = "not known: it was silent, and no other path of the kubelet was asked then";
+const RECORDED_SILENCE: &str =
+    "not known: /metrics was silent, and the recorder requested no other path of the kubelet at that time";
 
 /// The kubelet's answers, and the notes on what was not checked.
 #[derive(Default)]
@@ -73,7 +74,7 @@ impl KubeletAnswers {
                 self.found.config = configz.config;
                 if keeps_input_files {
                     let text = without_secret_keys(&text);
-                    self.input_files.push(InputFile::new("kubelet/configz.json", "what it runs with", text));
+                    self.input_files.push(InputFile::new("kubelet/configz.json", "its configuration", text));
                 }
             }
             Err(note_error) => self.note_error("the kubelet's configz", note_error),
@@ -132,7 +133,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
         answers.configz(answer, inputs.keeps_input_files());
     }
     if asked.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
-        answers.skip("who answers as the kubelet", "its certificate is not looked at, as you said".into());
+        answers.skip("the kubelet's identity", "its certificate is not verified, as configured".into());
     }
     if let Some((answer, took)) = &metrics {
         answers.found.asked.push(("kubelet metrics", outcome(answer), *took));
@@ -158,8 +159,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
                 && now.duration_since(at) >= limits::READING_OLD
             {
                 let old = seconds(now.duration_since(at));
-                answers
-                    .skip("the kubelet's metrics of this moment", format!("`{name}` was written {old} ago"));
+                answers.skip("current kubelet metrics", format!("`{name}` was written {old} ago"));
             }
             answers.found.first = Some(Reading { at, metrics });
         }
@@ -277,7 +277,7 @@ async fn configz(
     let (url, answer) = way.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
-    let no = || FetchError::Failed(format!("what `{url}` answers is no configuration of a kubelet"));
+    let no = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
     let lines = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
     Ok((parsed.ok_or_else(no)?, lines.unwrap_or_default()))
 }
@@ -412,7 +412,7 @@ pub(in crate::diagnosis) async fn read_metrics(
     };
     match Metrics::parse(&text) {
         Ok(metrics) => Ok((metrics, text)),
-        Err(why) => Err(FetchError::BadInput(format!("`{name}` is no metrics of a kubelet: {why}"))),
+        Err(why) => Err(FetchError::BadInput(format!("`{name}` does not contain kubelet metrics: {why}"))),
     }
 }
 

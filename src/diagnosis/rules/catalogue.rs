@@ -59,7 +59,7 @@ catalogue! {
         "nothing found";
         "Every question was answered and a relist is quick: PLEG has nothing to wait for.";
         "verdict healthy; the numbers of a relist and what was not checked";
-        confirm ["plegctl watch --until-slow 2s   # trouble may come and go"];
+        confirm ["plegctl watch --until-slow 2s   # the problem may come and go"];
         never ["that the node was well a minute ago"];
         act ["look at the kubelet's own age: kubelet_pleg_last_seen_seconds, with --kubelet-metrics"];
     D01 18 "status hang" Some(hang::status_hangs);
@@ -124,7 +124,7 @@ catalogue! {
         "D state in nfs, rpc, ceph, cifs or fuse code, with such a mount of its pod, or the kernel's \"server not responding\"";
         confirm ["cat /proc/PID/task/TID/stack   # as root", "grep -E 'nfs|fuse|ceph|cifs' /proc/self/mountinfo"];
         never ["look at the mount itself: that hangs too", "that every pod with this share is to blame"];
-        act ["bring the file server back", "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind"];
+        act ["make the file server available again", "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind"];
     D10 14 "shim or runc hang" Some(node::holder);
         "an OCI runtime process or a shim hangs";
         "A runc or crun that does not finish, or a shim or conmon that is stopped or waits in the kernel, holds up the calls about its container.";
@@ -236,7 +236,7 @@ catalogue! {
         "ages in the kubelet's journal; the peak divided by the time-out is the number of calls that run out";
         confirm ["journalctl -u kubelet | grep 'PLEG is not healthy'"];
         never ["a flap of PLEG from another reason of NotReady"];
-        act ["catch it in the act: plegctl watch --until-slow 2s"];
+        act ["wait for the next time: plegctl watch --until-slow 2s"];
     D26 33 "watchdog restarts" Some(journal::watchdog);
         "a watchdog restarts the kubelet";
         "The restarts hide the cause and reset the metrics.";
@@ -246,7 +246,7 @@ catalogue! {
         act ["stop the watchdog while you look (changes state)"];
     D27 34 "known bad version" Some(versions::known_bad);
         "a version with a known fault";
-        "Others had trouble with it; that it is the cause here is not shown.";
+        "Others had trouble with it; there is no proof that it is the cause here.";
         "the runtime's version in a table of known faults";
         confirm ["read the issue that is named"];
         never ["a cause"];
@@ -271,7 +271,7 @@ catalogue! {
         "a list over 1 s (warning) or 10 s (critical) and no other finding";
         confirm ["plegctl relist; iostat -x 1 5; cat /proc/pressure/*"];
         never ["why"];
-        act ["catch it in the act: plegctl watch --until-slow 1s"];
+        act ["wait for the next time: plegctl watch --until-slow 1s"];
     D31 17 "runtime not ready" Some(state::not_ready);
         "the runtime says that it is not ready";
         "The kubelet is NotReady by this alone after 30 s.";

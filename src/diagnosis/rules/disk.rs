@@ -13,14 +13,14 @@ pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
     if signs.is_empty() {
         return Vec::new();
     }
-    let title = "nothing can be written where the runtime or the kubelet have their files";
+    let title = "the runtime or the kubelet cannot write to its directories";
     let mut found = finding(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     found.evidence = signs;
     found.next.push("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal".to_owned());
     found.next.push(
-        "read-only: dmesg -T says which error; make room or mend the disk before anything is restarted"
+        "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything"
             .to_owned(),
     );
     vec![found]

@@ -70,17 +70,19 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
     found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
     found.next.extend(match culprit {
         Some(culprit) => vec![
-            "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"
+            "look for a start, an exit or a resource update of this container that does not finish; it \
+             probably holds the container's status lock"
                 .to_owned(),
         ]
         .into_iter()
         .chain(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id))
         .collect(),
-        None if id_search_is_complete(case, &hung) => vec![
-            "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
-        ],
+        None if id_search_is_complete(case, &hung) => {
+            vec!["look at storage, memory and CPU of the node: no single container is to blame".to_owned()]
+        }
         None => vec![
-            "look at storage, memory and CPU of the node; whether one container is to blame is not known".to_owned(),
+            "look at storage, memory and CPU of the node; whether one container is to blame is not known"
+                .to_owned(),
         ],
     });
     found.next.push("keep the runtime's goroutine stacks before any restart (below)".to_owned());
@@ -94,11 +96,13 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
     match runtime.control.as_ref() {
         Some(control) => lines.push(match &control.result {
             Ok(_) => format!(
-                "Version answers in {} meanwhile, so the daemon is alive: something waits inside",
+                "Version is answered in {} at the same time, so the daemon is alive and waits for something \
+                 internally",
                 seconds(control.duration)
             ),
             Err(Error::Silent { waited, .. }) => format!(
-                "Version does not answer within {} meanwhile: the whole daemon is held up, not one lock",
+                "Version is not answered within {} at the same time: the whole daemon is blocked, not one \
+                 lock",
                 seconds(*waited)
             ),
             Err(why) => why.to_string(),
@@ -113,7 +117,8 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
     }
     if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
         lines.push(
-            "the kubelet's /healthz is ok and its /metrics is silent: it waits for a list too".to_owned(),
+            "the kubelet's /healthz is ok and its /metrics is silent: the kubelet waits for a list call too"
+                .to_owned(),
         );
     }
     let lists = [
@@ -168,22 +173,23 @@ fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<
     for (list, _) in hung {
         let IdSearch { rpc, noun, known, silent, hung } = IdSearch::of(runtime, *list);
         lines.push(match (known, silent) {
-            (0, _) => format!("no {noun} is known from outside the list: nobody can be named"),
+            (0, _) => format!("no {noun} is known without the list, so none can be named"),
             (_, 0) if runtime.unasked > 0 => format!(
-                "each of {} answers {rpc}, and there was no time to ask about {}: nobody is named",
+                "{rpc} is answered for {}, and there was no time for {}: no culprit is named",
                 plural(known, noun),
                 plural(runtime.unasked, "other id")
             ),
             (_, 0) => format!(
-                "each of the {} known from outside the list answers {rpc}: nobody is named",
+                "{rpc} is answered for each of the {} that are known without the list: no culprit is named",
                 plural(known, noun)
             ),
             _ if hung == 0 => format!(
-                "{silent} of {} had not answered {rpc} when the time was over, too soon to call one hung: nobody is named",
+                "{rpc} was not yet answered for {silent} of {} when the time was over, which is too early to \
+                 count as hung: no culprit is named",
                 plural(known, noun)
             ),
             _ if case.culprits.is_empty() => format!(
-                "{silent} of {} do not answer {rpc}: that is no single one's fault, nobody is named",
+                "{rpc} is not answered for {silent} of {}: no single one is the cause, so no culprit is named",
                 plural(known, noun)
             ),
             _ => format!("{silent} of {} not answering {rpc}:", plural(known, noun)),
@@ -226,8 +232,8 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
         format!("{}: no answer within {}", about(rpc, *target), seconds(*waited))
     }));
     let likely = seconds(evidence.runtime.silence.likely);
-    found.evidence.push(format!("too short to be called hung: that is likely after {likely}"));
-    found.next.push("run it again and let it end: plegctl health".to_owned());
+    found.evidence.push(format!("too early to count as hung: a hang is likely after {likely}"));
+    found.next.push("run `plegctl health` again and let it finish".to_owned());
     vec![found]
 }
 
@@ -298,13 +304,14 @@ fn consequence(case: &Case<'_>) -> String {
     let calls = plural(estimate.hung_calls, "such call");
     if estimate.would_trip {
         format!(
-            "the kubelet gives each call {gives_up} and makes {calls} in a relist: it relists every {}, and the node is \
-             NotReady from {threshold} on",
+            "the kubelet waits {gives_up} for each call and makes {calls} in a relist: so it relists every \
+             {}, and the node is NotReady after {threshold}",
             estimate.peak_text()
         )
     } else {
         format!(
-            "the kubelet gives up such a call after {gives_up}, below its threshold of {threshold}: the node stays Ready"
+            "the kubelet gives up such a call after {gives_up}, before its threshold of {threshold}: the \
+             node stays Ready"
         )
     }
 }
@@ -322,7 +329,7 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
     let title =
-        format!("the node looks Ready, and the state of its pods is up to {} old", case.estimate.peak_text());
+        format!("the node stays Ready, but the state of its pods is up to {} old", case.estimate.peak_text());
     let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), &culprit.id);
     found.phase = Phase::Status;
     found.rpc = Some(culprit.rpc.name().to_owned());

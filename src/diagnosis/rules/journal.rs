@@ -58,7 +58,10 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     if journal.recovering {
         found.evidence.push("\"Start recovering state\" without an end".to_owned());
     }
-    found.next.push("wait if it has only begun; its journal names the shim that it waits for".to_owned());
+    found.next.push(
+        "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits"
+            .to_owned(),
+    );
     vec![found]
 }
 
@@ -72,7 +75,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
     found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
     found.evidence.push(format!(
-        "{} state of it has not finished for {}; the daemon serves nobody before that",
+        "{} state for this container has not finished for {}; the daemon answers no calls until then",
         child.label(),
         seconds(child.age)
     ));
@@ -84,7 +87,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
     );
     found.next.push(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
     found.next.push(format!(
-        "last resort: kill {}; the daemon goes on with the next container (changes state)",
+        "last resort: kill {}; the daemon then continues with the next container (changes state)",
         child.pid
     ));
     found
@@ -133,13 +136,13 @@ pub(super) fn flapping(case: &Case<'_>) -> Vec<Finding> {
     if resets {
         let calls = (peak / timeout.as_secs_f64()).round();
         found.evidence.push(format!(
-            "about {calls:.0} calls of {} ran out of time in each relist: a status call hangs, then ends",
+            "about {calls:.0} calls of {} timed out in each relist: a status call hung and then ended",
             seconds(timeout)
         ));
     } else {
-        found.evidence.push("it only grew: a list hung or failed".to_owned());
+        found.evidence.push("the age only grew: a list call hung or failed".to_owned());
     }
-    found.next.push("catch it in the act: plegctl watch --until-slow 2s".to_owned());
+    found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
     vec![found]
 }
 

@@ -63,7 +63,7 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
             ),
         )
     } else {
-        (Confidence::Likely, format!("the kubelet's last relist is {age_words} old and stands still"))
+        (Confidence::Likely, format!("the kubelet's last relist is {age_words} old, and no new one succeeds"))
     };
     let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
     found.phase = Phase::Kubelet;
@@ -75,9 +75,9 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     }
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
-    found.evidence.extend(old.map(|old| format!("by metrics that are {} old themselves", age_text(old))));
+    found.evidence.extend(old.map(|old| format!("according to metrics that are {} old", age_text(old))));
     found.evidence.push(if well {
-        "the runtime answers well now: what waits is in the kubelet, or is over".to_owned()
+        "the runtime answers now: the cause is in the kubelet, or it is over".to_owned()
     } else {
         "the runtime does not answer well either: start there".to_owned()
     });
@@ -85,9 +85,10 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
         && let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
-        found
-            .evidence
-            .push(format!("it threw away {:.0} events meanwhile: its event channel is full", after - before));
+        found.evidence.push(format!(
+            "the kubelet dropped {:.0} events meanwhile: its event channel is full",
+            after - before
+        ));
     }
     let stuck = case.blocked().into_iter().filter(|(process, _)| Some(process.pid) == kubelet.pid);
     found.evidence.extend(stuck.take(3).map(|(process, task)| {
@@ -122,31 +123,35 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
         let age_words = age_text(age);
         if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
             lines.push(format!(
-                "the kubelet's last relist is {age_words} old; a relist of ours takes {}",
+                "the kubelet's last relist is {age_words} old; plegctl's own relist takes {}",
                 seconds(case.estimate.serial)
             ));
         }
         if case.estimate.would_trip && age < limits::PLEG_AGE_YOUNG.as_secs_f64() {
-            lines.push(format!("the kubelet relisted {age_words} ago, although a call does not answer us"));
+            lines
+                .push(format!("the kubelet relisted {age_words} ago, although a call of plegctl is not answered"));
         }
         if evidence.kubelet_is_over() && kubelet.healthz == Some(Healthz::Ok) {
-            lines.push("its /healthz says ok: PLEG is no part of that".to_owned());
+            lines.push("its /healthz says ok, but /healthz does not check PLEG".to_owned());
         }
     }
     if well && let Some(Healthz::Failing { status, .. }) = &kubelet.healthz {
-        lines.push(format!("its /healthz answers {status}; the runtime answers well"));
+        lines.push(format!("its /healthz answers {status}; the runtime answers"));
     }
     if kubelet.metrics_silent.is_some() && kubelet.healthz == Some(Healthz::Ok) {
         lines.push(if evidence.runtime.hung_lists().is_empty() {
-            "its /healthz says ok and its /metrics is silent; the lists answer us".to_owned()
+            "its /healthz says ok and its /metrics is silent; plegctl's list calls are answered".to_owned()
         } else {
-            "its /healthz says ok and its /metrics is silent: it waits for a list itself".to_owned()
+            "its /healthz says ok and its /metrics is silent: it waits for a list call itself".to_owned()
         });
     }
     if let Some(used) = &kubelet.config.endpoint {
         let plain = |endpoint: &str| endpoint.trim_start_matches("unix://").to_owned();
         if plain(&used.value) != plain(&evidence.endpoint) && evidence.socket.is_some() {
-            lines.push(format!("the kubelet uses {}, and this asked {}", used.value, evidence.endpoint));
+            lines.push(format!(
+                "the kubelet uses the runtime at {}, but plegctl asked the one at {}",
+                used.value, evidence.endpoint
+            ));
         }
     }
     lines
@@ -164,7 +169,8 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     let says = if case.evidence.relists_seldom() {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
     } else {
-        "from 1.37 on that is a hint: it relists every second, and single pods besides (as read in its code)"
+        "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and also relists single \
+         pods (according to its code)"
     };
     found.evidence.push(says.to_owned());
     if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| *verbosity < 4) {
@@ -211,9 +217,9 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             Confidence::Likely,
             "the kubelet does not answer /metrics".to_owned(),
             if *healthz == Some(Healthz::Ok) {
-                "its /healthz says ok: it waits for a list of the runtime, or for its own lock".to_owned()
+                "its /healthz says ok: it waits for a list call, or for its own lock".to_owned()
             } else {
-                "it may wait for a list of the runtime; the lists answer us".to_owned()
+                "it may wait for a list call, but plegctl's list calls are answered".to_owned()
             },
         ),
         Some(Healthz::Ok) => return Vec::new(),
@@ -232,7 +238,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             (
                 severity,
                 confidence,
-                "no kubelet runs beside this runtime".to_owned(),
+                "no kubelet runs on this node".to_owned(),
                 "the process table has the runtime and no kubelet".to_owned(),
             )
         }
@@ -242,7 +248,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.push(line);
     if severity == Severity::Critical {
         found.evidence.push(format!(
-            "one belongs here: its directory exists and the runtime has {}",
+            "a kubelet should run here: its directory exists and the runtime has {}",
             plural(evidence.runtime.pod_uids().len(), "pod")
         ));
     }
@@ -262,7 +268,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<Finding> {
     let (title, next) = match frozen {
         _ if process.is_stopped() => (
             format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
-            format!("who stopped it? to let it go on: kill -CONT {} (changes state)", process.pid),
+            format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", process.pid),
         ),
         Some(freeze) => (
             format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),
@@ -277,7 +283,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<Finding> {
     }
     found
         .evidence
-        .push("while it stands still nobody relists; the runtime is not at fault for this".to_owned());
+        .push("while the kubelet is stopped, nothing relists; this is not the runtime's fault".to_owned());
     found.next.push(next);
     Some(found)
 }

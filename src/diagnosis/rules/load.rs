@@ -55,7 +55,7 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
     let sample = host.latest();
     let mut signs = Vec::new();
     if let Some(psi) = sample.pressure.memory.filter(|psi| psi.full >= limits::MEMORY_FULL) {
-        signs.push(format!("memory pressure: everybody waited {:.0} % of the last 10 s", psi.full));
+        signs.push(format!("memory pressure: all tasks waited {:.0} % of the last 10 s", psi.full));
     }
     let memory = sample.memory;
     if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {
@@ -96,7 +96,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     let sample = host.latest();
     let mut signs = Vec::new();
     if let Some(psi) = sample.pressure.cpu.filter(|psi| psi.some >= limits::CPU_SOME) {
-        signs.push(format!("CPU pressure: somebody waited {:.0} % of the last 10 s", psi.some));
+        signs.push(format!("CPU pressure: some tasks waited {:.0} % of the last 10 s", psi.some));
     }
     signs.extend(slow_version(case));
     if let Some((_, later)) = &host.second {
@@ -128,7 +128,7 @@ fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String
     let limit = host.first.daemon_throttled.and_then(|throttled| throttled.limit);
     let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
     let who = case.evidence.daemon().map_or_else(|| "the runtime".to_owned(), Process::label);
-    format!("{who} has a CPU limit{limit}, which held it back {:.0} % of the time", percent.min(100.0))
+    format!("{who} has a CPU limit{limit}, which throttled it {:.0} % of the time", percent.min(100.0))
 }
 
 /// Applies D35. The kernel's counter proves the limit, so no second sign is needed.
@@ -142,7 +142,9 @@ pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     found.evidence.push(throttling_sign(case, host, percent));
-    found.evidence.push("everything it does is late by that; no single pod is to blame".to_owned());
+    found.evidence.push(
+        "everything that the runtime does is late because of this; no single pod is the cause".to_owned(),
+    );
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
     found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
@@ -173,7 +175,9 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
         signs.push(
-            "plegctl could not start a thread: its user, its cgroup (pids.max) or the node has no more to give".to_owned(),
+            "plegctl could not start a thread: a limit of its user, its cgroup (pids.max) or the node is \
+             reached"
+                .to_owned(),
         );
     }
     if let Some(host) = case.evidence.node() {
@@ -185,7 +189,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
     if signs.is_empty() {
         return Vec::new();
     }
-    let title = "processes, threads or descriptors run out";
+    let title = "processes, threads or file descriptors run out";
     let mut found = finding(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
@@ -236,7 +240,7 @@ fn busiest_parent(case: &Case<'_>) -> Vec<String> {
     }
     if let Some((parent, count)) = zombies.into_iter().max_by_key(|(_, count)| *count) {
         let parent = processes.get(&parent).map_or_else(|| parent.to_string(), Process::label);
-        lines.push(format!("{count} zombies wait for {parent}"));
+        lines.push(format!("zombie children of {parent}: {count}"));
     }
     lines
 }
@@ -335,7 +339,7 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
             && daemon.threads > limits::LEAK_OFFSET
         {
             signs.push(format!(
-                "its threads grew from {} to {} while we looked",
+                "its number of threads grew from {} to {} during this run",
                 before.threads, daemon.threads
             ));
         }

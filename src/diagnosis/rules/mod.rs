@@ -184,7 +184,7 @@ pub fn nothing_found(case: &Case<'_>) -> Finding {
             seconds(estimate.full)
         ));
     }
-    finding.next.push("trouble may come and go: plegctl watch --until-slow 2s".into());
+    finding.next.push("the problem may come and go; wait for it with: plegctl watch --until-slow 2s".into());
     finding
 }
 

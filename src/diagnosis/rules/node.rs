@@ -52,8 +52,11 @@ fn is_remote(task: &Blocked) -> bool {
 
 /// `runc[12]: D in nfs_wait_bit_killable for at most 3m20s`
 fn line(process: &Process, task: &Blocked) -> String {
-    let place =
-        if task.wchan.is_empty() || task.wchan == "0" { "an unknown place (not root?)" } else { &task.wchan };
+    let place = if task.wchan.is_empty() || task.wchan == "0" {
+        "an unknown kernel function (not root?)"
+    } else {
+        &task.wchan
+    };
     format!(
         "{}, task {}: waits uninterruptibly in {place}; started {} ago",
         process.label(),
@@ -109,8 +112,8 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     found.evidence.push(match host.latest().pressure.io {
-        Some(psi) => format!("I/O pressure: everybody waited {:.0} % of the last 10 s", psi.full),
-        None => "this kernel keeps no I/O pressure".to_owned(),
+        Some(psi) => format!("I/O pressure: all tasks waited {:.0} % of the last 10 s", psi.full),
+        None => "this kernel does not measure I/O pressure".to_owned(),
     });
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
@@ -159,7 +162,7 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.extend(waiting.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
     found.evidence.extend(logged);
-    found.next.push("bring the file server back".to_owned());
+    found.next.push("make the file server available again".to_owned());
     found.next.push(
         "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned(),
     );
@@ -224,7 +227,7 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
         ));
     }
     if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
-        found.evidence.push(format!("{list} hangs behind it: no answer within {}", seconds(*waited)));
+        found.evidence.push(format!("{list} waits for it: no answer within {}", seconds(*waited)));
     }
     found.evidence.extend(describe(&holders));
     found.next.push(format!("cat /proc/{pid}/stack   # as root"));
@@ -283,7 +286,7 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     let mut next = Vec::new();
     if let Some(shim) = holders.shim {
         next.push(if shim.is_stopped() {
-            format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid)
+            format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", shim.pid)
         } else if is_conmon(shim) {
             // A signal that conmon does not handle would kill it, and the exit code would be lost.
             format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
@@ -292,7 +295,10 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
         });
     }
     if let Some(process) = holders.oci.first() {
-        next.push(format!("killing {} freed the node in such cases (changes state)", process.label()));
+        next.push(format!(
+            "in similar cases, killing {} unblocked the node (changes state)",
+            process.label()
+        ));
     }
     next
 }
@@ -304,7 +310,7 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
     let mut found = case.about(found, id);
     found.rpc = Some("ContainerStats".to_owned());
     found.evidence.push(format!(
-        "ContainerStats, the one read that asks the shim, did not answer within {}",
+        "ContainerStats, the only read-only call that reaches the shim, was not answered within {}",
         seconds(waited)
     ));
     found.evidence.extend(describe(&holders));
@@ -370,15 +376,16 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
                 found = case.about(found, &id);
             }
             let still = if is_conmon(shim) {
-                "lists, status calls, stats and exec do not need it and still answer; its exit goes unnoticed, its log is not \
-                 reopened, and stopping or removing it takes seconds longer"
+                "list calls, status calls, stats and exec still work without it. But the container's exit is \
+                 not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
             } else {
-                "lists and status calls do not need it and still answer; stop, exec and stats hang"
+                "list calls and status calls still work without it; stop, exec and stats hang"
             };
             found.evidence.push(still.to_owned());
-            found
-                .next
-                .push(format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid));
+            found.next.push(format!(
+                "find out who stopped it; to continue it: kill -CONT {} (changes state)",
+                shim.pid
+            ));
             found
         })
         .collect()

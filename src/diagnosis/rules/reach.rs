@@ -22,10 +22,10 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         Error::NoSuchSocket { .. } => "there is no such socket",
         Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
         Error::NotASocket { .. } => "the endpoint is a file, not a socket",
-        Error::PermissionDenied { .. } => "the socket may not be opened",
-        Error::Refused { .. } => "nobody listens on the runtime's socket",
-        Error::WrongProtocol { .. } => "what listens there does not speak gRPC",
-        Error::Unimplemented { .. } => "what listens there does not serve the CRI v1 API",
+        Error::PermissionDenied { .. } => "no permission to open the socket",
+        Error::Refused { .. } => "nothing listens on the runtime's socket",
+        Error::WrongProtocol { .. } => "the process that listens on the socket does not speak gRPC",
+        Error::Unimplemented { .. } => "the process that listens there does not serve the CRI v1 API",
         Error::ClosedMidCall { .. } => "the runtime closes the connection",
         Error::Unreachable { .. } => "the runtime cannot be reached",
         Error::Silent { .. }
@@ -88,7 +88,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
         ));
         if daemon.is_stopped() {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
-            next.push(format!("who stopped it? to let it go on: kill -CONT {pid} (changes state)"));
+            next.push(format!("find out who stopped it; to continue it: kill -CONT {pid} (changes state)"));
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
@@ -130,7 +130,8 @@ pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
     found.rpc = Some(rpc.to_owned());
     found.evidence.push(error.to_string());
     found.evidence.push(
-        "the kubelet's relist time stops with every such answer, and its duration metric stays tiny"
+        "after each such error, the kubelet's time of the last relist does not advance, while its duration \
+         metric stays small"
             .to_owned(),
     );
     found.next.push("see the runtime's journal: journalctl -u containerd -u crio --since -15min".to_owned());

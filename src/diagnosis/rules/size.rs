@@ -57,7 +57,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
             format!("the kubelet refuses {}: {}{more} is over its 16 MiB", largest.rpc, bytes(largest.bytes));
         (Severity::Critical, title)
     } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
-        (Severity::Critical, format!("{} is about to outgrow gRPC", largest.rpc))
+        (Severity::Critical, format!("{} has almost reached the size limit of gRPC", largest.rpc))
     } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
         (Severity::Warning, format!("{} grows towards the limit of gRPC", largest.rpc))
     } else {
@@ -68,7 +68,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     let (share, received) = (largest.bytes * 100 / limit, bytes(largest.bytes));
     let Some(items) = largest.items else {
         let line = format!(
-            "{} was not read to its end: {received} of it had come after {}, {share} % of the kubelet's limit",
+            "{} was not read completely: {received} had arrived after {}, {share} % of the kubelet's limit",
             largest.rpc,
             seconds(largest.took)
         );
@@ -99,10 +99,10 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
     found.evidence.push(if unread && all == 0 {
-        "how many of them are dead is not known: nothing was read to its end".to_owned()
+        "the number of dead ones is not known: no answer was read completely".to_owned()
     } else {
         format!(
-            "{} of {} dead, {} of {} exited{}",
+            "{} of {} are dead, {} of {} have exited{}",
             population.dead_sandboxes,
             plural(population.sandboxes, "sandbox"),
             population.exited,
@@ -120,9 +120,10 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     {
         found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
     }
-    found
-        .evidence
-        .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
+    found.evidence.push(
+        "the kubelet's garbage collection makes the same list call, so the node does not recover by itself"
+            .to_owned(),
+    );
     // If nothing could be counted, dead sandboxes and containers are the most likely reason.
     found.next.extend(if all == 0 || population.dead() * 10 >= all {
         [
@@ -230,13 +231,15 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
         seconds(p99)
     ));
     found.evidence.push(if slow_calls {
-        "each call is slow: it is latency, not the number of pods".to_owned()
+        "each call is slow: the cause is latency, not the number of pods".to_owned()
     } else {
-        "each call is quick: it is the number of them".to_owned()
+        "each call is quick: the cause is the number of calls".to_owned()
     });
-    found
-        .evidence
-        .push("all pods are visited after a kubelet restart only; otherwise those that changed".to_owned());
+    found.evidence.push(
+        "the kubelet makes status calls for all pods only after its restart, and otherwise for the \
+         pods that changed"
+            .to_owned(),
+    );
     found.next.push(if slow_calls {
         "find out why each call is slow: storage, memory, CPU of the node".to_owned()
     } else if are_dead {
@@ -329,11 +332,11 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> 
     found.evidence.push(format!("{rpc} answered after {}", seconds(took)));
     found.evidence.extend(again.map(|again| {
         if again <= limits::LIST_SLOW {
-            format!("asked again, the slower list took {}: it has recovered", seconds(again))
+            format!("when repeated, the slower list call took {}: it has recovered", seconds(again))
         } else {
-            format!("asked again, the slower list took {}", seconds(again))
+            format!("when repeated, the slower list call took {}", seconds(again))
         }
     }));
-    found.next.push("catch it in the act: plegctl watch --until-slow 1s".to_owned());
+    found.next.push("wait for the next time: plegctl watch --until-slow 1s".to_owned());
     vec![found]
 }

@@ -93,7 +93,7 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
         found.rpc = Some("Status".to_owned());
     }
     found.evidence = signs;
-    found.evidence.push("pods cannot start or stop by this; it does not hold up PLEG".to_owned());
+    found.evidence.push("pods cannot start or stop because of this; it does not block PLEG".to_owned());
     found.next.push("is the network's DaemonSet running here? ls /etc/cni/net.d".to_owned());
     vec![found]
 }
@@ -316,7 +316,8 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let unwatched = lasting.iter().filter(unwatched).count();
     if unwatched > 0 {
         found.evidence.push(format!(
-            "{unwatched} of them without a conmon too: nobody is left to notice the exit, and the list says RUNNING for ever"
+            "{unwatched} of them also lost their conmon: nothing will notice the exit, and the list shows \
+             RUNNING for ever"
         ));
     }
     found.evidence.push(if again {
@@ -367,7 +368,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     let busy =
         |record: &&StatusRecord| failure(record).is_some_and(|why| why.contains("device or resource busy"));
     if failing.iter().any(busy) {
-        found.evidence.push("its network namespace is mounted elsewhere too".to_owned());
+        found.evidence.push("its network namespace is also mounted in another place".to_owned());
     }
     found.next.push(
         "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
@@ -399,7 +400,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     let who = evidence.names.name(&first.target.id);
     let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
     let title = format!(
-        "the exit of {who}{more} was lost: each status call waits {} for it",
+        "CRI-O lost the exit of {who}{more}: each status call waits {} for it",
         seconds(first.duration)
     );
     let found = finding(RuleId::D33, Severity::Warning, Confidence::Certain, title);
@@ -415,7 +416,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
         "; PodSandboxStatus of their pods waits for them too (the runtime sends pod events)"
     };
     found.evidence.push(format!(
-        "answered EXITED with exit code -1: slow, not hung; a relist over all of them takes {}{with_pods}",
+        "answered with EXITED and exit code -1: slow, not hung; a relist of all of them takes {}{with_pods}",
         seconds(total)
     ));
     for record in lost.iter().take(5) {
@@ -435,7 +436,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
             }
             Some(conmon) => found.evidence.push(format!("{who}: its {} lives", conmon.label())),
             None if evidence.node().is_some() => {
-                found.evidence.push(format!("{who}: its conmon is gone, and the exit code with it"));
+                found.evidence.push(format!("{who}: its conmon is gone, so the exit code is lost"));
                 found.next.push(remove(id));
             }
             None => found.evidence.push(format!("{who}: its conmon is stopped or gone")),
@@ -443,7 +444,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     }
     if found.next.is_empty() {
         let id = crate::diagnosis::words::short(&first.target.id);
-        found.next.push(format!("pgrep -af {id}   # its conmon: in state T, let it go on with kill -CONT"));
+        found.next.push(format!("pgrep -af {id}   # its conmon: in state T, continue it with kill -CONT"));
         found.next.push(format!("gone: {}", remove(&first.target.id)));
     }
     vec![found]

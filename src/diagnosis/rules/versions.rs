@@ -93,7 +93,7 @@ pub(super) fn known_bad(case: &Case<'_>) -> Vec<Finding> {
             found
                 .evidence
                 .extend(known.fixed.map(|[major, minor, patch]| format!("fixed in {major}.{minor}.{patch}")));
-            found.evidence.push("that it is the cause here is not shown".to_owned());
+            found.evidence.push("there is no proof that it is the cause here".to_owned());
             found
         })
         .collect()

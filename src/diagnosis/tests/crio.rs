@@ -19,7 +19,7 @@ async fn a_lost_exit_is_counted_in_the_status_of_its_pod_too() {
     let node = crio("lost-with-events");
     let without = diagnosed(&node, lost(20, &[1, 4])).await;
     let evidence = without.primary.unwrap().evidence;
-    assert!(evidence[0].contains("a relist over all of them takes 7.5 s"), "{evidence:?}");
+    assert!(evidence[0].contains("a relist of all of them takes 7.5 s"), "{evidence:?}");
 
     let wait = || Behaviour::After(Duration::from_millis(3740));
     let script = lost(20, &[1, 4]).on_id(sandbox_id(1), wait()).on_id(sandbox_id(4), wait());

@@ -73,7 +73,7 @@ async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_thresho
     assert_eq!(report.verdict, Verdict::Unhealthy);
     assert!(find(&report, RuleId::D22).is_some());
     let fact = &find(&report, RuleId::D23).unwrap().evidence;
-    assert!(fact[0].contains("a hint") && fact[0].contains("as read in its code"), "{fact:?}");
+    assert!(fact[0].contains("a hint") && fact[0].contains("according to its code"), "{fact:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn a_kubelet_that_relists_says_when_the_node_goes() {
     evidence.kubelet.first = Some(reading(1000, 996.0));
     let report = judge(&evidence);
     assert!(report.summary.ends_with("this node goes NotReady at 00:19"), "{}", report.summary);
-    assert!(report.kubelet.unwrap().disagreements[0].contains("although a call does not answer us"));
+    assert!(report.kubelet.unwrap().disagreements[0].contains("although a call of plegctl is not answered"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,7 +176,7 @@ async fn a_hung_list_without_a_silent_id_names_nobody() {
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
     let primary = report.primary.unwrap();
     assert!(primary.pod.is_none() && primary.container.is_none() && primary.ids.is_empty());
-    assert!(primary.evidence.iter().any(|line| line.contains("nobody is named")));
+    assert!(primary.evidence.iter().any(|line| line.contains("no culprit is named")));
 }
 
 /// Beside load the time may be over before whoever holds the list is found: he is not acquitted then.
@@ -198,10 +198,10 @@ async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocen
         assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
         assert!(primary.next[0].ends_with("whether one container is to blame is not known"), "{primary:#?}");
     };
-    told(&evidence, "1 of 30 containers had not answered ContainerStatus when the time was over");
+    told(&evidence, "ContainerStatus was not yet answered for 1 of 30 containers when the time was over");
     evidence.runtime.asked.retain(|record| !record.is_silent());
     evidence.runtime.unasked = 1;
-    told(&evidence, "there was no time to ask about 1 other id: nobody is named");
+    told(&evidence, "there was no time for 1 other id: no culprit is named");
     // Everybody was asked, and answers.
     evidence.runtime.unasked = 0;
     let primary = judge(&evidence).primary.unwrap();

@@ -246,7 +246,8 @@ async fn a_process_table_without_the_runtimes_containers_is_not_used() {
     let report = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(report.verdict, Verdict::Healthy);
     assert!(
-        report.not_checked.iter().any(|skipped| skipped.why == "the process table is not this runtime's")
+        report.not_checked.iter().any(|skipped| skipped.why
+            == "the process table belongs to another machine or pod, not to this runtime")
     );
     assert!(find(&report, RuleId::D09).is_none() && find(&report, RuleId::D32).is_none());
 }
@@ -358,7 +359,7 @@ async fn a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
     let found = find(&report, RuleId::D10).unwrap();
     assert!(found.title.starts_with("conmon[1003] of default/web-3/app"), "{found:#?}");
     let said = found.evidence.join("\n");
-    assert!(said.contains("exit goes unnoticed") && !said.contains("hang"), "{found:#?}");
+    assert!(said.contains("exit is not noticed") && !said.contains("hang"), "{found:#?}");
     // A conmon has no use for SIGUSR1: it would end by it, and the exit code with it.
     let hung = node.diagnose(crio().on_id(container_id(5), Behaviour::Hangs)).await;
     assert!(hung.findings.iter().flat_map(|finding| &finding.next).all(|line| !line.contains("-USR1 1005")));
@@ -378,7 +379,7 @@ async fn a_running_container_without_process_and_conmon_is_a_finding() {
     assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(3)]));
     assert!(found.title.ends_with("is RUNNING and has no process"), "{found:#?}");
     assert!(
-        found.evidence.iter().any(|line| line.starts_with("1 of them without a conmon too")),
+        found.evidence.iter().any(|line| line.starts_with("1 of them also lost their conmon")),
         "{found:#?}"
     );
 }
@@ -760,7 +761,7 @@ async fn a_kubelet_that_may_be_the_nodes_is_neither_believed_nor_missed() {
     owned(&node, 300, 0, "mnt:[2]");
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert!(find(&report, RuleId::D32).is_none(), "{}", report.summary);
-    let why = "kubelet[300] is not taken for it: it runs in another mount namespace";
+    let why = "kubelet[300] does not count as the kubelet: it runs in another mount namespace";
     assert!(report.not_checked.iter().any(|left| left.why == why), "{:?}", report.not_checked);
 }
 
@@ -938,7 +939,10 @@ async fn a_restart_that_waits_for_one_container_names_it() {
     assert_eq!(report.verdict, Verdict::Unhealthy);
     let primary = report.primary.unwrap();
     assert!(primary.title.ends_with("waits for shop/db-0/postgres"), "{}", primary.title);
-    assert!(primary.evidence[0].starts_with("runc[700] state of it has not finished for 40"), "{primary:#?}");
+    assert!(
+        primary.evidence[0].starts_with("runc[700] state for this container has not finished for 40"),
+        "{primary:#?}"
+    );
     assert!(primary.next[0].contains("/proc/700/stack"), "{primary:#?}");
 
     // A young one is what every restart has.

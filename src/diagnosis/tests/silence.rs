@@ -368,7 +368,7 @@ async fn a_list_that_arrives_is_large_or_slow_and_not_silent() {
                 );
                 assert!(primary.title.contains(" MiB and more is over its 16 MiB"), "{}", primary.title);
             } else {
-                let said = format!("the answer to {rpc} was not read to its end within");
+                let said = format!("the answer to {rpc} did not arrive completely within");
                 assert!(report.not_checked.iter().any(|skipped| skipped.why.contains(&said)), "{report:#?}");
                 assert!(report.summary.contains(&said), "{}", report.summary);
             }

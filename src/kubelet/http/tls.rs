@@ -352,7 +352,7 @@ impl CertificateTrouble {
             Self::Another | Self::Other(_) => {
                 Some("give its authority, or this certificate itself, with --kubelet-ca-file")
             }
-            Self::OtherName(_) => Some("ask it by a name that is in its certificate"),
+            Self::OtherName(_) => Some("use a name that is in its certificate"),
             Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
             Self::NotTls => Some("try http://"),
             _ => None,
@@ -363,13 +363,13 @@ impl CertificateTrouble {
 impl fmt::Display for CertificateTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownIssuer => f.write_str("shows a certificate that nobody we trust has signed"),
+            Self::UnknownIssuer => f.write_str("shows a certificate that no trusted authority has signed"),
             Self::OtherName(names) if names.is_empty() => f.write_str("shows a certificate for another name"),
             Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
             Self::Another => f.write_str("shows another certificate than the one in the kubelet's file"),
             Self::Expired => f.write_str("shows a certificate that has expired"),
             Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
-            Self::OursRefused => f.write_str("does not accept our certificate, or wants one"),
+            Self::OursRefused => f.write_str("does not accept plegctl's client certificate, or requires one"),
             Self::NotTls => f.write_str("does not speak TLS"),
             Self::Other(words) => write!(f, "cannot be asked over TLS: {words}"),
         }

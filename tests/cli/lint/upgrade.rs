@@ -71,7 +71,7 @@ fn the_table_counts_what_restarts_and_an_unknown_release_is_the_nearest() {
     );
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("1.99 is not known"), "{output}");
-    for text in ["upgrade from kubelet 1.35 to 1.36:", "restarts", "1 pod restarted, all within a minute"] {
+    for text in ["upgrade from kubelet 1.35 to 1.36:", "restarts", "1 pod restarted within a minute after"] {
         assert!(output.stdout.contains(text), "{text}: {output}");
     }
 }

@@ -10,7 +10,7 @@ const VERDICTS: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::Un
 
 /// Writes all metrics.
 pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
-    family(out, "plegctl_health_verdict", "Which verdict it is.")?;
+    family(out, "plegctl_health_verdict", "The verdict of plegctl health.")?;
     for verdict in VERDICTS {
         let labels = [("verdict", verdict.as_str())];
         sample(out, "plegctl_health_verdict", &labels, f64::from(u8::from(verdict == report.verdict)))?;
@@ -48,7 +48,7 @@ pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> 
             ),
             (
                 "plegctl_health_hung_calls",
-                "Calls that run into the kubelet's time-out in each relist.",
+                "Calls that reach the kubelet's deadline in each relist.",
                 f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX)),
             ),
             (

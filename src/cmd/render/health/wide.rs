@@ -13,7 +13,7 @@ use crate::report::escape::escaped;
 pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         culprit(primary, out, style)?;
-        section(out, style, "why we think so", &primary.evidence)?;
+        section(out, style, "evidence", &primary.evidence)?;
         section(out, style, "do this first", &primary.next)?;
     }
     culprits(report, out, style)?;
@@ -70,7 +70,7 @@ fn culprits(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Res
             )
         })
         .collect();
-    section(out, style, "who keeps the kubelet waiting", &lines)
+    section(out, style, "calls that keep the kubelet waiting", &lines)
 }
 
 fn pod_text(pod: &PodRef) -> String {
@@ -120,21 +120,21 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     ];
     if estimate.hung_calls > 0 {
         lines.push(format!(
-            "{} in it run out of the kubelet's {}",
+            "{} in it reach the kubelet's deadline of {}",
             plural(estimate.hung_calls, "call"),
             time(estimate.request_timeout_seconds)
         ));
     }
     lines.push(match estimate.peak_age_seconds {
-        None => "no relist succeeds, so that PLEG's age grows until the lists answer".to_owned(),
+        None => "no relist succeeds, so the age of PLEG grows until the list calls are answered".to_owned(),
         Some(peak) => format!(
-            "PLEG's age reaches {}, and the node is NotReady from {} on: {}",
+            "the age of PLEG reaches {}, and the node becomes NotReady at {}: {}",
             time(peak),
             time(estimate.threshold_seconds),
             match (estimate.would_trip, estimate.flaps) {
                 (false, _) => "it stays Ready",
-                (true, true) => "it goes NotReady and comes back, again and again",
-                (true, false) => "it goes NotReady and stays so",
+                (true, true) => "it becomes NotReady and Ready again and again",
+                (true, false) => "it becomes NotReady and stays NotReady",
             }
         ),
     });
@@ -142,7 +142,7 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
         estimate.basis.iter().map(|basis| format!("{} {} ({})", basis.what, basis.value, basis.source)),
     );
     lines.extend(estimate.other_era.clone());
-    section(out, style, "what the kubelet's relist would take", &lines)
+    section(out, style, "estimated relist of the kubelet", &lines)
 }
 
 fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
@@ -152,9 +152,9 @@ fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> 
     lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
     lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
     lines.extend(kubelet.disagreements.iter().map(|line| format!("but: {line}")));
-    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events thrown away")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events dropped")));
     lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
-    section(out, style, "what the kubelet says", &lines)
+    section(out, style, "the kubelet", &lines)
 }
 
 fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
@@ -174,7 +174,7 @@ fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
         .collect();
     if report.abandoned_calls > 0 {
         lines.push(format!(
-            "{} given up, perhaps still waiting inside the runtime; none was repeated",
+            "{} given up, perhaps still pending in the runtime; plegctl repeated none",
             plural(report.abandoned_calls, "call")
         ));
     }
