@@ -33,12 +33,12 @@ pub struct CaptureArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Say what is in a capture: from when to when, and which incidents
+    /// Show the time range and the incidents of a capture
     Ls {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Write a part of a capture to one file, which is a capture like any other
+    /// Export a part of a capture to one file, which can be used like the capture itself
     Export {
         /// The directory of a recorder, or an exported file
         #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
@@ -46,33 +46,33 @@ enum Action {
         /// The file to write; `-` for stdout
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// Only what was pinned for this incident
+        /// Only the part that is pinned for this incident
         #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
         incident: Option<u64>,
-        /// Nothing before: RFC 3339, `HH:MM:SS`, or `+90s` from the start
+        /// Start of the range: RFC 3339, `HH:MM:SS`, or `+90s` from the start
         #[arg(long, value_name = "TIME")]
         from: Option<String>,
-        /// Nothing after
+        /// End of the range
         #[arg(long, value_name = "TIME")]
         to: Option<String>,
-        /// Replace every name (pods, namespaces, containers, images, labels, addresses, paths, the node), and every text that
-        /// is not plegctl's own by its length
+        /// Replace every name (pods, namespaces, containers, images, labels, addresses, paths, the node), and every
+        /// text that plegctl did not write with its length
         #[arg(long)]
         anonymise: bool,
     },
-    /// Tell the story: relist latency, age against the threshold, incidents, who did what
+    /// Show the timeline: relist latency, age of PLEG and threshold, incidents, calls and events
     Report {
         /// The directory of a recorder, or an exported file
         #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
         capture: PathBuf,
-        /// Only what was pinned for this incident
+        /// Only the part that is pinned for this incident
         #[arg(long, value_name = "N")]
         incident: Option<u64>,
         /// How to print
         #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Html, Output::Json, Output::Yaml, Output::Jsonl]))]
         output: Output,
     },
-    /// Read every entry and every answer, and say what is gone; exit status 1 if anything is
+    /// Read every entry and every answer, and report what is missing; exit status 1 if anything is missing
     Check {
         #[command(flatten)]
         shown: Shown,

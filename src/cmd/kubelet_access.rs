@@ -38,12 +38,12 @@ pub struct KubeletAccess {
     #[arg(long = "kubelet-client-key", value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
-    /// The authority that has signed its certificate [default: the running kubelet's own certificate file, else the
+    /// CA file that signed the kubelet's certificate [default: the running kubelet's certificate file, else the
     /// system's]
     #[arg(long = "kubelet-ca-file", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// Take whatever certificate it shows; anybody may then claim to be it
+    /// Do not verify the kubelet's certificate; any server can then pretend to be the kubelet
     #[arg(long = "kubelet-insecure-tls", conflicts_with = "ca_file")]
     insecure_tls: bool,
 }
@@ -64,7 +64,9 @@ impl KubeletAccess {
         let url = self.url.clone().unwrap_or_else(|| own_url(running));
         http::check(&url).map_err(Error::Kubelet)?;
         if self.insecure_tls {
-            context.remark(&format!("anybody may claim to be {url}: its certificate is not looked at"));
+            context.remark(&format!(
+                "the certificate of {url} is not verified: any server can pretend to be it"
+            ));
         }
         let pair = self.client_cert.clone().zip(self.client_key.clone());
         let credentials = Credentials {

@@ -45,7 +45,7 @@ const LARGEST_LIST: u64 = 256 << 20;
 /// The directory of manifests that kubeadm configures.
 const USUAL_PATH: &str = "/etc/kubernetes/manifests";
 
-/// What the kubelet does with each manifest, what is wrong with it, and whether that is what runs.
+/// Show what the kubelet does with each manifest, what is wrong with it, and whether the runtime runs the same.
 #[derive(Debug, Args)]
 pub struct LintArgs {
     /// A directory, a file, or `-` for stdin [default: the running kubelet's staticPodPath, else
@@ -61,11 +61,11 @@ pub struct LintArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// The directory under which the kubelet reads the files, where it is not PATH itself; pods' UIDs depend on it
+    /// The directory as the kubelet sees it, if it is not PATH; the pods' UIDs depend on it
     #[arg(long = "as", value_name = "DIR")]
     kubelet_path: Option<PathBuf>,
 
-    /// Say too what an upgrade to this release restarts and refuses, such as 1.36
+    /// Also show which pods an upgrade to this release restarts and refuses, such as 1.36
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     upgrade_to: Option<KubeletVersion>,
 
@@ -73,11 +73,11 @@ pub struct LintArgs {
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
 
-    /// Leave out these checks, such as SP053,SP007; may be given more than once
+    /// Skip these checks, such as SP053,SP007; may be given more than once
     #[arg(long, value_name = "ID", value_parser = check_id, value_delimiter = ',', add = ArgValueCompleter::new(complete::checks))]
     ignore: Vec<Check>,
 
-    /// Judge what a URL serves, as the kubelet does with its staticPodURL
+    /// Check the manifests that a URL serves, as the kubelet does with its staticPodURL
     #[arg(long, value_name = "URL")]
     manifest_url: Option<String>,
 
@@ -105,11 +105,11 @@ pub struct LintArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOn {
-    /// Something that the kubelet rejects, ignores or stops
+    /// Errors: the kubelet rejects, ignores or stops something
     Error,
-    /// Or something that was hardly meant
+    /// Warnings too: something that is probably a mistake
     Warning,
-    /// Or anything at all
+    /// Any finding
     Info,
     /// Nothing
     Never,
@@ -321,9 +321,10 @@ fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<Not
         return None;
     }
     Some(NotChecked {
-        what: "whether what runs was made from these files as they are".to_owned(),
+        what: "whether the running pods were made from the current files".to_owned(),
         why: format!(
-            "no UID here is one that a kubelet {} to {} of node {} gives them from this path, or the files fix it (--as, --node-name)",
+            "no running pod has a UID that a kubelet {} to {} on node {} would give these files at this \
+             path, or the files set metadata.uid (see --as, --node-name)",
             KubeletVersion::OLDEST,
             KubeletVersion::NEWEST,
             kubelet.node_name
@@ -336,7 +337,7 @@ fn known_release(asked: KubeletVersion, context: &Context) -> KubeletVersion {
     let version = asked.known();
     if version != asked {
         context.remark(&format!(
-            "kubelet {asked} is not known; taking the rules of {version}, the nearest that is"
+            "kubelet {asked} is not known; using the rules of {version}, the nearest known release"
         ));
     }
     version
@@ -412,7 +413,7 @@ impl LintArgs {
                 (compared, not_checked.into_iter().collect())
             }
             Err(why) => {
-                context.remark(&format!("not compared with what runs: {why}"));
+                context.remark(&format!("not compared with the runtime: {why}"));
                 skipped(why.to_string())
             }
         }

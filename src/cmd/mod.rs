@@ -49,7 +49,7 @@ use crate::report::escape::escaped;
 use crate::{children, panics};
 use context::Context;
 
-/// Says which CRI call, which pod and which container hold up the kubelet's PLEG.
+/// Find the CRI call, the pod and the container that block the kubelet's PLEG.
 ///
 /// Connects to the node's container runtime, does what the kubelet's Pod Lifecycle Event Generator does, and times
 /// every call. Read-only.
@@ -64,33 +64,34 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first.
+    /// Show what blocks PLEG (call, pod, container) and what to do first.
     Health(Chosen<health::HealthArgs>),
-    /// One relist: every pod and container as the kubelet would see them now, each call timed.
+    /// Do one relist: show all pods and containers as the kubelet sees them, with the time of each call.
     Relist(Chosen<relist::RelistArgs>),
-    /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
+    /// Run the kubelet's PLEG live: show every event and the time of every relist.
     Watch(Chosen<watch::WatchArgs>),
-    /// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
+    /// Show the events that PLEG would have emitted between two relists, and the changes that it would have missed.
     Diff(Chosen<diff::DiffArgs>),
-    /// The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost
+    /// Show PLEG on every node of the cluster, the worst first: age of the last relist, relist times, lost events
     Nodes(Chosen<nodes::NodesArgs>),
-    /// The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards.
+    /// Record every call to the runtime with its answer, so that you can query it later.
     Record(Chosen<record::RecordArgs>),
-    /// What the flight recorder kept: list it, check it, cut a part out of it, report on it.
+    /// List, check, export or report on a recording.
     Capture(Chosen<capture::CaptureArgs>),
-    /// What a finding's id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list.
+    /// Explain a finding by its id: D… of `health`, ST… of `stacks`, SP… of `static-pods lint`. Without an id: list
+    /// all.
     Explain(Chosen<explain::ExplainArgs>),
-    /// Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump.
+    /// Show who waits for whom inside containerd, its shim, CRI-O or a kubelet, from a goroutine dump.
     ///
-    /// Without a source: what this node gives without a signal, that is CRI-O's own socket, containerd's debug socket if its
-    /// configuration has one, and a dump that somebody left in /tmp. `kill -USR1 $(pidof containerd)` makes one there; a
-    /// person may send it, plegctl does not. Several dumps of one process say what is stuck in all of them.
+    /// Without a source, plegctl reads the dumps that this node provides without a signal: CRI-O's socket, containerd's
+    /// debug socket if it is configured, and dumps in /tmp. You can create a dump there with `kill -USR1 $(pidof
+    /// containerd)`; plegctl sends no signals. Several dumps of one process show what is stuck in all of them.
     Stacks(Chosen<stacks::StacksArgs>),
-    /// Static pods: what the kubelet of this node runs from files.
+    /// Check the static pods that this node's kubelet runs from files.
     StaticPods(Chosen<static_pods::StaticPodsArgs>),
-    /// What the kubelet is told to run, from every source, and what became of it.
+    /// Show which pods the kubelet should run, from every source, and what happened to them.
     Pods(Chosen<pods::PodsArgs>),
-    /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
+    /// Simulate a runtime: list and describe scenarios, or serve one on a socket.
     Sim(Chosen<sim::SimArgs>),
     /// Print the completion script of a shell.
     Completions(Chosen<completions::CompletionsArgs>),
@@ -141,8 +142,8 @@ fn described_as_before(
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml,
-    /// the running kubelet's, the well-known sockets]
+    /// The runtime: `unix:///path`, `/path`, `sim:SCENARIO` or `capture:PATH[@TIME]` [default:
+    /// `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet's, the well-known sockets]
     #[arg(short, long, global = true, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     runtime_endpoint: Option<String>,
 
@@ -150,7 +151,8 @@ pub struct GlobalArgs {
     #[arg(short, long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// The node's root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]
+    /// The node's root directory, if it is mounted elsewhere, as in a debug pod [default: /host if a node is mounted
+    /// there, else /]
     #[arg(long, global = true, value_name = "DIR")]
     host_root: Option<PathBuf>,
 
@@ -159,20 +161,20 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
     timeout: Option<Duration>,
 
-    /// How far a simulated node's story has come [default: since midnight UTC, so that it goes on from one command to the
-    /// next; 0s for `sim serve`]
+    /// The time of the simulated node since its start [default: since midnight UTC, so that time goes on from one
+    /// command to the next; 0s for `sim serve`]
     #[arg(long, global = true, value_name = "DUR", value_parser = humantime::parse_duration)]
     at: Option<Duration>,
 
-    /// Whether to colour what goes to a terminal
+    /// When to use colour on a terminal
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 
-    /// Leave out progress and notes
+    /// Do not print progress and notes
     #[arg(short, long, global = true)]
     quiet: bool,
 
-    /// Say more: which runtime was chosen and why; twice for every call
+    /// Print more: which runtime was chosen and why; give it twice to see every call
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
 
@@ -273,7 +275,7 @@ fn access_of(stream: &impl AsFd) -> Option<OFlags> {
 fn run(cli: &Cli) -> Result<Exit, Error> {
     if !cli.global.quiet && stdout_was_closed() {
         // Nothing can be printed if stderr is closed.
-        let _ = writeln!(io::stderr(), "note: stdout was closed: nothing that is printed there is kept");
+        let _ = writeln!(io::stderr(), "note: stdout is closed, so the output is lost");
     }
     let context = || Context::resolve(&cli.global);
     match &cli.command {

@@ -44,19 +44,19 @@ pub struct NodesArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Only nodes with these labels, as kubectl takes them
+    /// Only nodes with these labels, as in kubectl
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 
-    /// Nodes that are asked at a time
+    /// Number of nodes to query at once
     #[arg(long, value_name = "N", default_value = "16")]
     concurrency: NonZeroUsize,
 
-    /// Look again and again until Ctrl-C; from the second look on relists are those since the one before
+    /// Repeat until Ctrl-C; from the second update on, relist times are those since the previous update
     #[arg(short, long)]
     watch: bool,
 
-    /// Pause between two looks with --watch
+    /// Pause between two updates with --watch
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
     interval: Duration,
 
@@ -109,7 +109,7 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
                 before = readings;
             }
             // The watch continues if the API server does not answer for a moment.
-            Err(why) => context.remark(&format!("no look: {why}")),
+            Err(why) => context.remark(&format!("update failed: {why}")),
         }
     }
 }

@@ -11,9 +11,9 @@ use super::render::{json, yaml};
 /// How to print. No command has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// To be read from the top down
+    /// For people
     Table,
-    /// The same with everything that is known
+    /// Like table, with all details
     Wide,
     /// One document
     Json,
@@ -25,7 +25,7 @@ pub enum Output {
     Name,
     /// Metrics
     Prometheus,
-    /// One page that needs nothing else
+    /// One self-contained page
     Html,
     /// SARIF 2.1.0, for code scanning
     Sarif,

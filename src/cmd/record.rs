@@ -103,11 +103,11 @@ pub struct RecordArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 
-    /// Never take more than this on the disk, pinned incidents included
+    /// Maximum size on disk, pinned incidents included
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     max_size: u64,
 
-    /// Give up what is older than this and belongs to no incident
+    /// Delete recordings older than this, except pinned incidents
     #[arg(long, value_name = "DUR", default_value = "7d", value_parser = positive_duration)]
     max_age: Duration,
 
@@ -115,7 +115,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = positive_duration)]
     period: Duration,
 
-    /// A call or a relist beyond this opens an incident, as one that fails does
+    /// Open an incident when a call or a relist takes longer than this (a failure opens one too)
     #[arg(long, value_name = "DUR", default_value = "2s", value_parser = positive_duration)]
     slow: Duration,
 
@@ -123,15 +123,15 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DUR", default_value = "3m", value_parser = positive_duration)]
     threshold: Duration,
 
-    /// How much before an incident is pinned
+    /// Time to pin before an incident
     #[arg(long, value_name = "DUR", default_value = "10m", value_parser = humantime::parse_duration)]
     before: Duration,
 
-    /// How much after an incident is pinned
+    /// Time to pin after an incident
     #[arg(long, value_name = "DUR", default_value = "5m", value_parser = humantime::parse_duration)]
     after: Duration,
 
-    /// How many incidents are pinned
+    /// Number of incidents to pin
     #[arg(long, value_name = "N", default_value = "20")]
     keep: usize,
 
@@ -146,11 +146,11 @@ pub struct RecordArgs {
     #[command(flatten)]
     kubelet: KubeletAccess,
 
-    /// Leave out pressure and processes of the node, and the runtime's goroutines
+    /// Do not record pressure and processes of the node, or the runtime's goroutines
     #[arg(long)]
     no_host: bool,
 
-    /// Leave out the diagnosis that is made while an incident lasts
+    /// Do not run the diagnosis during an incident
     #[arg(long)]
     no_diagnose: bool,
 

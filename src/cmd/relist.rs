@@ -38,11 +38,11 @@ pub struct RelistArgs {
     #[arg(long, value_name = "PODS", default_value = "none")]
     inspect: Inspected,
 
-    /// How many pods to ask about at once
+    /// Number of pods for which status calls are made at once
     #[arg(long, value_name = "N", default_value = "8")]
     concurrency: NonZeroUsize,
 
-    /// Ask about one pod after the other, as the kubelet does
+    /// Make the status calls one pod after the other, as the kubelet does
     #[arg(long, conflicts_with = "concurrency")]
     serial: bool,
 
@@ -50,7 +50,7 @@ pub struct RelistArgs {
     #[arg(long)]
     stream_lists: bool,
 
-    /// Write the whole report as JSON to this file, besides what is printed
+    /// Also write the complete report as JSON to this file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 

@@ -16,7 +16,7 @@ pub struct Selection {
     #[arg(short, long, add = ArgValueCompleter::new(complete::namespaces))]
     namespace: Option<String>,
 
-    /// Show the pods of all namespaces, as is the default
+    /// Show the pods of all namespaces (the default)
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 
@@ -24,7 +24,7 @@ pub struct Selection {
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels)]
     selector: Option<(String, Selector)>,
 
-    /// Show only the pod with this name, NAMESPACE/NAME or UID; `*`, `?` and `[a-z]` stand for what they do in a shell
+    /// Show only pods with this name, NAMESPACE/NAME or UID; `*`, `?` and `[a-z]` work as in a shell
     #[arg(long, value_name = "POD", add = ArgValueCompleter::new(complete::pods))]
     pod: Option<String>,
 }

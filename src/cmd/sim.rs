@@ -37,7 +37,7 @@ pub struct SimArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Name every scenario
+    /// List all scenarios
     List {
         /// How to print
         #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Name]))]
@@ -49,15 +49,15 @@ enum Action {
         #[arg(add = ArgValueCompleter::new(complete::scenarios))]
         scenario: String,
     },
-    /// Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM
+    /// Serve a scenario on a socket for any CRI client, until Ctrl-C or SIGTERM
     Serve {
         /// A built-in scenario, the path of a file, or `capture:PATH[@TIME]`
         #[arg(add = ArgValueCompleter::new(complete::scenarios))]
         scenario: String,
-        /// Socket to make, with or without `unix://`; nothing may be there yet
+        /// Path of the socket, with or without `unix://`; it must not exist yet
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
         listen: PathBuf,
-        /// Write the log of each container that is asked about below this directory, where crictl's `logs` finds it
+        /// Write the logs of containers whose status is requested under this directory, for crictl's `logs`
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         logs: Option<PathBuf>,
     },

@@ -45,15 +45,15 @@ pub struct StacksArgs {
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,
 
-    /// Take names, children and files from the process itself, though the dump does not say that it is of this node
+    /// Read names, children and files from the process itself, even if the dump does not say that it is from this node
     #[arg(long, conflicts_with = "no_live")]
     live: bool,
 
-    /// Take nothing from a process, only from the dump
+    /// Use only the dump, and read nothing from the process
     #[arg(long)]
     no_live: bool,
 
-    /// Take one dump only: where the first one of a running process leaves a doubt, no second one follows after 10s
+    /// Take only one dump; without this option, a second one follows after 10s if the first leaves a doubt
     #[arg(long)]
     once: bool,
 
@@ -107,7 +107,7 @@ fn report(
     if arguments.once || taken.live.is_empty() || !first.leaves_a_doubt() {
         return Ok(first);
     }
-    context.note(0, "note: one moment proves nothing; a second dump follows in 10s (--once: only one)");
+    context.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
     pause(UNTIL_THE_SECOND)?;
     let live = std::mem::take(&mut taken.live);
     for place in &live {

@@ -92,7 +92,7 @@ checks! {
             "The kubelet reads a missing path as an empty directory and stops every static pod that came from it.";
             "one finding about the path; the kubelet logs \"path does not exist, ignoring\" every 20 s";
             confirm ["ls -ld PATH", "grep staticPodPath /var/lib/kubelet/config.yaml"];
-            never ["that the kubelet has failed: it goes on, with no static pod"];
+            never ["that the kubelet has failed: it keeps running, without static pods"];
             act ["create the directory, or correct staticPodPath and restart the kubelet"];
         PathOfOtherKind "SP002" Error "the manifest path is neither a directory nor a regular file";
             "A FIFO, a socket or a device is never read; pods that ran before stay as they are.";
@@ -100,20 +100,20 @@ checks! {
             confirm ["stat PATH"];
             never ["that pods which still run would come back after a restart of the kubelet"];
             act ["let staticPodPath name a directory"];
-        PathIsPattern "SP003" Error "the kubelet takes the directory path for a pattern";
+        PathIsPattern "SP003" Error "the kubelet treats the directory path as a glob pattern";
             "The kubelet lists the directory by a glob, so that * ? [ and \\ in its own name match other directories or none.";
             "such a character in the path; what the kubelet reads instead is not judged here";
             confirm ["grep staticPodPath /var/lib/kubelet/config.yaml"];
             never ["that the files in it are wrong"];
             act ["rename the directory, then change staticPodPath"];
         PathIsFile "SP004" Warning "the manifest path is a single file";
-            "A broken edit of a single file keeps the old pod until the kubelet restarts, and a save by renaming stops it for up to 20 s.";
+            "After an invalid edit of a single file, the old pod keeps running until the kubelet restarts; saving by rename stops the pod for up to 20 s.";
             "the path is a regular file";
             confirm ["stat PATH"];
             never ["that it does not work: it does, with these two surprises"];
             act ["put the file into a directory of its own and name that"];
         OtherPathConfigured "SP005" Warning "this is not the directory that the running kubelet reads";
-            "What was judged is not what runs on this node.";
+            "The checked files are not the ones that run on this node.";
             "the kubelet's command line or configuration names another path";
             confirm ["plegctl -v static-pods lint   # without a path: the kubelet's own"];
             never ["that the files are wrong: they may belong to another node"];
@@ -125,7 +125,7 @@ checks! {
             never ["a fault, on a worker: many have no static pod", "that the directory is empty: the kubelet reads one it may not open as empty too"];
             act ["on a control-plane node: bring the manifests back, for kubeadm from its backup or by kubeadm init phase"];
         PathWritable "SP007" Warning "the directory can be written by others";
-            "Whoever can write here runs any container as root on this node.";
+            "Anyone who can write here can run any container as root on this node.";
             "the directory belongs to another user than root, or its mode lets group or others write";
             confirm ["stat -c '%U:%G %a' PATH"];
             never ["that somebody did"];
@@ -133,16 +133,16 @@ checks! {
     }
     "Files" {
         BackupIsLive "SP010" Warning "a backup or temporary file is a live manifest";
-            "The kubelet looks at no file extension: x.yaml.bak is a manifest like x.yaml, and runs.";
+            "The kubelet ignores file extensions: x.yaml.bak is a manifest like x.yaml, and its pod runs.";
             "a file that loads and is named like a backup, a package manager's remainder or an editor's";
             confirm ["ls -la PATH"];
             never ["that it is safe to delete at once: where it shares a pod with another file, see SP100 first"];
             act ["move it out of the directory, or begin its name with a dot"];
-        NotAManifest "SP011" Error "the file is no manifest at all";
+        NotAManifest "SP011" Error "the file is not a manifest";
             "The kubelet reads every file; this one it refuses and logs again every 20 s.";
             "a text, a script, a binary, that has nothing of a manifest in it";
             confirm ["file PATH"];
-            never ["that it hurts the other files: it does not"];
+            never ["that it affects the other files: it does not"];
             act ["move it out of the directory, or begin its name with a dot"];
         DotFile "SP012" Info "a dotfile is hidden from the kubelet";
             "Names that begin with a dot are not read, so that a manifest can be parked under one.";
@@ -157,7 +157,7 @@ checks! {
             never ["that its pods run"];
             act ["move the files up, or the directory away"];
         DanglingLink "SP014" Error "a symbolic link points to nothing";
-            "The kubelet skips it, and a pod that ran from it is stopped.";
+            "The kubelet skips the link and stops the pod that ran from it.";
             "a link whose target does not exist below the node's root";
             confirm ["readlink -f PATH"];
             never ["that the target is gone for good: its file system may not be mounted"];
@@ -169,7 +169,7 @@ checks! {
             never ["that it does not run"];
             act ["copy the file into the directory", "or touch -h the link after each edit"];
         Fifo "SP016" Error "a FIFO hangs the kubelet's file source";
-            "The event of its creation lets the kubelet open it and wait for a writer: no change of any static pod is seen any more.";
+            "When the FIFO is created, the kubelet opens it and waits for a writer. From then on it sees no change of any static pod.";
             "an entry that is a FIFO";
             confirm ["stat PATH", "ls -l /proc/KUBELET/fd | grep PATH"];
             never ["that it hangs now: the kubelet may have been started after it was made"];
@@ -185,7 +185,7 @@ checks! {
             "the size of the file";
             confirm ["stat -c %s PATH"];
             never ["that its content is wrong"];
-            act ["take out what does not belong there, as a rule data in annotations or environment"];
+            act ["remove what does not belong there, usually data in annotations or environment"];
         Unreadable "SP019" Error "the file cannot be read";
             "If the kubelet cannot read it either, it stops the pod that ran from it at its next scan.";
             "the system's own error: permission, input or output, a mount that is gone";
@@ -198,7 +198,7 @@ checks! {
             confirm ["stat -c '%U:%G %a' PATH"];
             never ["that somebody did"];
             act ["chown root:root and chmod 0600 the file; that restarts nothing"];
-        HardLink "SP021" Warning "two names of the directory are one file";
+        HardLink "SP021" Warning "two entries of the directory are the same file";
             "Both give the same pod, and removing one of them stops it until the next scan.";
             "two entries with one inode";
             confirm ["ls -li PATH"];
@@ -206,7 +206,7 @@ checks! {
             act ["keep one name, and touch it at once after the other was removed"];
     }
     "Bytes and documents" {
-        NoObject "SP030" Error "the file has no object";
+        NoObject "SP030" Error "the file contains no object";
             "There is nothing to run: empty, comments only, or null. A pod that ran from it is stopped.";
             "the kubelet logs that Object 'Kind' is missing in 'null'";
             confirm ["grep -v '^ *#' PATH"];
@@ -216,7 +216,7 @@ checks! {
             "The kubelet reads the first document of a file and does not even parse the others.";
             "a --- after the Pod, with something behind it";
             confirm ["grep -n '^---' PATH"];
-            never ["that the later documents are right: nobody has read them"];
+            never ["that the later documents are correct: nothing has read them"];
             act ["one file for each pod"];
         PodIsLater "SP032" Error "the Pod is not in the first document";
             "The kubelet reads the first document alone, which is empty or something else, and ignores the Pod.";
@@ -243,12 +243,12 @@ checks! {
             never ["that it is why a pod does not run"];
             act ["save it as UTF-8 with plain line ends"];
         KeyTwice "SP036" Warning "a key is given twice";
-            "The last one wins without a word and replaces the whole value: a second spec replaces the first.";
+            "The last one replaces the whole value without a message: a second spec replaces the first.";
             "both lines of the key in one mapping";
             confirm ["plegctl static-pods lint PATH   # names both lines"];
             never ["that the two are merged"];
             act ["delete the one that is not meant"];
-        LooksLikeBlank "SP037" Warning "a blank or a quote is not what it looks like";
+        LooksLikeBlank "SP037" Warning "a character only looks like a space or a quote";
             "A non-breaking space or a typographic quote is text to the kubelet, and becomes part of the key or the value.";
             "the character, in a key or at an end of a value; pasted from a page or a chat, as a rule";
             confirm ["grep -nP '[^\\x00-\\x7F]' PATH"];
@@ -260,14 +260,14 @@ checks! {
             confirm ["python3 -m json.tool PATH"];
             never ["that it would be accepted because YAML tools accept it"];
             act ["make it strict JSON, or write block YAML that does not begin with {"];
-        YamlOneOne "SP039" Warning "a YAML 1.1 value reads differently from how it looks";
+        YamlOneOne "SP039" Warning "a value means something unexpected in YAML 1.1";
             "The kubelet reads YAML 1.1: yes is true, 0100 is 64, 1_0 is 10.";
             "a plain value that another reader would take for another one";
             confirm ["plegctl static-pods lint PATH -o json   # value by value"];
             never ["that it is wrong: the value may be meant"];
             act ["write the plain value, or quote it if it is a text"];
         MergeReplaces "SP040" Info "a merge replaces a key that was given before";
-            "The kubelet applies << where it stands, so that it replaces keys written above it; other readers let the written key win.";
+            "The kubelet applies << at its position, so it replaces keys above it; other readers prefer the explicit key.";
             "a << below a key that its anchor has too";
             confirm ["plegctl static-pods lint PATH   # names the keys"];
             never ["that other tools show the same object"];
@@ -287,7 +287,7 @@ checks! {
     }
     "Kind, types and unknown fields" {
         NotAPod "SP050" Error "the object is not a Pod";
-            "From files the kubelet loads Pods alone, no List either. Objects of core/v1 it prints into its log, Secrets included.";
+            "From files, the kubelet loads only Pods, not even a List. It prints other core/v1 objects into its log, including Secrets.";
             "the kind and the version of the object";
             confirm ["grep -nE '^(kind|apiVersion):' PATH"];
             never ["that it reaches the API server from here: apply it with kubectl"];
@@ -368,16 +368,16 @@ checks! {
             act ["delete it"];
         FixedUid "SP065" Warning "the UID is fixed";
             "With metadata.uid the pod keeps its UID when the file changes: edits of command, arguments, environment, volumes and resources do not restart its containers, and the mirror pod stays as it was.";
-            "metadata.uid is set; RKE2 sets it anew for each revision, which is well";
+            "metadata.uid is set; RKE2 sets a new one for each revision, which is fine";
             confirm ["crictl inspectp SANDBOX | grep config.hash"];
-            never ["that an edit was taken up because the file was"];
+            never ["that an edit was applied because the file was read"];
             act ["remove metadata.uid, or change it with every edit"];
         ApiReference "SP066" Error "a static pod refers to an API object";
             "Static pods may not refer to secrets, config maps, service accounts, claims and the like. From 1.34 the kubelet refuses the file; before, the pod runs and the API server refuses its mirror.";
             "the first such reference, in the kubelet's order, and how this release takes it";
             confirm ["journalctl -u kubelet | grep -E 'may not reference|mirror pod'"];
             never ["that optional: true helps", "before 1.34: that the pod is down because it has no mirror"];
-            act ["hand the data over by hostPath", "credentials for pulling: the node's own"];
+            act ["pass the data through a hostPath", "credentials for pulling: the node's own"];
         ForbiddenField "SP067" Error "a field is forbidden for static pods";
             "Ephemeral containers and scheduling gates cannot be given in a file; the pod is refused.";
             "the field";
@@ -385,7 +385,7 @@ checks! {
             never ["that the rest of the pod is wrong"];
             act ["remove it"];
         Priority "SP068" Warning "the priority is incomplete or too low";
-            "The kubelet looks up no class: without the number the priority is none, and with a number that is not the class's the API server refuses the mirror pod.";
+            "The kubelet does not look up the class. Without the number, the pod has no priority; if the number does not belong to the class, the API server refuses the mirror pod.";
             "a class without its number, a number without a class, or less than system-node-critical";
             confirm ["kubectl get priorityclass"];
             never ["that the pod can be evicted by the kubelet: static pods count as critical"];
@@ -396,11 +396,11 @@ checks! {
             confirm ["kubectl get namespace NAME"];
             never ["that the pod does not run"];
             act ["create the namespace"];
-        ChoosesNodes "SP070" Warning "the pod chooses among nodes";
+        ChoosesNodes "SP070" Warning "the pod has a node selector or node affinity";
             "The kubelet checks nodeSelector and required affinity of static pods too, and refuses the pod where this node does not match.";
             "nodeSelector or node affinity; a refused pod is Failed with NodeAffinity and has no sandbox";
             confirm ["kubectl get node NODE --show-labels"];
-            never ["that it is placed elsewhere then"];
+            never ["that it then runs on another node"];
             act ["remove it: the file is on the node where it is to run"];
         RuntimeClass "SP071" Warning "runtimeClassName needs the API server";
             "The kubelet looks the class up there, so that the pod cannot start before the API server answers. A kubelet without an API server panics over it, again after each start: there it is an error.";
@@ -408,14 +408,14 @@ checks! {
             confirm ["kubectl get runtimeclass"];
             never ["that it fails on a node whose API server answers"];
             act ["remove it from pods that the API server itself needs"];
-        EndsForGood "SP072" Info "a pod that ends does not run again";
+        EndsForGood "SP072" Info "a pod that has ended is not restarted";
             "With restartPolicy Never or OnFailure a static pod that has ended is run again only when its file changes or the kubelet restarts.";
             "restartPolicy";
             confirm ["crictl pods --name NAME"];
             never ["a fault, for a task that is to run once"];
             act ["write restartPolicy: Always for a service"];
         Refused "SP073" Warning "the kubelet loads the pod and refuses to run it";
-            "Admission looks at what validation does not: more cpu or memory than the node has, a sysctl that is not allowed, another system, AppArmor that the kernel does not enforce. The pod is Failed, has no sandbox, and is not tried again before its file changes or the kubelet restarts.";
+            "Admission checks what validation does not: more cpu or memory than the node has, a sysctl that is not allowed, another operating system, AppArmor that the kernel does not enforce. The pod is Failed, has no sandbox, and the kubelet does not try again until the file changes or the kubelet restarts.";
             "the field, and what of the node or of the kubelet's settings is against it; the kubelet logs \"Pod was rejected\"";
             confirm ["journalctl -u kubelet | grep 'Pod was rejected'", "crictl pods --name NAME   # nothing"];
             never ["that the file is wrong by itself: another node may run it", "that a pod without this warning is admitted: what other pods hold is not counted"];
@@ -434,14 +434,14 @@ checks! {
             confirm ["plegctl static-pods lint PATH   # points at it"];
             never ["that the image exists: it is not asked for"];
             act ["correct the container"];
-        MovingTag "SP081" Warning "the image tag moves";
+        MovingTag "SP081" Warning "the image tag is not fixed";
             "latest, or no tag, means another image tomorrow, and by default a pull at every start, while the registry may be out of reach.";
             "an image with neither another tag nor a digest";
             confirm ["crictl images"];
             never ["that the image has changed"];
             act ["pin a version or a digest"];
         AlwaysPulled "SP082" Warning "the image is pulled on every start";
-            "With imagePullPolicy Always a restart needs the registry, while the cluster may be down for the want of this very pod.";
+            "With imagePullPolicy Always, a restart needs the registry. If the cluster is down because this pod does not run, the registry may be unreachable.";
             "imagePullPolicy Always";
             confirm ["crictl images"];
             never ["that the image is not on the node"];
@@ -518,7 +518,7 @@ checks! {
             confirm ["grep -n 'name: NAME' PATH"];
             never ["that the container sees the first"];
             act ["delete the others"];
-        OtherRule "SP095" Error "any other rule of the kubelet's validation";
+        OtherRule "SP095" Error "another rule of the kubelet's validation";
             "The same validation as of the API server: security contexts, lifecycle hooks, affinity, sysctls, operating systems and more.";
             "the field and the rule that it breaks, in the kubelet's kind of words in kubeletReason";
             confirm ["journalctl -u kubelet | grep 'invalid pod'"];
@@ -527,10 +527,10 @@ checks! {
     }
     "Across files" {
         SamePod "SP100" Error "two files define the same pod";
-            "The kubelet keeps one, without a word: at each scan the last in byte order, after an edit the file that was touched, until the next scan. An edit of the losing file lasts 20 s at most.";
+            "The kubelet keeps one of them and logs nothing: at each scan the last one in byte order, and after an edit the edited file, until the next scan. So an edit of the other file lasts at most 20 s.";
             "the file that wins and those that it shadows: x.yaml.bak, x.yaml~ and x.yaml.orig win over x.yaml";
             confirm ["ls -la PATH", "plegctl static-pods lint   # summary.pods: which file gives which pod"];
-            never ["that the edited file is what runs", "that removing the stray file is free: removing either of them stops the pod until the next scan"];
+            never ["that the edited file is what runs", "that you can remove the extra file without effect: removing either file stops the pod until the next scan"];
             act ["move the stray file away and touch the real one at once; expect one restart"];
         SameUid "SP101" Error "two files have the same UID";
             "The kubelet keeps its pods by UID: the two overwrite each other at every scan, for ever.";
@@ -545,14 +545,14 @@ checks! {
             never ["which of the two runs"];
             act ["change a port, then touch the file of the pod that failed"];
         FileGivesPod "SP105" Info "which file gives which pod";
-            "What the kubelet makes of the directory as a whole, file by file.";
+            "The pod that the kubelet loads from each file of the directory.";
             "summary.pods, in the kubelet's order; it is no finding";
             confirm ["plegctl static-pods lint -o wide"];
-            never ["that the pods run: that is what the comparison with the runtime says"];
+            never ["that the pods run: only the comparison with the runtime shows that"];
             act ["nothing"];
     }
     "Against the runtime" {
-        NothingRuns "SP120" Error "nothing runs of a good manifest";
+        NothingRuns "SP120" Error "a valid manifest has no running pod";
             "The kubelet would load the file, and there is no sandbox of its pod.";
             "no ready sandbox, with a file that is older than a scan and some room";
             confirm ["systemctl status kubelet", "journalctl -u kubelet | grep NAME"];
@@ -562,7 +562,7 @@ checks! {
             "Its file is gone, and the kubelet has not stopped it. As information: it came from staticPodURL and has no file.";
             "a ready sandbox of the file source whose pod no file gives";
             confirm ["crictl inspectp SANDBOX | grep config", "systemctl status kubelet"];
-            never ["that it is left over for good: until all its sources have answered, the API server too, the kubelet stops nothing"];
+            never ["that it will stay: the kubelet stops no pod until all of its sources are ready, including the API server"];
             act ["let the kubelet reach the API server", "bring the file back if the pod is to run"];
         RejectedStillRuns "SP122" Error "the old version of a rejected manifest still runs";
             "The kubelet stops it at its next scan or, for a single file, when it restarts.";
@@ -570,7 +570,7 @@ checks! {
             confirm ["plegctl static-pods lint PATH   # why it is refused"];
             never ["that the file is good because the pod runs"];
             act ["correct the file now"];
-        OtherContent "SP123" Error "other containers or images run than the file says";
+        OtherContent "SP123" Error "the running containers or images differ from the file";
             "The edit was not taken up.";
             "a pod that no release would make from this text, or other containers, images or container hashes than the file's";
             confirm ["crictl inspectp SANDBOX", "plegctl static-pods lint -o json   # runs, madeBy, notChecked"];
@@ -589,13 +589,13 @@ checks! {
             never ["that it was edited: touch, chmod and a copy do the same"];
             act ["compare the arguments; with a fixed UID change it too"];
         TwoVersions "SP126" Error "two versions of a pod run at once";
-            "Old and new hold the same ports and data side by side; the kubelet that should have stopped the old one had not heard from all its sources.";
+            "The old and the new pod use the same ports and data at once. The kubelet did not stop the old one, because not all of its sources were ready.";
             "two ready sandboxes of one name with different UIDs";
             confirm ["crictl pods --name NAME --state ready"];
             never ["that the younger one is the one that works"];
             act ["look at both, then stop the older one: crictl stopp SANDBOX (changes state)"];
         SeveralSandboxes "SP127" Warning "a pod has several ready sandboxes";
-            "The kubelet will stop them and make one anew.";
+            "The kubelet will stop them and create a new one.";
             "two ready sandboxes with one UID";
             confirm ["crictl pods --name NAME --state ready"];
             never ["that it must be done by hand"];
@@ -607,7 +607,7 @@ checks! {
             never ["that the manifest is refused"];
             act ["read its log: a wrong argument, a missing file or a port that is taken, as a rule"];
         NeverCreated "SP129" Warning "a container of the manifest was never created";
-            "The sandbox is there, and this container is not: its image, its volumes or its settings hold it up.";
+            "The sandbox exists, but this container does not: its image, its volumes or its settings prevent it.";
             "a ready sandbox without a container of that name";
             confirm ["journalctl -u kubelet | grep NAME", "crictl images"];
             never ["a fault, while init containers still run or an image is pulled"];
@@ -618,14 +618,14 @@ checks! {
             confirm ["crictl inspectp SANDBOX | grep config.hash"];
             never ["that it stays so: the kubelet may be ending the old pod"];
             act ["wait for the next scan; if it stays so, read the kubelet's log"];
-        NodeNamedDifferently "SP131" Info "the node is called differently";
+        NodeNamedDifferently "SP131" Info "the node has another name than assumed";
             "The names of the sandboxes end with another node name than was assumed, so that names and UIDs of this run are not the kubelet's.";
             "the suffix of the sandbox's name";
             confirm ["kubectl get nodes", "tr '\\0' ' ' </proc/KUBELET/cmdline"];
             never ["that the pods are wrong"];
             act ["plegctl static-pods lint --node-name NODE"];
-        ManySandboxes "SP132" Info "a pod has had many sandboxes";
-            "It was stopped and made anew that often since the oldest that is still listed.";
+        ManySandboxes "SP132" Info "the sandbox of a pod was replaced many times";
+            "The number of times that its sandbox was replaced since the oldest one that is still listed.";
             "the number of sandboxes that are not ready, and the time of the first";
             confirm ["crictl pods --name NAME"];
             never ["a crash of its containers: those restart inside one sandbox"];
@@ -634,24 +634,24 @@ checks! {
             "Its UID is the one that another release gives this file; the release that was asked for would give another one and restart it.";
             "the UID that runs, and the release that gives it (madeBy)";
             confirm ["kubelet --version", "plegctl static-pods lint --upgrade-to VERSION"];
-            never ["that the file was edited since: that release tells no edit", "that every letter is the same: `[\"a\", \"b\"]` and `[\"a b\"]` have one UID"];
+            never ["that the file was edited since: the UID of another release does not show an edit", "that every letter is the same: `[\"a\", \"b\"]` and `[\"a b\"]` have one UID"];
             act ["nothing, unless an upgrade is under way"];
     }
     "Against the API server (`--api-pods`)" {
-        NoMirror "SP135" Warning "the API server shows nothing of a static pod";
+        NoMirror "SP135" Warning "a static pod has no mirror pod in the API server";
             "The kubelet makes a mirror pod of each static pod, so that the API server shows it. This one has none: kubectl, the scheduler and monitoring do not know that it is there.";
-            "the manifest, the pod's name, and of the possible causes those that can be: a reference to an API object, no such namespace, an admission rule, a kubelet that does not get through or did not admit the pod";
+            "the manifest, the pod's name and the possible causes (ruled-out causes are omitted): a reference to an API object, a missing namespace, an admission rule, a kubelet that cannot reach the API server or did not admit the pod";
             confirm ["journalctl -u kubelet | grep -i 'mirror pod'", "kubectl get namespace NAMESPACE", "plegctl pods --manifests PATH --kubeconfig FILE"];
             never ["that the pod does not run", "anything within a minute of an edit"];
             act ["what the kubelet's log names: make the namespace, relax the rule, take the reference out of the manifest"];
         OldMirror "SP136" Warning "the API server shows another version of a static pod";
             "The mirror's annotation kubernetes.io/config.mirror is not the hash of this file: kubectl shows the text and the image of another version.";
-            "the manifest, and the hash that the mirror bears";
+            "the manifest, and the hash in the mirror pod";
             confirm ["kubectl get pod NAME -o jsonpath='{.metadata.annotations}'", "plegctl pods --manifests PATH --kubeconfig FILE"];
             never ["that the old version runs: ask the runtime", "anything within a minute of an edit", "by the API's UID of the mirror, which is always another one"];
-            act ["see whether the kubelet reaches the API server; it makes the mirror anew by itself"];
+            act ["check whether the kubelet reaches the API server; it then replaces the mirror pod by itself"];
         NameTaken "SP137" Error "another pod of the API server has a static pod's name";
-            "A pod that is no mirror bears the name of this static pod on this node. The kubelet runs only one of the two, and the static pod gets no mirror.";
+            "A pod that is not a mirror pod has the name of this static pod on this node. The kubelet runs only one of the two, and the static pod gets no mirror pod.";
             "the manifest, and the pod that has its name";
             confirm ["kubectl get pod NAME -o yaml   # no annotation kubernetes.io/config.mirror", "plegctl pods --manifests PATH --kubeconfig FILE"];
             never ["that the two are one pod: their UIDs differ"];
@@ -676,7 +676,7 @@ checks! {
             confirm ["plegctl static-pods lint --upgrade-to VERSION -o json"];
             never ["that the file must be changed: the restart is part of the upgrade"];
             act ["upgrade one control-plane node at a time and wait for its etcd member"];
-        ObeyedThen "SP143" Warning "the new release obeys fields that the old one drops";
+        ObeyedThen "SP143" Warning "the new release uses fields that the old one drops";
             "They have been in the file without effect; from the upgrade on they have one.";
             "the fields that only the new release knows, or for which only there the gate is open";
             confirm ["plegctl static-pods lint PATH   # SP053 names them today"];

@@ -189,7 +189,7 @@ fn no_object(root: &ManifestNode, notes: &ReaderNotes) -> Option<Rejection> {
             Some(finding) => finding,
             None => LintFinding::error(
                 Check::NoObject,
-                "the file has no object: a static pod of this file is stopped",
+                "the file contains no object: a static pod of this file is stopped",
             )
             .with_fix("write the manifest, or remove the file")
             .at(root.position),

@@ -57,7 +57,8 @@ fn finding(reference: &Reference<'_>, refused: bool) -> LintFinding {
 
 fn advice(what: &str) -> &'static str {
     if what.starts_with("serviceaccounts") {
-        "remove the service account; a static pod that needs the API takes a kubeconfig from a hostPath"
+        "remove the service account; if the static pod needs the API server, give it a kubeconfig through a \
+         hostPath"
     } else if what.starts_with("secrets") {
         "put the content into a file on the node and mount it with hostPath; for images, give the node pull credentials"
     } else if what.starts_with("configmaps") {

@@ -61,7 +61,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
             report.kind = PathKind::Unreadable;
             report.findings.push(LintFinding::error(
                 Check::Unreadable,
-                format!("the manifest path cannot be looked at: {error}"),
+                format!("cannot read the manifest path: {error}"),
             ));
         }
     }
@@ -150,8 +150,11 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         EntryKind::DanglingLink => (
             "Could not get metadata",
             Some(
-                LintFinding::error(Check::DanglingLink, "the symbolic link points to nothing, so the kubelet skips it")
-                    .with_fix("correct the link, or remove it"),
+                LintFinding::error(
+                    Check::DanglingLink,
+                    "the symbolic link points to nothing, so the kubelet skips it",
+                )
+                .with_fix("correct the link, or remove it"),
             ),
         ),
         EntryKind::Fifo => (
@@ -159,7 +162,8 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             Some(
                 LintFinding::error(
                     Check::Fifo,
-                    "a FIFO here hangs the kubelet's file source: it opens it on the next event and never sees another change",
+                    "a FIFO here blocks the kubelet's file source: the kubelet opens it at the next event \
+                     and then sees no further change",
                 )
                 .with_fix("remove the FIFO and restart the kubelet"),
             ),
@@ -169,7 +173,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             report.findings.push(
                 LintFinding::error(
                     Check::Fifo,
-                    "this leads to a file of the kernel's, which may never end: reading it hangs the kubelet's file source, and no static pod is started, changed or stopped",
+                    "this leads to a file of the kernel's, which may never end: reading it blocks the kubelet's file source, and no static pod is started, changed or stopped",
                 )
                 .with_fix("remove the link and restart the kubelet"),
             );
@@ -177,11 +181,16 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         }
         EntryKind::Special => (
             "Manifest path is not a directory or file",
-            Some(LintFinding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it")),
+            Some(
+                LintFinding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it"),
+            ),
         ),
         EntryKind::Unreadable => (
             "Could not get metadata",
-            Some(LintFinding::error(Check::Unreadable, "the entry cannot be looked at, so the kubelet probably cannot either")),
+            Some(LintFinding::error(
+                Check::Unreadable,
+                "the entry cannot be looked at, so the kubelet probably cannot either",
+            )),
         ),
     };
     report.kubelet_reason = Some(reason.to_owned());

@@ -150,13 +150,13 @@ fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Ku
     if upgraded.restarts == Some(true) {
         findings.push(LintFinding::info(
             Check::RestartsThen,
-            format!("the upgrade to kubelet {new} restarts this pod, because its UID is another one there"),
+            format!("the upgrade to kubelet {new} restarts this pod, because its UID changes"),
         ));
     }
     if !upgraded.newly_read.is_empty() {
         findings.push(LintFinding::warning(
             Check::ObeyedThen,
-            format!("kubelet {new} obeys what kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
+            format!("kubelet {new} uses fields that kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
         ));
     }
     findings

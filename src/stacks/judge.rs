@@ -261,10 +261,10 @@ impl Apart {
     const fn limit(self) -> Option<&'static str> {
         match self {
             Self::Enough => None,
-            Self::TooLittle => {
-                Some("two dumps are less than ten seconds apart: what is in both proves nothing")
-            }
-            Self::Same => Some("the same dump was given twice: that is one moment, not two"),
+            Self::TooLittle => Some(
+                "the dumps are less than ten seconds apart, so goroutines that are in both prove nothing",
+            ),
+            Self::Same => Some("both dumps are the same: this shows one moment, not two"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub enum Error {
         what: String,
     },
     /// A signature has no `frames:`.
-    #[error("{id} has no `frames:`, so it would fit nothing")]
+    #[error("{id} has no `frames:`, so it would match nothing")]
     NoFrames {
         /// Its id.
         id: String,
@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
             .map(|(key, value)| (key.trim(), value.trim()))
             .ok_or_else(|| wrong(format!("`{line}` is neither `[ID] title` nor `key: value`")))?;
         let Some(signature) = found.last_mut() else {
-            return Err(wrong(format!("`{key}:` stands before the first `[ID] title`")));
+            return Err(wrong(format!("`{key}:` comes before the first `[ID] title`")));
         };
         set(signature, key, value).map_err(wrong)?;
     }

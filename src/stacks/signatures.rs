@@ -222,7 +222,7 @@ const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
 
 /// What to do where one dump is not enough.
 pub const TWO_DUMPS: &str =
-    "take a second dump a minute later and give both to `plegctl stacks`: what is stuck in both is stuck";
+    "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
 
 /// ST01 to ST22.
 pub const SIGNATURES: &[Row] = &[
@@ -230,7 +230,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST01",
             title: "one container's status lock is held by a resource update that waits for its shim",
-            means: "Every ListContainers takes the status lock of every container, so one container whose update does not return hangs the lists of everybody, and PLEG with them. Nothing is wrong with the lock.",
+            means: "ListContainers needs the status lock of every container. So one container whose update does not return blocks ListContainers for every client, and blocks PLEG. The lock itself works.",
             shows: "UpdateContainerResources → statusStorage.UpdateSync → ttrpc dispatch (of State or Update) in one goroutine; ListContainers and all calls for that container in statusStorage.Get.",
             confirm: &[
                 "look at the state of the container's shim: stopped (T), in the kernel (D), or gone",
@@ -241,7 +241,7 @@ pub const SIGNATURES: &[Row] = &[
                 "that a restart of the runtime is the first thing to do: the shim stays as it is",
             ],
             act: &[
-                "look at the shim, not at the lock: `cat /proc/PID/status` and, as root, `/proc/PID/stack`",
+                "examine the shim, not the lock: `cat /proc/PID/status` and, as root, `/proc/PID/stack`",
                 "a stopped shim goes on with `kill -CONT PID` (changes state)",
                 "if it never answers, kill that one shim: its pod is restarted (changes state)",
             ],
@@ -250,7 +250,7 @@ pub const SIGNATURES: &[Row] = &[
         daemons: CONTAINERD,
         roots: &[&["UpdateContainerResources", "statusStorage).Update", "ttrpc.(*Client).dispatch"]],
         queue: &[&["statusStorage).Get", "sync.(*RWMutex).RLock"]],
-        hangs: "ListContainers of everybody, every call for that container",
+        hangs: "ListContainers for every client, and every call for that container",
         threads: &["containerd#9770", "containerd#12680"],
         patience_minutes: 1,
     },
@@ -278,7 +278,7 @@ pub const SIGNATURES: &[Row] = &[
         daemons: CONTAINERD,
         roots: &[&[SHIM_CALLS, "ttrpc.(*Client).dispatch"]],
         queue: &[],
-        hangs: "calls for that pod; stats of all",
+        hangs: "calls for that pod; stats of all pods",
         threads: &["containerd#1882", "containerd#3572"],
         patience_minutes: 1,
     },
@@ -293,7 +293,7 @@ pub const SIGNATURES: &[Row] = &[
                 TWO_DUMPS,
             ],
             never: &[
-                "that PLEG hangs by it: lists take no lock that it holds",
+                "that it blocks PLEG: list calls need no lock that it holds",
                 "that the runtime is at fault",
             ],
             act: &[
@@ -369,7 +369,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST06",
             title: "the OCI runtime's process does not return",
-            means: "runc or its like was started and does not end. A shim holds its container's lock meanwhile, so State, Stats and Delete queue in it, and from containerd it looks like a silent shim. In CRI-O it runs under the container's operation lock, and ContainerStats holds the one lock of all stats.",
+            means: "An OCI runtime (runc, crun) was started and does not end. Meanwhile the shim holds its container's lock, so State, Stats and Delete wait, and containerd sees a silent shim. In CRI-O, the process runs under the container's operation lock, and ContainerStats holds the single lock of all stats.",
             shows: "Shim: go-runc Create, Start, Kill or Exec → reaper.(*Monitor).Wait. CRI-O: oci.(*runtimeOCI).runtimeCmd → exec.Cmd.Wait; of a create oci.(*runtimeOCI).CreateContainer in select.",
             confirm: &[
                 "the OCI runtime is a child of the shim, of conmon or of CRI-O: look at its age and state",
@@ -410,7 +410,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST07",
             title: "an image pull waits for its registry",
-            means: "No matter of PLEG's: a registry took the connection and does not answer.",
+            means: "This does not affect PLEG: a registry accepted the connection and does not answer.",
             shows: "PullImage → http roundTrip or getConn.",
             confirm: &["ask the registry from this node"],
             never: &["that the runtime hangs", "that PLEG suffers"],
@@ -431,10 +431,10 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST08",
             title: "a reader of the event stream does not read",
-            means: "The stream's window is full and the queue of events behind it blocks whoever publishes: creating and stopping pods wedges.",
+            means: "The stream's window is full, and the queue of events behind it blocks every publisher: pods can be neither created nor stopped.",
             shows: "GetContainerEvents → SendMsg → writeQuota.get; EventQueue.Send under RunPodSandbox, StopPodSandbox and exit handlers.",
             confirm: &["who is connected to the socket: `ss -xp`", TWO_DUMPS],
-            never: &["that the kubelet is the reader that stands still"],
+            never: &["that the kubelet is the reader that has stopped"],
             act: &["end the reader that does not read (changes state)"],
         },
         severity: Severity::Critical,
@@ -449,7 +449,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST09",
             title: "an NRI plugin does not answer",
-            means: "One call waits for a plugin and holds the one lock of all NRI calls: creates and stops of everybody queue; lists and status still answer. Two locks taken in opposite orders look the same.",
+            means: "One call waits for a plugin and holds the single lock of all NRI calls. So all creates and stops wait, while list calls and status calls are answered. Two locks that are taken in opposite orders look the same.",
             shows: "nri.(*local).RunPodSandbox → adaptation → ttrpc dispatch; others at the mutex of nri.(*local).",
             confirm: &["which plugins are there: /opt/nri/plugins, /etc/nri", TWO_DUMPS],
             never: &["that a shim is at fault, though the frame below is ttrpc's too"],
@@ -513,12 +513,12 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST12",
             title: "conmon does not answer, or a container does not stop",
-            means: "CRI-O waits for conmon, or for a container that has not ended in its grace period. Ages seldom tell: a stop may take what its caller allows, and calls that wait for a lost exit end after seconds and begin anew.",
+            means: "CRI-O waits for conmon, or for a container that has not ended in its grace period. Ages rarely help: a stop may take as long as its caller allows, and calls that wait for a lost exit end after seconds and start again.",
             shows: "ReopenContainerLog waiting for conmon; several waitForExitFile with one container's address; StopLoopForContainer in BackoffUntil, which is after the kill; WaitOnStopTimeout for longer than the time-out that StopContainer has as its last argument.",
             confirm: &["look at the container's conmon and at its init process", TWO_DUMPS],
-            never: &["anything from a stop that is younger than its grace period"],
+            never: &["anything about a stop that is still within its grace period"],
             act: &[
-                "look at the container's conmon: in state T, let it go on with `kill -CONT PID` (changes state)",
+                "look at the container's conmon: in state T, continue it with `kill -CONT PID` (changes state)",
                 "look whether the container's processes are in D state",
             ],
         },
@@ -541,7 +541,7 @@ pub const SIGNATURES: &[Row] = &[
             means: "A relist waits for the runtime's answer; the frame names the call. The sync loop, garbage collection, eviction and log rotation may wait for the same.",
             shows: "GenericPLEG relist → runtimeServiceClient.X → RecvMsg.",
             confirm: &[
-                "the runtime's own dump says why: look for the same call there",
+                "the runtime's own dump shows the reason: look for the same call there",
                 "`plegctl health` asks the runtime the same",
             ],
             never: &[
@@ -565,7 +565,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST14",
             title: "the kubelet's sync loop waits, PLEG does not",
-            means: "PLEG is healthy and nothing happens: the loop that acts upon it is stuck, in a mount or in a call.",
+            means: "PLEG is healthy, but nothing happens: the sync loop, which acts on its events, is blocked in a mount or in a call.",
             shows: "syncLoopIteration or HandlePodCleanups → stat, umount or a call to the runtime.",
             confirm: &["`/healthz/syncloop` of the kubelet", TWO_DUMPS],
             never: &["that PLEG is at fault"],
@@ -578,7 +578,7 @@ pub const SIGNATURES: &[Row] = &[
             &["syncLoopIteration|HandlePodCleanups", "stat|umount|Unmount"],
         ],
         queue: &[],
-        hangs: "new pods are not started, removed ones not killed",
+        hangs: "the kubelet starts no new pods and kills no removed ones",
         threads: &[],
         patience_minutes: 1,
     },
@@ -646,7 +646,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST18",
             title: "an unmount does not end",
-            means: "An unmount flushes what is dirty; on a slow or dead disk it takes as long as that takes.",
+            means: "An unmount first writes dirty pages to the disk; on a slow or dead disk this can take very long.",
             shows: "WithTempMount or snapshot cleanup → mount.Unmount → umount2.",
             confirm: &["a thread of the runtime in D state; I/O pressure"],
             never: &["that the runtime leaks mounts"],
@@ -682,7 +682,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: LOCK,
             title: "goroutines wait for one lock",
-            means: "No known cause fits; who has the lock is told by addresses alone.",
+            means: "No known cause matches; only addresses show who holds the lock.",
             shows: "Several goroutines at the same lock.",
             confirm: &[TWO_DUMPS],
             never: &[
@@ -703,10 +703,10 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST21",
             title: "a fork is stuck",
-            means: "Go forks under a lock: one child that does not reach its exec holds up every other start.",
+            means: "Go forks while it holds a lock: a child that does not reach exec blocks every other process start.",
             shows: "syscall.forkExec at a lock in some, forkAndExecInChild or readlen in one.",
             confirm: &[TWO_DUMPS],
-            never: &["that the started programs are at fault"],
+            never: &["that the started programs are the cause"],
             act: &["look for a child of the daemon that still has the daemon's name, and its state"],
         },
         severity: Severity::Warning,
@@ -721,7 +721,7 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST22",
             title: "the kubelet's event channel is full",
-            means: "A relist cannot hand on its events: nobody takes them.",
+            means: "A relist cannot deliver its events: nothing receives them.",
             shows: "A relist in [chan send].",
             confirm: &["kubelet_pleg_discard_events rises"],
             never: &["that the runtime is at fault"],

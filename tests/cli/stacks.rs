@@ -119,7 +119,7 @@ fn what_is_in_both_dumps_of_a_process_is_certain() {
     // The same dump twice is one moment, not two.
     let same = plegctl(&["stacks", &recording("c2-lock.t5.usr1.gz"), &recording("c2-lock.t5.usr1.gz")]);
     assert_eq!(same.code, Some(0), "{same}");
-    assert!(same.stdout.contains("the same dump"), "{same}");
+    assert!(same.stdout.contains("both dumps are the same"), "{same}");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
         report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "D02").unwrap();
     let chain = "8 calls (5 ListContainers) wait for a container's status lock, held by an UpdateContainerResources that waits for its shim (ST01)";
     assert!(finding["evidence"].as_array().unwrap().iter().any(|line| line == chain), "{output}");
-    assert!(finding["next"].to_string().contains("look at the shim, not at the lock"), "{output}");
+    assert!(finding["next"].to_string().contains("examine the shim, not the lock"), "{output}");
 }
 
 #[test]

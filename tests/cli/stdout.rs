@@ -13,9 +13,9 @@ fn shell(script: &str) -> Output {
 #[test]
 fn a_stdout_that_was_closed_before_the_start_is_no_silent_success() {
     let output = shell("PLEGCTL relist -r sim:quiet >&-");
-    assert!(output.stderr.contains("note: stdout was closed"), "{output}");
+    assert!(output.stderr.contains("note: stdout is closed"), "{output}");
     let output = shell("PLEGCTL explain >&-");
-    assert!(output.stderr.contains("note: stdout was closed"), "{output}");
+    assert!(output.stderr.contains("note: stdout is closed"), "{output}");
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
     assert_eq!(found["refused refused-node1"], "UnexpectedAdmissionError: Allocate failed due to no devices");
     assert!(found["stale edited-node1"].contains(&old), "{output}");
     assert!(found["missing gone-node1"].contains("does not have it among its pods"), "{output}");
-    assert!(found["running twice-node1"].contains("another pod of this name"), "{output}");
+    assert!(found["running twice-node1"].contains("another pod with this name"), "{output}");
     let _ = writeln!(std::io::stderr(), "{}: {}", runtime.name(), names.join(", "));
 }
 

@@ -66,19 +66,19 @@ const SPIN: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Time for everything [default: 30s; 2m with --deep; 4s with --npd]
+    /// Time limit of the whole run [default: 30s; 2m with --deep; 4s with --npd]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     budget: Option<Duration>,
 
-    /// How long a call that does not answer is waited for: hung is likely after 5s and certain after 10s
+    /// How long to wait for a silent call; a hang is likely after 5s and certain after 10s
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "12s")]
     patience: Duration,
 
-    /// Take second samples everywhere
+    /// Measure everything twice
     #[arg(long)]
     deep: bool,
 
-    /// Ask `ContainerStats` of every running container too: the only read that shows a shim which no longer answers
+    /// Also call ContainerStats for every running container: the only call that detects a shim that does not answer
     #[arg(long)]
     probe_shims: bool,
 
@@ -93,7 +93,7 @@ pub struct HealthArgs {
     #[command(flatten)]
     kubelet: KubeletAccess,
 
-    /// Ask the kubelet of this node through the API server, by the kubeconfig or a pod's own account
+    /// Reach the kubelet of this node through the API server, with the kubeconfig or the pod's service account
     #[arg(long, value_name = "NAME", conflicts_with = "KubeletAccess")]
     node: Option<String>,
 
@@ -110,29 +110,30 @@ pub struct HealthArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// The kubelet's time-out of one call [default: the running kubelet's, else 2m]
+    /// The kubelet's deadline for one call [default: the running kubelet's, else 2m]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     runtime_request_timeout: Option<Duration>,
 
-    /// Age from which on PLEG is not healthy [default: 3m]
+    /// Age of the last relist from which on PLEG is not healthy [default: 3m]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     threshold: Option<Duration>,
 
-    /// Write the report as JSON to this file, besides what is printed
+    /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Write everything that somebody else needs to judge this node into one packed archive: the report, a relist with
-    /// statuses, the kubelet's metrics and configuration, journals, `/proc` of the processes concerned, a goroutine dump
+    /// Write an archive for a colleague: the report, a relist with statuses, the kubelet's metrics and configuration,
+    /// journals, `/proc` of the processes concerned, a goroutine dump
     #[arg(long, value_name = "FILE.tar.gz")]
     bundle: Option<PathBuf>,
 
-    /// Show a saved report instead of making one: a file, `-` for stdin, or a bundle; of `relist --inspect all --save` too
+    /// Show a saved report instead of a new one: a file, `-` for stdin, or a bundle; also a file of `relist --inspect
+    /// all --save`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "bundle", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
 
-    /// Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal),
-    /// `never`, a file or `unix://SOCKET`
+    /// Source of a goroutine dump when a call is silent: `auto` (what the runtime provides without a signal), `never`,
+    /// a file or `unix://SOCKET`
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     stacks: String,
 
@@ -162,7 +163,7 @@ pub struct HealthArgs {
 enum FailOn {
     /// An unhealthy PLEG
     Critical,
-    /// A degraded one too
+    /// A degraded PLEG too
     Warning,
 }
 

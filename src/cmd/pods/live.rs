@@ -137,7 +137,7 @@ pub async fn run(
                     Err(why) => {
                         let why = why.to_string();
                         if unasked.as_ref() != Some(&why) {
-                            context.remark(&format!("the runtime was not asked: {why}"));
+                            context.remark(&format!("the runtime's pods are not known: {why}"));
                             unasked = Some(why);
                         }
                     }

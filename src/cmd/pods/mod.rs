@@ -44,7 +44,8 @@ const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct PodsArgs {
-    /// A directory or a file of manifests; sources that are given are the only ones [default: the running kubelet's]
+    /// A directory or a file of manifests; if you give any source, only those you give are used [default: the running
+    /// kubelet's]
     #[arg(long, value_name = "PATH")]
     manifests: Option<PathBuf>,
 
@@ -61,7 +62,7 @@ pub struct PodsArgs {
     #[arg(long, value_name = "FILE")]
     api_pods: Option<PathBuf>,
 
-    /// The API server that this kubeconfig leads to, for the node's pods: the kubelet's own is enough
+    /// Read the node's pods from the API server of this kubeconfig; the kubelet's own kubeconfig is enough
     #[arg(long, value_name = "FILE", conflicts_with = "api_pods")]
     kubeconfig: Option<PathBuf>,
 
@@ -80,19 +81,19 @@ pub struct PodsArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// How often the manifests are read again, besides what inotify tells [default: the running kubelet's, else 20s]
+    /// How often to read the manifests again, in addition to inotify [default: the running kubelet's, else 20s]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     file_check_frequency: Option<Duration>,
 
-    /// How often the URL is asked [default: the running kubelet's, else 20s]
+    /// How often to request the URL [default: the running kubelet's, else 20s]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     http_check_frequency: Option<Duration>,
 
-    /// Do not ask the runtime
+    /// Make no calls to the runtime
     #[arg(long)]
     no_cri: bool,
 
-    /// Follow: each update as the kubelet's sync loop gets it, then what the runtime makes of it
+    /// Watch: show each update as the kubelet's sync loop receives it, then what the runtime does with it
     #[arg(short, long)]
     watch: bool,
 
@@ -166,7 +167,7 @@ async fn once(
         Ok(pods) => (Some(pods), None),
         Err(None) => (None, Some("--no-cri".to_owned())),
         Err(Some(why)) => {
-            context.remark(&format!("the runtime was not asked: {why}"));
+            context.remark(&format!("the runtime's pods are not known: {why}"));
             (None, Some(why.to_string()))
         }
     };

@@ -46,7 +46,7 @@ const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct WatchArgs {
-    /// Whether to relist, to read the runtime's events as the kubelet's evented PLEG does, or both to compare them
+    /// What to run: relists, the event stream as the kubelet's EventedPLEG reads it, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
     mode: Mode,
 
@@ -74,7 +74,7 @@ pub struct WatchArgs {
     #[arg(long)]
     until_unhealthy: bool,
 
-    /// Say in one line what holds PLEG up, while a call is silent for 5s or a relist takes more than 10s
+    /// Print a one-line diagnosis while a call is silent for 5s or a relist takes more than 10s
     #[arg(long)]
     diagnose: bool,
 
@@ -86,7 +86,7 @@ pub struct WatchArgs {
     #[arg(long)]
     initial: bool,
 
-    /// Leave out the status calls that the kubelet makes for changed pods
+    /// Do not make the kubelet's status calls for changed pods
     #[arg(long)]
     no_inspect: bool,
 
@@ -101,7 +101,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// How fast a capture is played: so many times as fast as it was, or `max`
+    /// Speed at which a capture is replayed: a factor, or `max`
     #[arg(long, value_name = "N", default_value = "max", value_parser = speed)]
     speed: Speed,
 
@@ -122,15 +122,15 @@ fn speed(text: &str) -> Result<Speed, String> {
 /// How the event stream is read, in evented and compare mode.
 #[derive(Debug, Args)]
 struct StreamArgs {
-    /// Give the event stream up after it has ended this many times
+    /// Stop reading the event stream after it has ended this many times
     #[arg(long, value_name = "N", default_value = "5")]
     retries: NonZeroU32,
 
-    /// Close the event stream after this time and open it again, which is no failure
+    /// Close and reopen the event stream after this time; this does not count as a failure
     #[arg(long, value_name = "DUR", default_value = "10m", value_parser = positive_duration)]
     max_stream: Duration,
 
-    /// Read the event stream even where that takes events away from the kubelet
+    /// Read the event stream even if this takes events away from the kubelet
     #[arg(long)]
     steal_events: bool,
 }
@@ -138,11 +138,11 @@ struct StreamArgs {
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// The runtime's lists, again and again
+    /// Relist repeatedly
     Generic,
-    /// The runtime's event stream, with a relist now and then
+    /// Read the runtime's event stream, with occasional relists
     Evented,
-    /// Both beside each other, and where they do not agree
+    /// Run both at once, and show where they differ
     Compare,
 }
 
@@ -168,7 +168,7 @@ impl Mode {
 pub enum Output {
     /// A line for each event, and a live line on a terminal
     Table,
-    /// A JSON object a line for everything that happens
+    /// One JSON object per line
     Jsonl,
 }
 

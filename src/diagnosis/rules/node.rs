@@ -445,7 +445,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
             found.evidence.push(format!(
                 "{} is frozen{}",
                 freeze.path,
-                if host.second.is_some() { ", in two looks" } else { "" }
+                if host.second.is_some() { ", in two samples" } else { "" }
             ));
             found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
             found

@@ -352,7 +352,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     };
     let (id, rpc) = (&first.target.id, first.rpc);
     let title = format!(
-        "{} of {} fails; the kubelet asks again in every relist",
+        "{} of {} fails; the kubelet repeats the call in every relist",
         rpc,
         case.evidence.names.describe(id)
     );

@@ -36,12 +36,13 @@ fn duplicates(files: &mut [FileReport]) {
             LintFinding::error(
                 Check::SamePod,
                 format!(
-                    "{winner} defines the same pod and wins at every scan: an edit of {loser} lasts 20 s at most"
+                    "{winner} defines the same pod and replaces it at every scan: an edit of {loser} lasts \
+                     at most 20 s"
                 ),
             )
             .with_fix(format!(
-                "move {stray} out of the directory and touch {real} at once: removing either file stops the pod until \
-                 the next scan, and the touch brings it back; expect one restart"
+                "move {stray} out of the directory, then immediately touch {real}: removing either file \
+                 stops the pod until the next scan, and the touch starts it again. Expect one restart"
             )),
         );
     }
@@ -147,7 +148,8 @@ fn host_ports(files: &mut [FileReport]) {
             LintFinding::error(
                 Check::HostPortShared,
                 format!(
-                    "{other} takes host port {}/{} too: whichever pod comes later is rejected with NodePorts",
+                    "{other} uses host port {}/{} too: the kubelet rejects the later of the two pods with \
+                     NodePorts",
                     port.port, port.protocol
                 ),
             )

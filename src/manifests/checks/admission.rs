@@ -227,7 +227,8 @@ fn root_against_policy(container: &PodField<'_>, spec: &PodField<'_>, findings: 
     let user = effective(container, spec, "runAsUser");
     if effective(container, spec, "runAsNonRoot").is_true() && user.opt_int() == Some(0) {
         let why = format!(
-            "container {} is to run as user 0 and not as root (CreateContainerConfigError)",
+            "container {} has runAsNonRoot and user 0, which contradict each other \
+             (CreateContainerConfigError)",
             container.get("name").str()
         );
         findings.push(never_starts(&user, &why, "remove runAsNonRoot, or give another runAsUser"));
@@ -332,7 +333,7 @@ impl NodeFacts {
     fn user_namespace(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
         let at = spec.get("hostUsers");
         if at.opt_bool() == Some(false) && version.at_least(USER_NAMESPACES) && !self.user_namespaces {
-            let why = "it asks for a user namespace of its own, and this kernel makes none \
+            let why = "it requests its own user namespace, but this kernel allows none \
                        (user.max_user_namespaces is 0)";
             findings.push(never_starts(&at, why, "remove hostUsers, or raise user.max_user_namespaces"));
         }

@@ -45,8 +45,9 @@ fn image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let moving = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
     if moving {
         let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
-        let message =
-            format!("{image} {what}: it is pulled on every start, and may be another image each time");
+        let message = format!(
+            "{image} {what}: the kubelet pulls it on every start, and it may be a different image each time"
+        );
         findings.push(warn(Check::MovingTag, &at, message, "pin a version or a digest"));
     }
     let policy = container.get("imagePullPolicy");
@@ -149,7 +150,7 @@ fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintF
                 _ => fix,
             };
             let message = format!(
-                "the volume {name} has no source that the kubelet knows: it becomes an empty directory"
+                "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
             );
             findings.push(warn(Check::EmptyByMistake, at, message, fix).on_field(volume.path()));
         }

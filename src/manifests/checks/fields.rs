@@ -29,7 +29,7 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
         DropReason::TooNew { since } => LintFinding::warning(
             Check::UnknownField,
             format!(
-                "kubelets know `{name}` {place} from 1.{since} on: 1.{} drops it without a word",
+                "kubelets know `{name}` {place} from 1.{since} on; kubelet 1.{} drops it without a message",
                 version.minor()
             ),
         ),
@@ -45,12 +45,14 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
             let mut finding = if missing {
                 LintFinding::error(
                     Check::LostField,
-                    format!("`{name}` is not known {place} and is dropped, so that what it says is missing"),
+                    format!(
+                        "the kubelet does not know `{name}` {place} and drops it, so its content is missing"
+                    ),
                 )
             } else {
                 LintFinding::warning(
                     Check::UnknownField,
-                    format!("`{name}` is not known {place}: the kubelet drops it without a word"),
+                    format!("the kubelet does not know `{name}` {place} and drops it without a message"),
                 )
             };
             finding.fix = fix;

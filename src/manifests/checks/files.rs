@@ -99,7 +99,7 @@ fn not_a_manifest(file: &mut FileReport) {
     file.findings.push(
         LintFinding::error(
             Check::NotAManifest,
-            "this is no manifest: the kubelet reads it all the same and logs an error every 20 s",
+            "this is not a manifest, but the kubelet reads it and logs an error every 20 s",
         )
         .with_fix("move it out of the directory, or let its name begin with a dot"),
     );

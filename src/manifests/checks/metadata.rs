@@ -47,7 +47,8 @@ fn server_side(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFin
             findings.push(
                 LintFinding::error(
                     Check::SavedMirror,
-                    "this is a saved mirror pod: the kubelet takes it for the API server's copy and never starts it",
+                    "this is a saved mirror pod: the kubelet treats it as the API server's copy and never \
+                     starts it",
                 )
                 .with_fix(
                     "delete the kubernetes.io/config.* annotations, ownerReferences, uid, nodeName and status",
@@ -147,8 +148,8 @@ fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&Told>) -> Option
         return None;
     }
     if kubelet_settings.is_some_and(Told::is_standalone) {
-        let message = "this node's kubelet runs without an API server: a pod with a runtime class makes it panic, again \
-                       after each start, and no pod of the node is looked after";
+        let message = "this node's kubelet runs without an API server. A pod with a runtime class makes it \
+                       panic after each start, so it manages no pod of the node";
         return Some(
             LintFinding::error(Check::RuntimeClass, message)
                 .with_fix("remove runtimeClassName")

@@ -23,8 +23,8 @@ fn single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
         report.findings.push(
             LintFinding::warning(
                 Check::PathIsFile,
-                "the manifest path is one file: after an edit that does not load the old pod runs on until the kubelet \
-                 restarts, and saving by renaming removes the pod for up to 20 s",
+                "the manifest path is a single file: after an invalid edit, the old pod keeps running until \
+                 the kubelet restarts; saving by rename stops the pod for up to 20 s",
             )
             .with_fix("point staticPodPath at a directory"),
         );

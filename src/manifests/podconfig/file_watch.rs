@@ -127,7 +127,7 @@ impl FileWatch {
         self.failures = self.failures.saturating_add(1);
         let hint = limit(why).map_or_else(String::new, |sysctl| format!(" (see sysctl {sysctl})"));
         FileWatchEvent::Failed(format!(
-            "cannot watch {}: {why}{hint}; it is only looked at every so often",
+            "cannot watch {}: {why}{hint}; plegctl only reads it at regular intervals",
             path.display()
         ))
     }

@@ -49,7 +49,8 @@ pub(super) fn mirror_state(
             Some(other) => (
                 MirrorPod { state: "taken", uid: Some(other.uid.clone()), hash: None },
                 Some(
-                    "the API server has another pod of this name, which is no mirror of it and keeps it from having one"
+                    "the API server has another pod with this name, which is not its mirror pod and prevents \
+                     one"
                         .to_owned(),
                 ),
             ),
@@ -68,15 +69,14 @@ pub(super) fn mirror_state(
         let words = if is_of_this == Some(true) {
             "its mirror in the API server has the hash of another version and the status of this one: the kubelet makes it anew when the API server answers"
         } else {
-            "its mirror in the API server is of another version, so that what the API shows is not what runs: the kubelet makes it anew when the API server answers"
+            "its mirror pod in the API server has another version, so the API server does not show what \
+             runs; the kubelet replaces the mirror pod when the API server answers"
         };
         return (says("old"), Some(words.to_owned()));
     }
     let words = match is_of_this {
         _ if young || own.is_none() => None,
-        Some(false) => {
-            Some("the API server's status of it is of containers that no longer run: it is behind")
-        }
+        Some(false) => Some("the API server's status shows containers that no longer run: it is out of date"),
         None if status.get("phase").and_then(Value::as_str) == Some("Pending") => Some(
             "its mirror shows Pending: it was made anew a moment ago, or the kubelet's status does not get through",
         ),
@@ -133,6 +133,8 @@ fn absent(pod: &WantedPod, all: &[Arc<WantedPod>]) -> String {
         || all.iter().any(|other| other.identity.namespace == *namespace);
     let missing = if there { String::new() } else { format!("there is no namespace {namespace}, ") };
     format!(
-        "it has no mirror in the API server: {missing}an admission rule (Pod Security, a webhook) refuses it, the kubelet did not admit the pod, or it does not get through; its log says which"
+        "it has no mirror pod in the API server: {missing}an admission rule (Pod Security, a webhook) \
+         refuses it, the kubelet did not admit the pod, or the kubelet cannot reach the API server; the \
+         kubelet's log says which"
     )
 }

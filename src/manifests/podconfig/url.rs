@@ -76,8 +76,10 @@ pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
         file.path = PathBuf::from(format!("{url}#{number}"));
         if refused && file.verdict == FileVerdict::Loaded {
             file.verdict = FileVerdict::Rejected;
-            file.kubelet_reason =
-                Some("another pod of the list is refused, and the kubelet then takes none of it".to_owned());
+            file.kubelet_reason = Some(
+                "the kubelet refuses another pod of the list, and therefore takes none of the list"
+                    .to_owned(),
+            );
         } else if unjudged && file.verdict == FileVerdict::Loaded {
             file.verdict = FileVerdict::NotJudged;
         }

@@ -257,7 +257,7 @@ impl<'a> PodIndex<'a> {
         let Some(runtime) = self.input.runtime else {
             return match refusal(&status) {
                 Some(reason) => say(PodVerdict::Refused, reason),
-                None => say(PodVerdict::Missing, "wanted; the runtime was not asked".to_owned()),
+                None => say(PodVerdict::Missing, "wanted; not compared with the runtime".to_owned()),
             };
         };
         let others = self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
@@ -270,8 +270,8 @@ impl<'a> PodIndex<'a> {
         let with = |row: PodRow| PodRow { runtime: shown.clone(), ..row };
         if pod.is_terminating() {
             let why = match own {
-                Some(own) if own.is_alive() => "its end was ordered and it still runs",
-                _ => "its end was ordered; nothing runs of it",
+                Some(own) if own.is_alive() => "it was told to stop and still runs",
+                _ => "it was told to stop; none of its containers runs",
             };
             return with(say(PodVerdict::Terminating, why.to_owned()));
         }
@@ -329,7 +329,8 @@ impl<'a> PodIndex<'a> {
                 "the kubelet has it, and the runtime has nothing of it: its worker waits or hangs"
             }
             (None, None) => {
-                "wanted, and the runtime has nothing of it: the kubelet did not admit it, or its worker waits; the kubelet's log and its /pods say which"
+                "wanted, but the runtime has no part of it: the kubelet did not admit it, or its pod worker \
+                 waits; the kubelet's log and its /pods say which"
             }
         };
         (PodVerdict::Missing, why)
@@ -369,7 +370,8 @@ impl<'a> PodIndex<'a> {
         say(
             PodVerdict::Stale,
             format!(
-                "another version runs (uid {}): the kubelet has not taken this text, or the old pod still ends",
+                "another version runs (uid {}): the kubelet has not applied this version yet, or the old pod \
+                 is still stopping",
                 other.uid
             ),
         )
@@ -435,12 +437,13 @@ impl<'a> PodIndex<'a> {
             let why = "the old version of a pod that is wanted; it ends before the new one starts";
             (PodVerdict::Terminating, why.to_owned())
         } else if self.unread.is_empty() {
-            let why = "it runs and no source wants it: it ends within seconds, or its worker hangs";
+            let why = "it runs, and no source wants it: the kubelet stops it within seconds, unless its pod \
+                       worker hangs";
             (PodVerdict::Orphan, why.to_owned())
         } else {
             let unread: Vec<&str> = self.unread.iter().map(|source| source.as_str()).collect();
             let why = format!(
-                "it runs and no source wants it; until source {} is heard the kubelet may not end it",
+                "it runs, and no source wants it; the kubelet may not stop it until source {} is ready",
                 unread.join(" and ")
             );
             (PodVerdict::Orphan, why)
@@ -457,7 +460,7 @@ fn running(source: Source, pod: &WantedPod, own: &RuntimePod) -> String {
         format!("{running} of {all} containers run")
     } else if pod.known_uid().is_none() {
         format!(
-            "{running} of {all} containers run; of which version cannot be told, because the file gives times"
+            "{running} of {all} containers run; the version is not known, because the file contains times"
         )
     } else if running == all {
         format!("runs exactly this version, {running} of {all} containers")

@@ -18,7 +18,8 @@ use super::tree::ManifestNode;
 pub enum UidUnknown {
     /// The file contains a time.
     #[error(
-        "the file gives a time, and the kubelet hashes times together with its node's zone and season: remove creationTimestamp, managedFields and times of the status"
+        "the file contains a time, and the kubelet hashes times with its node's time zone and daylight \
+         saving time: remove creationTimestamp, managedFields and the times in the status"
     )]
     Time,
     /// The file is JSON with field ownership.

@@ -57,7 +57,7 @@ fn a_link_to_a_file_of_the_kernels_is_said_and_not_read() {
     let file = &report["files"][0];
     assert_eq!(file["verdict"], "notJudged", "{report}");
     assert_eq!(ids(&file["findings"]), ["SP016"], "{report}");
-    assert!(file["findings"][0]["message"].as_str().unwrap().contains("hangs the kubelet's file source"));
+    assert!(file["findings"][0]["message"].as_str().unwrap().contains("blocks the kubelet's file source"));
     assert_eq!(report["files"][1]["verdict"], "loaded", "{report}");
 }
 

@@ -253,7 +253,7 @@ fn a_runtime_that_cannot_be_asked_leaves_the_files_linted() {
     let nobody = NotARuntime::missing();
     let output = lint(files.path(), &["-r", &nobody.path().display().to_string(), "-o", "json"]);
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+    assert!(output.stderr.contains("not compared with the runtime"), "{output}");
     let report = report(&output);
     assert_eq!(report["files"][0]["verdict"], "rejected");
     assert!(report["notChecked"][0]["why"].as_str().unwrap().contains("no such"), "{output}");
@@ -271,7 +271,7 @@ fn only_the_nodes_own_manifests_are_compared_with_a_runtime_that_nobody_named() 
     let root = host.path().display().to_string();
     let output = plegctl(&["static-pods", "lint", "--host-root", &root]);
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+    assert!(output.stderr.contains("not compared with the runtime"), "{output}");
 }
 
 /// The UID that a kubelet 1.`minor` gives web.yaml of this text.
@@ -347,6 +347,6 @@ fn the_nodes_own_directory_is_known_by_any_of_its_names() {
     std::os::unix::fs::symlink(&own, &link).unwrap();
     let root = host.path().display().to_string();
     let output = lint(&link, &["--host-root", &root, "-o", "json"]);
-    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+    assert!(output.stderr.contains("not compared with the runtime"), "{output}");
     assert_eq!(report(&output)["files"][0]["podUid"], uid_by(GOOD, 36), "{output}");
 }

@@ -323,7 +323,7 @@ fn another_text(
     } else {
         named(seen)
     };
-    let message = format!("what runs was made from another text than the file has{since}: {what}");
+    let message = format!("the running pod was made from a different version of the file{since}: {what}");
     let ids = std::iter::once(newest.sandbox.id.clone()).chain(ids);
     let young = changed.is_some_and(|changed| input.now.duration_since(changed) <= slack(root));
     if young {
@@ -359,8 +359,8 @@ fn other_release(
     )
 }
 
-const NOT_TAKEN_UP: &str = "the kubelet has not taken up the file: look for a second file of this pod, a fixed uid, \
-                            or a kubelet that is down";
+const NOT_TAKEN_UP: &str = "the kubelet has not applied the file: look for a second file with this pod, a \
+                            fixed uid, or a kubelet that does not run";
 
 fn differences(
     pod: &PodIdentity,
@@ -450,7 +450,9 @@ fn other_metadata(newest: &PodInstance, root: &PodField<'_>) -> Vec<String> {
                 continue;
             }
             seen.push(match found.get(key) {
-                Some(other) => format!("{kind} {key} is {other} on what runs, {} in the file", value.str()),
+                Some(other) => {
+                    format!("{kind} {key} is {other} in the running pod and {} in the file", value.str())
+                }
                 None => format!("what runs has no {kind} {key}, the file has"),
             });
         }
@@ -500,7 +502,8 @@ fn other_uid(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Op
     if uid.is_empty() || uid == newest.uid() {
         return None;
     }
-    let message = format!("the file has the UID {uid}, what runs has {}: it is older", newest.uid());
+    let message =
+        format!("the file has the UID {uid}, but the running pod has {}: the pod is older", newest.uid());
     Some(
         RuntimeFinding::new(Check::OtherUid, Severity::Warning, pod, message)
             .with_fix("wait for the next scan; if it stays so, look into the kubelet's log")
@@ -569,7 +572,7 @@ fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding
             "a static pod runs whose file is gone",
         )
         .with_fix(
-            "is the kubelet up? after its start it removes no pod before it has heard from the API server",
+            "is the kubelet running? after its start it removes no pod until the API server has answered",
         )
         .with_ids(ids),
         Source::Api => return None,

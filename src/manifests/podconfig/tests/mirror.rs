@@ -56,11 +56,11 @@ fn a_mirror_pod_is_matched_by_hash_and_never_by_uid() {
 #[test]
 fn a_mirror_pods_hash_and_status_may_belong_to_two_versions() {
     let (state, why) = mirror_state(HOUR, vec![mirror_of("0", containers("c0"))]);
-    assert!(state == "old" && why.contains("not what runs"), "{why}");
+    assert!(state == "old" && why.contains("does not show what runs"), "{why}");
     let (state, why) = mirror_state(HOUR, vec![mirror_of("0", containers("c1"))]);
     assert!(state == "old" && why.contains("the status of this one"), "{why}");
     let (state, why) = mirror_state(HOUR, vec![mirror_of("1", containers("c0"))]);
-    assert!(state == "current" && why.contains("it is behind"), "{why}");
+    assert!(state == "current" && why.contains("it is out of date"), "{why}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn impossible_causes_of_a_missing_mirror_pod_are_omitted() {
     assert!(state == "absent" && why.contains("no namespace shop") && why.contains("admission"), "{why}");
     let neighbour = wanted(identity("shop", "web"), "2");
     let (_, why) = mirror_state(HOUR, vec![neighbour]);
-    assert!(!why.contains("no namespace") && why.contains("does not get through"), "{why}");
+    assert!(!why.contains("no namespace") && why.contains("cannot reach the API server"), "{why}");
     let (_, why) = mirror_after(named("kube-system", "1"), HOUR, vec![]);
     assert!(!why.contains("no namespace"), "{why}");
     let refers =

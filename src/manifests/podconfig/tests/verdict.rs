@@ -165,7 +165,7 @@ fn the_kubelets_own_pods_explain_why_nothing_runs() {
     );
     assert!(verdict(&[]).1.contains("does not have it among its pods"));
     assert_eq!(verdict(&[("1", json!({"phase": "Pending"}))]).0, PodVerdict::Starting);
-    assert!(verdict(&[("1", json!({}))]).1.contains("its worker waits"));
+    assert!(verdict(&[("1", json!({}))]).1.contains("its pod worker waits"));
 }
 
 #[test]
