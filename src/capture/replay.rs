@@ -766,7 +766,8 @@ impl Service for Plain {
         Some(match asked {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
             _ => Err(Refusal::new(
-                Code::Unavailable, "it is not recorded: the recorder did not make this call",
+                Code::Unavailable,
+                "it is not recorded: the recorder did not make this call",
             )),
         })
     }

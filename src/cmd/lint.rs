@@ -384,8 +384,14 @@ impl LintArgs {
         };
         // For a single file, the kubelet's path is that of its directory.
         let whole = self.kubelet_path.is_some() || path.is_dir();
-        let manifest_dir = seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
-        Target { path: path.to_path_buf(), on_node, manifest_dir: manifest_dir.filter(|_| !stdin), served: None, }
+        let manifest_dir =
+            seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
+        Target {
+            path: path.to_path_buf(),
+            on_node,
+            manifest_dir: manifest_dir.filter(|_| !stdin),
+            served: None,
+        }
     }
 
     fn compare(

@@ -173,7 +173,8 @@ fn open_in_place(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result
     })?;
     let Some(file) = opened else {
         return Err(io::Error::new(
-            io::ErrorKind::TimedOut, format!("no reader opens it within {}", total_wait()),
+            io::ErrorKind::TimedOut,
+            format!("no reader opens it within {}", total_wait()),
         ));
     };
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {

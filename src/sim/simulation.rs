@@ -142,7 +142,7 @@ impl Simulation {
             Subject::Sandboxes(wanted) => message::sandboxes(
                 self.timeline.node().sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)),
             ),
-                        Subject::Containers(wanted) => message::containers(
+            Subject::Containers(wanted) => message::containers(
                 self.timeline.node().containers(now, |container| wanted.matches_container(container)),
             ),
             Subject::Runtime | Subject::One(_) => Bytes::new(),

@@ -307,7 +307,10 @@ impl Runtime for Remembered<'_> {
     }
 
     async fn container_events(&self) -> Result<EventStream, cri::Error> {
-        Err(cri::Error::Internal { rpc: Rpc::GetContainerEvents, detail: "this call was not made".to_owned() })
+        Err(cri::Error::Internal {
+            rpc: Rpc::GetContainerEvents,
+            detail: "this call was not made".to_owned(),
+        })
     }
 }
 

@@ -29,8 +29,8 @@ const SILENT_THROUGH_SERVER: &str = "not known: no request through the API serve
     the connection to the kubelet or the kubelet may hang";
 
 /// Why silence of every request with a credential does not prove that the kubelet is silent.
-const SILENT_WITH_CREDENTIAL: &str = "not known: neither /metrics nor /metrics/probes answers; the kubelet may be waiting \ for the API server
-    to check the credential";
+const SILENT_WITH_CREDENTIAL: &str = "not known: neither /metrics nor /metrics/probes answers; \
+    the kubelet may be waiting for the API server to check the credential";
 
 /// Why a recorded silence proves nothing.
 const RECORDED_SILENCE: &str =

@@ -268,7 +268,8 @@ impl PendingStatusCalls {
             Err(why) => {
                 let lost = self.pending.remove(&why.id());
                 let (target, rpc) = lost.map_or_else(
-                    || (Target::placeholder(), Rpc::ContainerStatus), |lost| (lost.target, lost.rpc),
+                    || (Target::placeholder(), Rpc::ContainerStatus),
+                    |lost| (lost.target, lost.rpc),
                 );
                 let result = Err(Error::Internal { rpc, detail: why.to_string() });
                 StatusRecord {

@@ -128,8 +128,9 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
             ));
         }
         if case.estimate.would_trip && age < limits::PLEG_AGE_YOUNG.as_secs_f64() {
-            lines
-                .push(format!("the kubelet relisted {age_words} ago, although a call of plegctl is not answered"));
+            lines.push(format!(
+                "the kubelet relisted {age_words} ago, although a call of plegctl is not answered"
+            ));
         }
         if evidence.kubelet_is_over() && kubelet.healthz == Some(Healthz::Ok) {
             lines.push("its /healthz says ok, but /healthz does not check PLEG".to_owned());
