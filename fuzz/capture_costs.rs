@@ -1,5 +1,5 @@
 //! Captures that are made to cost much: each four bytes of the input are an entry, whose size is a power of two. What
-//! reading them costs in memory has a bound, whatever they are made of.
+//! reading them costs in memory and time has a bound, whatever they are made of.
 
 use std::fs;
 use std::process::Stdio;
@@ -21,6 +21,9 @@ const FORMS: [&str; 4] = [
 
 /// The address space that it may have, in KiB: what the budget allows, and its threads.
 const ADDRESS_SPACE: u32 = 3 << 20;
+
+/// Seconds of a processor that it may take.
+const PROCESSOR_TIME: u32 = 30;
 
 /// A file is not made larger: the work that its budget allows has to end while we wait.
 const LARGEST_FILE: usize = 512 << 10;
@@ -141,7 +144,7 @@ fn capture_costs() {
             "OUT" => out.to_str().unwrap(),
             word => word,
         });
-        let limited = format!("ulimit -v {ADDRESS_SPACE}; exec \"$@\"");
+        let limited = format!("ulimit -t {PROCESSOR_TIME}; ulimit -v {ADDRESS_SPACE}; exec \"$@\"");
         let output = command("sh")
             .args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_plegctl")])
             .args(words)
