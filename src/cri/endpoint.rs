@@ -136,6 +136,9 @@ impl EndpointError {
 /// The time limit for reading a configuration file.
 const READ_LIMIT: Duration = Duration::from_secs(1);
 
+/// The time limit for each further path once one path has not answered: a person waits for all of them together.
+const NEXT_READ_LIMIT: Duration = Duration::from_millis(200);
+
 /// The sources of the endpoint.
 #[derive(Debug)]
 pub struct Sources<'a> {
@@ -174,7 +177,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
         }
         return Ok(Resolved { endpoint, source, silent_file });
     }
-    let found = well_known(sources.host).map(|found| Resolved { silent_file, ..found });
+    let found = well_known(sources.host, &mut silent_file).map(|found| Resolved { silent_file, ..found });
     found.ok_or_else(|| EndpointError::NothingFound { tried: tried_sources(sources) })
 }
 
@@ -230,19 +233,65 @@ fn from_kubelet(sources: &Sources<'_>) -> NamedValue {
     setting.ok()?.map(|setting| (setting.value, setting.source))
 }
 
-fn well_known(host: &HostRoot) -> Option<Resolved> {
-    let is_socket = |path: &str| fs::metadata(host.path(path)).is_ok_and(|it| it.file_type().is_socket());
-    // A file that is not a socket only matters if there is no socket at all.
-    let known =
-        || WELL_KNOWN_SOCKETS.iter().filter(|(_, path)| open_to_others(host, &host.path(path)).is_none());
-    let found = known()
-        .find(|(_, path)| is_socket(path))
-        .or_else(|| known().find(|(_, path)| host.path(path).exists()));
-    found.map(|(runtime, socket)| Resolved {
-        endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
-        source: format!("the well-known socket of {runtime}"),
-        silent_file: None,
-    })
+/// Returns the first well-known socket that exists. A path on a disk that does not answer is skipped.
+fn well_known(host: &HostRoot, silent: &mut Option<PathBuf>) -> Option<Resolved> {
+    let mut patience = READ_LIMIT;
+    let mut occupied = None;
+    for (runtime, socket) in WELL_KNOWN_SOCKETS {
+        let path = host.path(socket);
+        let found = || Resolved {
+            endpoint: Endpoint::Unix { path: path.clone(), name: format!("unix://{socket}") },
+            source: format!("the well-known socket of {runtime}"),
+            silent_file: None,
+        };
+        match look_at(host, &path, patience) {
+            Some(Place::Socket) => return Some(found()),
+            // A file that is not a socket only matters if there is no socket at all.
+            Some(Place::Occupied) => {
+                occupied.get_or_insert_with(found);
+            }
+            Some(Place::Empty) => {}
+            None => {
+                silent.get_or_insert(path);
+                patience = NEXT_READ_LIMIT;
+            }
+        }
+    }
+    occupied
+}
+
+/// What lies where a socket may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Socket,
+    /// Something else.
+    Occupied,
+    /// Nothing, or nothing that may be believed.
+    Empty,
+}
+
+impl Place {
+    fn of(host: &HostRoot, path: &Path) -> Self {
+        if open_to_others(host, path).is_some() {
+            return Self::Empty;
+        }
+        match fs::metadata(path) {
+            Ok(about) if about.file_type().is_socket() => Self::Socket,
+            Ok(_) => Self::Occupied,
+            Err(_) => Self::Empty,
+        }
+    }
+}
+
+/// What lies at `path`; `None` if its disk does not answer in time.
+fn look_at(host: &HostRoot, path: &Path, patience: Duration) -> Option<Place> {
+    let (root, wanted) = (host.clone(), path.to_path_buf());
+    match threads::within(patience, move || Place::of(&root, &wanted)) {
+        Ok(place) => Some(place),
+        Err(why) if why.kind() == io::ErrorKind::TimedOut => None,
+        // No thread can be had: then without one.
+        Err(_) => Some(Place::of(host, path)),
+    }
 }
 
 fn tried_sources(sources: &Sources<'_>) -> Vec<String> {
@@ -335,9 +384,9 @@ mod tests {
         }
         fs::write(root.join("run/containerd/containerd.sock"), "stale").unwrap();
         let host = HostRoot::resolve(Some(&root));
-        let stale = well_known(&host).unwrap().endpoint.to_string();
+        let stale = well_known(&host, &mut None).unwrap().endpoint.to_string();
         let listening = std::os::unix::net::UnixListener::bind(root.join("run/crio/crio.sock")).unwrap();
-        let live = well_known(&host).unwrap().endpoint.to_string();
+        let live = well_known(&host, &mut None).unwrap().endpoint.to_string();
         drop(listening);
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(stale, "unix:///run/containerd/containerd.sock");
@@ -353,7 +402,7 @@ mod tests {
         let host = HostRoot::resolve(Some(&root));
         let of_mode = |mode| {
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            well_known(&host).map(|found| found.source)
+            well_known(&host, &mut None).map(|found| found.source)
         };
         let found = [of_mode(0o777), of_mode(0o1777), of_mode(0o711)];
         drop(listening);

@@ -24,10 +24,12 @@ pub use kernel::{
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::test_settings;
+use crate::{test_settings, threads};
 
 /// The well-known sockets of runtimes, in the order in which they are tried.
 pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
@@ -54,6 +56,9 @@ pub fn healthz_port() -> u16 {
 /// Where `kubectl debug node/…` mounts the node's root.
 const DEBUG_POD_MOUNT: &str = "/host";
 
+/// How long a mounted node is looked at.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The directory that is the node's `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot {
@@ -75,9 +80,19 @@ impl HostRoot {
         if let Some(root) = test_settings::node() {
             return Self { root, ..plain };
         }
-        let mounted = Path::new(DEBUG_POD_MOUNT);
-        let below = Self { assumed: true, ..Self::at(mounted) };
-        if holds_a_node(mounted) && plain.is_only_a_view_of(&below) { below } else { plain }
+        let below = Self { assumed: true, ..Self::at(Path::new(DEBUG_POD_MOUNT)) };
+        let is_view = {
+            let (plain, below) = (plain.clone(), below.clone());
+            move || holds_a_node(&below.root) && plain.is_only_a_view_of(&below)
+        };
+        // What hangs is no node that can be looked at.
+        let is_view = match threads::within(PATIENCE, is_view.clone()) {
+            Ok(is_view) => is_view,
+            Err(why) if why.kind() == io::ErrorKind::TimedOut => false,
+            // No thread can be had: then without one.
+            Err(_) => is_view(),
+        };
+        if is_view { below } else { plain }
     }
 
     /// Whether every runtime socket below this root is the same socket as below `node`.

@@ -39,6 +39,7 @@ macro_rules! on_each_containerd {
 
 mod cleanup;
 mod driver;
+mod hanging_disk;
 pub mod harness;
 mod health;
 mod image;

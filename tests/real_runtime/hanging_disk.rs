@@ -1,0 +1,121 @@
+//! The verdict is there whatever file lies on a disk that hangs: a FUSE file system whose server never answers.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::health::with_network;
+use crate::packages::Containerd;
+use crate::plegctl::Invocation;
+use crate::real;
+
+/// Whoever touches what is below it waits until it is dropped.
+struct HangingDisk {
+    server: Child,
+    mount: PathBuf,
+}
+
+impl HangingDisk {
+    fn mount(mount: PathBuf) -> Self {
+        /// Opens the server's end and never reads from it.
+        const SERVER: &str = "exec 3<>/dev/fuse; mount -i -t fuse \
+            -o fd=3,rootmode=40000,user_id=0,group_id=0 hang \"$1\" && echo mounted && read line";
+        fs::create_dir(&mount).unwrap();
+        let mut server = Command::new("sh")
+            .args(["-c", SERVER, "sh"])
+            .arg(&mount)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "mounted\n", "{} cannot be mounted", mount.display());
+        Self { server, mount }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.mount.join(name).display().to_string()
+    }
+}
+
+impl Drop for HangingDisk {
+    fn drop(&mut self) {
+        // Without a server there is nobody to wait for.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = Command::new("umount").arg("-l").arg(&self.mount).status();
+    }
+}
+
+/// A kubelet in a process table, with its configuration at `config`.
+fn write_kubelet(proc: &Path, config: &str) {
+    let own = proc.join("77");
+    fs::create_dir_all(&own).unwrap();
+    let fields = ["0"; 40].join(" ");
+    for (file, text) in [
+        ("comm", "kubelet\n".to_owned()),
+        ("cmdline", format!("/usr/bin/kubelet\0--config={config}\0")),
+        ("stat", format!("77 (kubelet) S 1 {fields}")),
+        ("status", "Uid:\t0\t0\t0\t0\nNSpid:\t77\n".to_owned()),
+    ] {
+        fs::write(own.join(file), text).unwrap();
+    }
+}
+
+#[test]
+fn verdict_is_there_whatever_file_is_on_a_disk_that_hangs() {
+    let Some(runtime) = real(Containerd::V2) else { return };
+    with_network(&runtime);
+    runtime.run_pods(1, 1);
+    let disk = HangingDisk::mount(runtime.directory().join("hang"));
+    let node = |name: &str| {
+        let node = runtime.directory().join(name);
+        for folder in ["proc", "etc", "run"] {
+            fs::create_dir_all(node.join(folder)).unwrap();
+        }
+        symlink(runtime.directory(), node.join("run/containerd")).unwrap();
+        node
+    };
+    let plain = node("plain");
+    let settings = node("settings");
+    symlink(disk.path("crictl.yaml"), settings.join("etc/crictl.yaml")).unwrap();
+    let kubelet = node("kubelet");
+    symlink(&disk.mount, kubelet.join("hang")).unwrap();
+    write_kubelet(&kubelet.join("proc"), "/hang/config.yaml");
+    // The socket is at the next of its usual places.
+    let socket = node("socket");
+    fs::create_dir(socket.join("run/crio")).unwrap();
+    fs::remove_file(socket.join("run/containerd")).unwrap();
+    symlink(disk.path("containerd"), socket.join("run/containerd")).unwrap();
+    symlink(runtime.socket(), socket.join("run/crio/crio.sock")).unwrap();
+    let health = |node: &Path, more: &[&str]| {
+        let how = [&["health", "-o", "jsonl"], more].concat();
+        let output = Invocation::new(&how).env("PLEGCTL_TEST_NODE", node).run();
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        assert_eq!(report["verdict"], "healthy", "{output}");
+        // Within its budget.
+        assert!(report["durationSeconds"].as_f64().unwrap() < 30.0, "{output}");
+        output
+    };
+    for flag in ["--save", "--bundle"] {
+        let output = health(&plain, &[flag, &disk.path("file")]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains("did not answer within 10s"), "{output}");
+    }
+    let output = health(&plain, &["--state", &disk.path("state")]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for (node, unknown) in [(&settings, "etc/crictl.yaml"), (&socket, "run/containerd/containerd.sock")] {
+        let output = health(node, &[]);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stderr.contains(&format!("{unknown}` is left out: it does not answer")), "{output}");
+    }
+    let output = health(&kubelet, &[]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("the node's kubelet is not known"), "{output}");
+}
