@@ -75,3 +75,31 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     }
     assert_eq!((compared, uids), (161 * 9, 715));
 }
+
+/// The UID that the command gives a manifest, by the default that its pull policy has.
+fn uid_of(place: &TempDir, text: &str) -> String {
+    let path = place.path().join("web.yaml");
+    fs::write(&path, text).unwrap();
+    let fixed = ["static-pods", "lint", "--node-name", "node1", "--kubelet-version", "1.36", "--no-cri"];
+    let more = ["-o", "json", "--fail-on", "never", path.to_str().unwrap()];
+    let output = plegctl(&[&fixed[..], &more].concat());
+    assert_eq!(output.code, Some(0), "{output}");
+    let report = report(&output);
+    report["files"][0]["podUid"].as_str().unwrap_or_else(|| panic!("{output}")).to_owned()
+}
+
+#[test]
+fn reference_that_is_no_image_name_has_the_uid_of_a_pull_policy_if_not_present() {
+    let place = TempDir::new();
+    let pod = |container: &str, volumes: &str| {
+        let head = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n";
+        uid_of(&place, &format!("{head}spec:\n  containers: [{{name: app, {container}}}]\n{volumes}"))
+    };
+    let image = |rest: &str| pod(&format!("image: '{{{{ image }}}}'{rest}"), "");
+    assert_eq!(image(""), image(", imagePullPolicy: IfNotPresent"));
+    assert_ne!(image(""), image(", imagePullPolicy: Always"));
+    let volume =
+        |source: &str| pod("image: 'a:1'", &format!("  volumes: [{{name: data, image: {source}}}]\n"));
+    assert_eq!(volume("{}"), volume("{pullPolicy: IfNotPresent}"));
+    assert_ne!(volume("{}"), volume("{pullPolicy: Always}"));
+}
