@@ -227,7 +227,7 @@ impl Names {
             "pod" => self.alias(Kind::Pod, text),
             "name" if of == "pod" => self.alias(Kind::Pod, text),
             "name" if of == "runtime" => self.runtime(text),
-            "name" if of == "probes" || of == "processes" => {
+            "name" if matches!(of, "probes" | "processes" | "stoppedShims") => {
                 if phrases::is_program(text) {
                     text.to_owned()
                 } else {

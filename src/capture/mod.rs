@@ -37,6 +37,7 @@ pub(crate) mod recorder;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod segment;
+mod stacks;
 mod store;
 mod timeline;
 

@@ -1,11 +1,12 @@
 //! A look at the node every half minute: pressure, and the processes that everything hangs on. Cheap, because nobody
 //! needs it until something happens.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::proc::{Role, Trust};
+use crate::host::proc::{Role, Trust, command_line};
 use crate::host::{KernelDir, kernel_text};
 use crate::report::Seconds;
 
@@ -28,6 +29,22 @@ pub struct NodeSample {
     /// The kubelet, where one has been seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletState>,
+    /// The shims that a signal has stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped_shims: Vec<ShimSample>,
+}
+
+/// A shim, or CRI-O's monitor of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShimSample {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// The id of the sandbox or container that its command line has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 /// What the process table says of the kubelet.
@@ -112,12 +129,25 @@ pub struct Samples {
     misses: u32,
     /// The kubelet of a simulated node.
     simulated: Option<KubeletState>,
+    /// The shims at the last look.
+    shims: Vec<ShimSample>,
+    /// Those of them that were stopped when it was looked last.
+    stopped: BTreeSet<u32>,
 }
 
 impl Samples {
     /// Of this process table, or of none.
     pub const fn of(proc: Option<PathBuf>) -> Self {
-        Self { proc, daemons: Vec::new(), looks: 0, kubelet: None, misses: 0, simulated: None }
+        Self {
+            proc,
+            daemons: Vec::new(),
+            looks: 0,
+            kubelet: None,
+            misses: 0,
+            simulated: None,
+            shims: Vec::new(),
+            stopped: BTreeSet::new(),
+        }
     }
 
     /// Of a simulated node, of which nothing is seen but its kubelet.
@@ -147,6 +177,42 @@ impl Samples {
         self.kubelet.map(|_| KubeletState::Gone)
     }
 
+    /// Whether other shims are stopped than at the last look. Reads one small file of each shim.
+    pub fn shims_changed(&mut self) -> bool {
+        let Some(proc) = &self.proc else { return false };
+        let state = |pid: u32| process(pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?);
+        let is_stopped = |shim: &&ShimSample| {
+            state(shim.pid)
+                .is_some_and(|found| found.name == shim.name && matches!(found.state.as_str(), "T" | "t"))
+        };
+        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).collect();
+        let before = std::mem::replace(&mut self.stopped, stopped);
+        before != self.stopped
+    }
+
+    /// Looks which shims there are; of one that is known the command line is not read again.
+    fn find_shims(&mut self, proc: &Path) {
+        let Ok(table) = KernelDir::open(proc) else { return };
+        let trust = Trust::of_table(proc);
+        let known = std::mem::take(&mut self.shims);
+        let shim = |pid: u32| {
+            let name = table.record(&format!("{pid}/comm")).ok()?;
+            let name = name.trim_end();
+            if Role::of(name) != Role::Shim {
+                return None;
+            }
+            if let Some(shim) = known.iter().find(|shim| shim.pid == pid && shim.name == name) {
+                return Some(shim.clone());
+            }
+            let path = proc.join(pid.to_string());
+            trust.judge(&KernelDir::open(&path).ok()?, Role::Shim, false).ok()?;
+            let command = command_line(&path);
+            let id = command.flag("id").or_else(|| command.flag("c")).map(str::to_owned);
+            Some(ShimSample { pid, name: name.to_owned(), id })
+        };
+        self.shims = table.numbered().into_iter().filter_map(shim).collect();
+    }
+
     /// A look; `None` where there is nothing to look at.
     pub fn take(&mut self) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else {
@@ -165,12 +231,16 @@ impl Samples {
             .iter()
             .filter_map(|pid| process(*pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?));
         let (pressure, processes) = (pressure.collect(), processes.collect());
-        let sample = NodeSample { pressure, processes, kubelet: self.kubelet() };
+        self.find_shims(&proc);
+        self.shims_changed();
+        let stopped_shims =
+            self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
+        let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
         // One that is gone is looked for at once, not in ten minutes.
         if sample.processes.len() < self.daemons.len() {
             self.looks = 0;
         }
-        (sample != NodeSample::default()).then_some(sample)
+        (sample != NodeSample::default() || !self.shims.is_empty()).then_some(sample)
     }
 }
 
@@ -290,6 +360,35 @@ mod tests {
         write(&proc, 9, "kubelet", 'S', root);
         let found = (0..4).find_map(|_| samples.kubelet().filter(|state| *state != KubeletState::Gone));
         assert_eq!(found, Some(KubeletState::Running { pid: 9 }));
+        std::fs::remove_dir_all(proc).unwrap();
+    }
+
+    #[test]
+    fn stopped_shim_is_seen_until_it_goes_on() {
+        let proc = std::env::temp_dir().join(format!("plegctl-shims-{}", std::process::id()));
+        let shim = |pid: u32, state: char| {
+            write(&proc, pid, "containerd-shim", state, "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
+            let command = format!("/usr/bin/containerd-shim-runc-v2\0-id\0s{pid}\0");
+            std::fs::write(proc.join(pid.to_string()).join("cmdline"), command).unwrap();
+        };
+        shim(11, 'S');
+        shim(12, 'S');
+        let mut samples = Samples::of(Some(proc.clone()));
+        let stopped = |samples: &mut Samples| samples.take().unwrap().stopped_shims;
+        assert_eq!(stopped(&mut samples), []);
+        assert!(!samples.shims_changed());
+        shim(12, 'T');
+        assert!(samples.shims_changed());
+        assert!(!samples.shims_changed());
+        let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
+        assert_eq!(stopped(&mut samples), [of(12)]);
+        shim(12, 'S');
+        assert!(samples.shims_changed());
+        assert_eq!(stopped(&mut samples), []);
+        // One whose pod is gone is none.
+        shim(11, 'T');
+        std::fs::remove_dir_all(proc.join("11")).unwrap();
+        assert!(!samples.shims_changed());
         std::fs::remove_dir_all(proc).unwrap();
     }
 

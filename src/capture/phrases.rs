@@ -19,7 +19,7 @@ pub const KEYS: &[&str] = &[
     "outcome", "path", "peakAgeSeconds", "phase", "pid", "plegAgeSeconds", "pod", "pods", "pressure", "primary",
     "probes", "processes", "readingAgeSeconds", "reason", "relist", "requestTimeoutSeconds", "residentPages",
     "resource", "responseBytes", "rpc", "rpcs", "runtime", "sandboxes", "serialRelistSeconds", "severity",
-    "silent", "some", "source", "state", "subject", "summary", "takenAt", "text", "threads", "thresholdSeconds",
+    "silent", "some", "source", "state", "stoppedShims", "subject", "summary", "takenAt", "text", "threads", "thresholdSeconds",
     "time", "title", "to", "tookSeconds", "type", "uid", "value", "verdict", "version", "waitedSeconds",
     "waiters", "waits", "waitsFor", "what", "why", "wouldTrip",
 ];
@@ -41,8 +41,18 @@ const WORDS: &[&str] = &[
 ];
 
 /// Names of programs and of probes.
-const PROGRAMS: &[&str] =
-    &["containerd", "cri-o", "crio", "dockerd", "docker", "cri-dockerd", "kubelet", "/healthz"];
+const PROGRAMS: &[&str] = &[
+    "containerd",
+    "cri-o",
+    "crio",
+    "dockerd",
+    "docker",
+    "cri-dockerd",
+    "kubelet",
+    "/healthz",
+    "containerd-shim",
+    "conmon",
+];
 
 /// Reasons that a kubelet or a runtime gives for the state of a container.
 #[rustfmt::skip]

@@ -13,15 +13,17 @@ use std::time::Duration;
 
 use super::clock::ReplayClock;
 use super::entry::{Outcome, kind};
-use super::node::{KubeletSample, KubeletState, NodeSample};
+use super::node::{KubeletSample, NodeSample};
 use super::play::Stream;
 use super::read::{CallState, Capture, End, Moment, RecordedCall};
+use super::stacks::KeptStacks;
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::rename::owners;
+use crate::cri::rename::{Listed, owners};
 use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, Refusal, Service, Subject, message,
 };
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
+use crate::stacks::report::StackReport;
 
 /// In which steps a long wait is played, so that what happens meanwhile is seen.
 const STEP: Duration = Duration::from_millis(500);
@@ -40,6 +42,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// A status that is older than this is said to be old.
 const OLD: Duration = Duration::from_secs(60);
+
+/// Why an answer that is in the capture is not given.
+const TOO_HEAVY: &str = "unpacking its answer costs more than a capture of this size may";
 
 /// How many errors that are on their way to the client are known by number.
 const MOST_ERRORS: usize = 4096;
@@ -273,13 +278,26 @@ impl Playback {
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.wall))
     }
 
-    /// How the kubelet's process was when the recorder looked last, which it does again as soon as that changes.
-    pub fn kubelet_state(&self) -> Option<KubeletState> {
+    /// The recorder's last look at the node's processes. It looks again as soon as the kubelet or a shim stops or goes on.
+    pub fn node_sample(&self) -> Option<NodeSample> {
+        self.last_document(kind::NODE).map(|(sample, _)| sample)
+    }
+
+    /// What the recorder's last goroutine dump said of calls that have not been answered since.
+    pub fn stacks(&self) -> Option<StackReport> {
+        let (kept, at) = self.last_document::<KeptStacks>(kind::STACKS)?;
+        let age = self.now().since(at);
+        let open = self.unanswered().into_iter().filter(|call| call.waited >= age);
+        kept.of_calls(&open.map(|call| call.rpc.name()).collect())
+    }
+
+    /// The last document of this kind that was written by now, and when.
+    fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, Moment)> {
         let now = self.now();
-        let looks = self.capture.documents.iter().filter(|document| document.kind == kind::NODE);
-        let mut looks = looks.filter(|look| look.at <= now && look.at.session == now.session);
-        let last: NodeSample = serde_json::from_slice(&self.capture.text(looks.next_back()?)?).ok()?;
-        last.kubelet
+        let known = self.capture.documents.iter().filter(|document| document.kind == kind);
+        let mut known = known.filter(|document| document.at <= now && document.at.session == now.session);
+        let last = known.next_back()?;
+        Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.at))
     }
 
     /// The moment that is replayed, and the incident of which it is the worst, if it was chosen as that.
@@ -420,7 +438,7 @@ impl Playback {
         let is_gone = |rpc: Rpc, id: &str| {
             let [sandboxes, containers] = &listed;
             let list = if rpc == Rpc::PodSandboxStatus { sandboxes } else { containers };
-            list.as_ref().is_some_and(|list| list.iter().all(|(listed, _)| listed != id))
+            list.as_ref().is_some_and(|list| list.iter().all(|listed| listed.id != id))
         };
         let mut found = Vec::new();
         for key in self.calls.keys() {
@@ -449,7 +467,7 @@ impl Playback {
 
     /// Ids and their owners by the last list that had been answered then; without `also_old`, only where no later one is
     /// silent.
-    fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<(String, String)>> {
+    fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<Listed>> {
         let (key, now) = (Key::Everything(rpc), self.start.0);
         let end = match self.known(&key, now) {
             Known::Answer(_, end) => Some(end),
@@ -463,9 +481,8 @@ impl Playback {
         Some(messages.iter().flat_map(|message| owners(rpc, message)).collect())
     }
 
-    /// Sandboxes and then containers with their owners, `namespace/pod` and `namespace/pod/container`, by the last lists
-    /// that were answered.
-    pub fn last_listed(&self) -> [Vec<(String, String)>; 2] {
+    /// Sandboxes and then containers, by the last lists that were answered.
+    pub fn last_listed(&self) -> [Vec<Listed>; 2] {
         [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, true).unwrap_or_default())
     }
 
@@ -578,10 +595,14 @@ impl Playback {
             return Err(Error::NotRecorded { rpc: call.rpc, why });
         };
         match &end.outcome {
-            Outcome::Answered => match self.capture.messages(end) {
-                Some(messages) => Ok(messages),
-                None => Err(Error::NotRecorded { rpc: call.rpc, why: "its answer was not kept".to_owned() }),
-            },
+            Outcome::Answered => {
+                let refusals = self.capture.refusals();
+                self.capture.messages(end).ok_or_else(|| {
+                    let is_too_heavy = self.capture.refusals() > refusals;
+                    let why = if is_too_heavy { TOO_HEAVY } else { "its answer was not kept" };
+                    Error::NotRecorded { rpc: call.rpc, why: why.to_owned() }
+                })
+            }
             Outcome::Failed(error) => Err(error.clone()),
             Outcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
             Outcome::Unknown => {

@@ -436,7 +436,8 @@ fn names(capture: &Capture) -> HashMap<String, String> {
         {
             let messages = call.end.as_ref().and_then(|end| capture.messages(end));
             for message in messages.into_iter().flatten() {
-                names.extend(cri::rename::owners(rpc, &message));
+                let listed = cri::rename::owners(rpc, &message).into_iter();
+                names.extend(listed.map(|listed| (listed.id, listed.owner)));
             }
         }
     }

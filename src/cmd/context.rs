@@ -289,6 +289,23 @@ impl Context {
         let replayed: Arc<ReplayClock> = Arc::default();
         Self {
             clock: Arc::clone(&replayed) as Arc<dyn Clock>,
+            flag: Some(what.to_owned()),
+            variable: None,
+            crictl_config: None,
+            replayed: Some(replayed),
+            ..self.anew()
+        }
+    }
+
+    /// The same command line on a node with this kubelet, or with none.
+    pub fn with_kubelet(&self, kubelet: Option<KubeletProcess>) -> Self {
+        Self { kubelet: OnceCell::from(kubelet), ..self.anew() }
+    }
+
+    /// The same command line, with nothing found out yet.
+    fn anew(&self) -> Self {
+        Self {
+            clock: Arc::clone(&self.clock),
             host: self.host.clone(),
             timeout: self.timeout,
             at: self.at,
@@ -296,14 +313,14 @@ impl Context {
             quiet: self.quiet,
             verbose: self.verbose,
             color: self.color,
-            flag: Some(what.to_owned()),
-            variable: None,
-            crictl_config: None,
+            flag: self.flag.clone(),
+            variable: self.variable.clone(),
+            crictl_config: self.crictl_config.clone(),
             search: Cell::new(None),
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            replayed: Some(replayed),
+            replayed: self.replayed.clone(),
             stage: OnceCell::new(),
         }
     }

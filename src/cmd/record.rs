@@ -43,7 +43,7 @@ use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, 
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
-use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
+use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
 use crate::pleg::{
@@ -52,6 +52,7 @@ use crate::pleg::{
 use crate::report::escape::label_value;
 use crate::report::json;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
+use crate::threads::blocking;
 
 /// Deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -75,6 +76,9 @@ const VERSION_SOON: Duration = Duration::from_secs(2);
 /// From which age of the kubelet's last relist on its metrics are read often, and how often.
 const KUBELET_OLD: Duration = Duration::from_secs(60);
 const KUBELET_AGAIN: Duration = Duration::from_secs(2);
+
+/// How often the states of shims are read at most.
+const SHIMS_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long the kubelet's metrics are waited for.
 const METRICS: Duration = Duration::from_secs(5);
@@ -281,7 +285,7 @@ impl Audience for Ear {
 /// The kubelet's own metrics, where they may be read.
 struct MetricsReader<'a> {
     access: &'a KubeletAccess,
-    context: &'a Context,
+    context: Context,
     api: Mutex<KubeletApi>,
 }
 
@@ -290,7 +294,7 @@ impl MetricsReader<'_> {
     /// its read-only port.
     fn of<'a>(
         arguments: &'a RecordArgs,
-        context: &'a Context,
+        context: &Context,
         endpoint: &Endpoint,
     ) -> Result<Option<MetricsReader<'a>>, Error> {
         let access = &arguments.kubelet;
@@ -300,6 +304,7 @@ impl MetricsReader<'_> {
             None if own => access.api_or_own(context)?.or(read_only(context)?),
             api => api,
         };
+        let context = context.with_kubelet(context.kubelet().cloned());
         Ok(api.map(|api| MetricsReader { access, context, api: Mutex::new(api) }))
     }
 
@@ -316,7 +321,7 @@ impl MetricsReader<'_> {
             Err(why) => {
                 // A token is replaced from time to time.
                 let renewed = matches!(why, http::Error::Unauthorized { .. });
-                let api = renewed.then(|| self.access.api_or_own(self.context).ok().flatten()).flatten();
+                let api = renewed.then(|| self.access.api_or_own(&self.context).ok().flatten()).flatten();
                 if let Some(api) = api {
                     *self.api.lock().unwrap_or_else(PoisonError::into_inner) = api;
                 }
@@ -337,10 +342,16 @@ struct Aside<'a> {
     /// When Status was asked last, if it was.
     status_asked: Option<Mono>,
     metrics: Option<Pin<Box<dyn Future<Output = KubeletSample> + 'a>>>,
+    /// Looks for a kubelet that was not there when its settings were read last.
+    search: Option<Pin<Box<dyn Future<Output = Option<KubeletProcess>> + 'a>>>,
+    /// The kubelet whose settings were read last.
+    searched: Option<u32>,
     /// When the kubelet's metrics were asked for last.
     metrics_asked: Mono,
     /// When the kubelet had relisted last, by its metrics.
     kubelet_relisted: Option<Wall>,
+    /// When the states of shims were read last.
+    shims_read: Mono,
     /// How the kubelet's process was at the last look.
     kubelet: Option<KubeletState>,
     /// Whether the kubelet's metrics were silent: they wait for the runtime, and are left alone for as long.
@@ -356,12 +367,19 @@ enum Done {
     Version(Option<Version>),
     Status,
     Measured(KubeletSample),
+    /// The kubelet that runs here now.
+    Searched(Option<Box<KubeletProcess>>),
 }
 
 impl Aside<'_> {
+    /// On a node with this kubelet.
+    fn beside(kubelet: Option<&KubeletProcess>) -> Self {
+        Self { searched: kubelet.map(|kubelet| kubelet.pid), ..Self::default() }
+    }
+
     /// The next thing that is over.
     async fn next(&mut self) -> Done {
-        let Self { diagnosis, version, status, metrics, .. } = self;
+        let Self { diagnosis, version, status, metrics, search, .. } = self;
         let done = tokio::select! {
             report = or_never(diagnosis.as_mut()) => Done::Diagnosed(report.map(Box::new)),
             version = or_never(version.as_mut()) => Done::Version(version),
@@ -370,11 +388,13 @@ impl Aside<'_> {
                 Done::Status
             }
             sample = or_never(metrics.as_mut()) => Done::Measured(sample),
+            found = or_never(search.as_mut()) => Done::Searched(found.map(Box::new)),
         };
         match &done {
             Done::Diagnosed(_) => self.diagnosis = None,
             Done::Version(_) => self.version = None,
             Done::Status => self.status = None,
+            Done::Searched(_) => self.search = None,
             Done::Measured(sample) => {
                 self.metrics = None;
                 self.metrics_hang = sample.silent;
@@ -540,7 +560,7 @@ impl<'a> Flight<'a> {
             said,
             state,
             outside: Outside::listen(arguments).map_err(Error::Start)?,
-            aside: Aside::default(),
+            aside: Aside::beside(context.kubelet()),
             samples: samples(arguments, endpoint)?,
             metrics,
             tap,
@@ -657,18 +677,7 @@ impl<'a> Flight<'a> {
             unknown,
             ..
         } = self;
-        let desk = Desk {
-            arguments,
-            context,
-            endpoint,
-            recorder,
-            hub,
-            said,
-            state,
-            aside,
-            samples,
-            metrics: metrics.as_ref(),
-        };
+        let desk = Desk { arguments, context, endpoint, recorder, hub, said, state, aside, samples, metrics };
         (Parts { desk, outside, tap, ear, unknown }, generic, client)
     }
 
@@ -887,7 +896,7 @@ struct Desk<'d, 'a> {
     state: &'d Mutex<State>,
     aside: &'d mut Aside<'a>,
     samples: &'d mut node::Samples,
-    metrics: Option<&'d Rc<MetricsReader<'a>>>,
+    metrics: &'d mut Option<Rc<MetricsReader<'a>>>,
 }
 
 impl Desk<'_, '_> {
@@ -950,13 +959,19 @@ impl Desk<'_, '_> {
     fn look_at_kubelet(&mut self) -> (Option<String>, Option<String>) {
         let found = self.samples.kubelet();
         let before = std::mem::replace(&mut self.aside.kubelet, found);
-        if found != before {
+        let now = self.context.clock.mono();
+        let due = now.since(self.aside.shims_read) >= SHIMS_AGAIN;
+        if due {
+            self.aside.shims_read = now;
+        }
+        if found != before || (due && self.samples.shims_changed()) {
             self.look_at_node();
         }
         let pid = |state: Option<KubeletState>| match state {
             Some(KubeletState::Running { pid } | KubeletState::Stopped { pid }) => Some(pid),
             Some(KubeletState::Gone) | None => None,
         };
+        self.search_kubelet(found);
         let restarted = match (before, found) {
             (Some(KubeletState::Gone), Some(KubeletState::Running { .. })) => {
                 Some("the kubelet was restarted".to_owned())
@@ -1062,9 +1077,38 @@ impl Desk<'_, '_> {
                 }
                 return version;
             }
+            Done::Searched(found) => self.found_kubelet(found.map(|found| *found)),
             Done::Status => {}
         }
         None
+    }
+
+    /// Reads the settings of a kubelet that is another one than when they were read last: it was started later, or again.
+    fn search_kubelet(&mut self, found: Option<KubeletState>) {
+        let Some(KubeletState::Running { pid }) = found else { return };
+        let is_known = self.aside.searched == Some(pid) || self.aside.search.is_some();
+        if is_known || self.arguments.kubelet.is_given() {
+            return;
+        }
+        self.aside.searched = Some(pid);
+        let root = self.context.host.clone();
+        self.aside.search = Some(Box::pin(async move {
+            let search = blocking(move || Search::of(&host::proc(), &root));
+            let found = tokio::time::timeout(METRICS, search).await;
+            found.ok()?.ok()?.kubelet
+        }));
+    }
+
+    /// The kubelet that runs now may tell its metrics elsewhere than the one before.
+    fn found_kubelet(&mut self, found: Option<KubeletProcess>) {
+        let Some(found) = found else { return };
+        let context = self.context.with_kubelet(Some(found));
+        // What can be read of it decides whether it is asked; the recording goes on without.
+        if let Ok(Some(reader)) = MetricsReader::of(self.arguments, &context, self.endpoint) {
+            *self.metrics = Some(Rc::new(reader));
+            self.aside.metrics_hang = false;
+            self.ask_kubelet(self.context.clock.mono());
+        }
     }
 
     /// The diagnosis of the incident is made.
@@ -1110,8 +1154,8 @@ impl Desk<'_, '_> {
 
     /// Reads the kubelet's metrics, unless they are being read or were silent.
     fn ask_kubelet(&mut self, now: Mono) {
-        let Some(reader) = self.metrics.filter(|_| self.aside.metrics.is_none() && !self.aside.metrics_hang)
-        else {
+        let may_ask = self.aside.metrics.is_none() && !self.aside.metrics_hang;
+        let Some(reader) = self.metrics.as_ref().filter(|_| may_ask) else {
             return;
         };
         self.aside.metrics_asked = now;

@@ -132,8 +132,19 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Rename<'_>) -> Option<Bytes> {
     })
 }
 
-/// The owner of each id in a list: `namespace/pod`, or `namespace/pod/container` for a container.
-pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
+/// An entry of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The full id of the sandbox or container.
+    pub id: String,
+    /// The owner: `namespace/pod`, and for a container `namespace/pod/container`.
+    pub owner: String,
+    /// The sandbox of a container.
+    pub sandbox_id: Option<String>,
+}
+
+/// Returns the owner of each id in a list.
+pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<Listed> {
     let value = |labels: &[wire::Pair], key: &str| {
         labels.iter().find(|pair| pair.key == key).map(|pair| pair.value.clone()).unwrap_or_default()
     };
@@ -141,14 +152,19 @@ pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
         format!("{}/{}", value(labels, label::POD_NAMESPACE), value(labels, label::POD_NAME))
     };
     match rpc {
-        Rpc::ListPodSandbox => decoded::<wire::ListPodSandboxResponse>(message)
-            .map(|list| list.items.into_iter().map(|item| (item.id, pod(&item.labels))).collect()),
-        Rpc::ListContainers => decoded::<wire::ListContainersResponse>(message).map(|list| {
-            let owner = |item: wire::Container| {
-                let owner = format!("{}/{}", pod(&item.labels), value(&item.labels, label::CONTAINER_NAME));
-                (item.id, owner)
+        Rpc::ListPodSandbox => decoded::<wire::ListPodSandboxResponse>(message).map(|list| {
+            let listed = |item: wire::PodSandbox| {
+                let owner = pod(&item.labels);
+                Listed { id: item.id, owner, sandbox_id: None }
             };
-            list.containers.into_iter().map(owner).collect()
+            list.items.into_iter().map(listed).collect()
+        }),
+        Rpc::ListContainers => decoded::<wire::ListContainersResponse>(message).map(|list| {
+            let listed = |item: wire::Container| {
+                let owner = format!("{}/{}", pod(&item.labels), value(&item.labels, label::CONTAINER_NAME));
+                Listed { id: item.id, owner, sandbox_id: Some(item.pod_sandbox_id) }
+            };
+            list.containers.into_iter().map(listed).collect()
         }),
         _ => None,
     }

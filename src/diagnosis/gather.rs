@@ -320,9 +320,9 @@ async fn read_kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     if let Some(why) = evidence.node().and_then(|host| doubt(&host.first)) {
         evidence.skip("the kubelet's process", why);
     }
-    if inputs.played.is_some() {
+    if let Some(played) = &inputs.played {
         // The files of this machine do not belong to the simulated node.
-        evidence.kubelet.installed = true;
+        evidence.kubelet.installed = played.has_kubelet;
         evidence.kubelet.pid = kubelet.map(|process| process.pid);
         return;
     }

@@ -10,6 +10,8 @@ use crate::host::proc::Tasks;
 pub struct SimulatedProcesses {
     /// The kubelet's process id and state letter; `None` if none runs.
     pub kubelet: Option<(u32, char)>,
+    /// Whether a kubelet belongs on this node, so that it is news where none runs.
+    pub has_kubelet: bool,
     /// Whether the daemon in the process table is known to be the probed runtime.
     pub owns_socket: bool,
     /// The running pods.
@@ -25,6 +27,8 @@ pub struct SimulatedPod {
     pub uid: String,
     /// The state letter of its shim.
     pub shim: char,
+    /// Process id and name of its shim, where they are known.
+    pub shim_process: Option<(u32, String)>,
     /// The ids and names of its running containers.
     pub containers: Vec<(String, String)>,
 }
@@ -47,8 +51,8 @@ impl SimulatedProcesses {
             ..ProcSample::default()
         };
         let mut next = OTHERS;
-        let mut add = |process: Process| {
-            let pid = next;
+        let mut add = |pid: Option<u32>, process: Process| {
+            let pid = pid.unwrap_or(next);
             next += 1;
             sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
             pid
@@ -62,13 +66,16 @@ impl SimulatedProcesses {
             ..Process::default()
         };
         for pod in &self.pods {
-            let command =
-                ["/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &pod.sandbox_id];
-            let shim = add(of("containerd-shim-runc-v2", 1, pod.shim, &command));
+            let name = pod.shim_process.as_ref().map_or("containerd-shim-runc-v2", |(_, name)| name);
+            let flag = if name.starts_with("conmon") { "-c" } else { "-id" };
+            let pid = pod.shim_process.as_ref().map(|(pid, _)| *pid);
+            let command = [name, flag, &pod.sandbox_id];
+            let words = if pod.sandbox_id.is_empty() { 1 } else { command.len() };
+            let shim = add(pid, of(name, 1, pod.shim, command.split_at(words).0));
             for (id, name) in &pod.containers {
                 let process = of(name, shim, 'S', &[name]);
                 let (container_id, pod_uid) = (Some(id.clone()), Some(pod.uid.clone()));
-                add(Process { container_id, pod_uid, ..process });
+                add(None, Process { container_id, pod_uid, ..process });
             }
         }
         let daemon = of("containerd", 1, 'S', &["/usr/bin/containerd"]);

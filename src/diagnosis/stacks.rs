@@ -34,6 +34,8 @@ pub enum Wanted {
     Never,
     /// From this source, which the user named.
     From(String),
+    /// This one, which was judged when the moment of a capture was recorded.
+    Kept(Box<StackReport>),
 }
 
 /// Fetches and judges the dump, if a call is silent.
@@ -46,6 +48,10 @@ pub(super) async fn explain<R>(
     let hanging = silent_calls(evidence);
     let is_quiet = hanging.is_empty();
     if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_input_files()) {
+        return;
+    }
+    if let Wanted::Kept(report) = &inputs.stacks {
+        evidence.stacks = Some((**report).clone());
         return;
     }
     let Some(limit) = budget.allow(LIMIT) else {
@@ -104,7 +110,7 @@ async fn report<R>(
     let proc = inputs.proc.clone();
     let keep = inputs.keeps_input_files();
     let (name, bytes, pid) = match &inputs.stacks {
-        Wanted::Never => return Err("left out".to_owned()),
+        Wanted::Never | Wanted::Kept(_) => return Err("left out".to_owned()),
         Wanted::From(source) => given(source).await?,
         Wanted::Auto => passive(inputs, runtime).await?,
     };

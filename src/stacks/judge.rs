@@ -683,6 +683,7 @@ impl<'a> Judge<'a> {
             severity: Some(full_severity),
             by_address: linked,
             compared,
+            recorded: None,
         };
         Finding {
             id: signature.id.clone(),

@@ -1,6 +1,6 @@
 //! What `stacks` says, as data: the JSON of the contract.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::daemon::Daemon;
 use crate::report::{Confidence, ContainerRef, PodRef, Severity, optional_pod};
@@ -126,6 +126,8 @@ pub struct Chain {
     pub by_address: bool,
     /// Whether an earlier dump of the same process was compared.
     pub compared: bool,
+    /// The sentence about it, where only that was kept in a capture.
+    pub recorded: Option<String>,
 }
 
 /// Waiters of the same call at the same place.
@@ -140,7 +142,7 @@ pub struct Behind {
 }
 
 /// Who has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
     /// Its number; none in a profile.
@@ -159,7 +161,7 @@ pub struct Holder {
 }
 
 /// What somebody waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitsFor {
     /// Its kind.
@@ -176,7 +178,7 @@ pub struct WaitsFor {
 }
 
 /// Kinds of what is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A shim's answer.

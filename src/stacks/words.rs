@@ -99,6 +99,9 @@ fn a(noun: &str) -> String {
 /// The chain in one sentence.
 pub fn sentence(finding: &Finding) -> String {
     let chain = &finding.chain;
+    if let Some(recorded) = &chain.recorded {
+        return recorded.clone();
+    }
     let holder = finding.holder.as_ref();
     let target =
         holder.map_or_else(|| chain.target.clone(), |holder| with_process(&chain.target, &holder.waits_for));

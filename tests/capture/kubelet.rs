@@ -1,5 +1,6 @@
 //! The kubelet's own metrics in a capture, and their silence.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::support::captures::{Place, word};
 use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::{FakeRuntime, Node};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,6 +116,51 @@ fn the_silence_of_the_kubelets_metrics_is_a_fact_and_no_reason_to_ask_again() {
     let table = plegctl(&["capture", "report", word(&directory)]);
     assert!(table.stdout.contains("the kubelet's metrics from "), "{table}");
     assert!(table.stdout.contains("did not answer within 5s"), "{table}");
+}
+
+/// A kubelet in a process table, which tells its metrics at the port of `url`.
+fn start_kubelet(proc: &Path, pid: u32, url: &str) {
+    let made = proc.join("made");
+    fs::create_dir_all(&made).unwrap();
+    let port = url.rsplit(':').next().unwrap();
+    let fields = ["0"; 40].join(" ");
+    for (file, text) in [
+        ("comm", "kubelet\n".to_owned()),
+        ("cmdline", format!("/usr/bin/kubelet\0--read-only-port={port}\0")),
+        ("stat", format!("{pid} (kubelet) S 1 {fields}")),
+        ("status", format!("Uid:\t0\t0\t0\t0\nNSpid:\t{pid}\n")),
+    ] {
+        fs::write(made.join(file), text).unwrap();
+    }
+    fs::rename(made, proc.join(pid.to_string())).unwrap();
+}
+
+#[test]
+fn kubelet_that_starts_after_the_recorder_or_again_is_read() {
+    let place = Place::make();
+    let proc = place.path("node/proc");
+    fs::create_dir_all(&proc).unwrap();
+    let fake = FakeRuntime::start(Node::new());
+    let (first, second) = (kubelet(Some(PAGE)), kubelet(Some(PAGE)));
+    let directory = place.path("capture");
+    let how = ["record", word(&directory), "-r", &fake.endpoint(), "--period", "50ms"];
+    let mut running = Invocation::new(&how).env("PLEGCTL_TEST_NODE", place.path("node")).spawn();
+    assert!(running.line().is_some_and(|line| line.starts_with("recording")));
+    let is_read = |(_, asked): &(String, Arc<AtomicUsize>)| {
+        let since = Instant::now();
+        while asked.load(Ordering::SeqCst) == 0 {
+            assert!(since.elapsed() < PATIENCE, "the kubelet's metrics were not read");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    start_kubelet(&proc, 77, &first.0);
+    is_read(&first);
+    fs::remove_dir_all(proc.join("77")).unwrap();
+    start_kubelet(&proc, 78, &second.0);
+    is_read(&second);
+    running.signal("TERM");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod impostors;
 mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
+mod replay;
 mod smoke;
 mod soak;
 mod stacks;

@@ -273,7 +273,9 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     inputs.began = Mono::default();
     inputs.patience = arguments.patience / inputs.silence_divisor;
     inputs.stacks = match arguments.stacks.as_str() {
-        "auto" => Wanted::Auto,
+        // A capture has its own.
+        "auto" if inputs.stacks == Wanted::Never => Wanted::Auto,
+        "auto" => inputs.stacks,
         "never" => Wanted::Never,
         source => Wanted::From(source.to_owned()),
     };
@@ -412,12 +414,14 @@ fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -
             KubeletProcessState::Dead => None,
             life => Some((SIMULATED_KUBELET, letter(life == KubeletProcessState::Stopped))),
         },
+        has_kubelet: true,
         owns_socket: false,
         pods: pods
             .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,
                 uid: pod.uid,
                 shim: letter(pod.shim_is_stopped),
+                shim_process: None,
                 containers: pod.containers,
             })
             .collect(),

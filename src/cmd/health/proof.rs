@@ -289,7 +289,8 @@ async fn health(node: Node) -> HealthReport {
     plain(&mut inputs);
     if story.is_kubelets() {
         let kubelet = if story.kubelet.is_empty() { Some((813, 'S')) } else { story.kubelet_at(second) };
-        inputs.played = Some(SimulatedProcesses { kubelet, owns_socket: true, pods: Vec::new() });
+        inputs.played =
+            Some(SimulatedProcesses { kubelet, has_kubelet: true, owns_socket: true, pods: Vec::new() });
     }
     let text = story.metrics(&*clock, second);
     let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });

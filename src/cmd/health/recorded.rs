@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 
 use crate::capture::Playback;
-use crate::capture::node::KubeletState;
+use crate::capture::node::{KubeletState, NodeSample};
 use crate::cri::Client;
+use crate::cri::rename::Listed;
 use crate::diagnosis::report::JudgedMoment;
-use crate::diagnosis::{CallersPendingCall, Inputs, Kind, MetricsSource, OutsideId, SimulatedProcesses};
+use crate::diagnosis::stacks::Wanted;
+use crate::diagnosis::{
+    CallersPendingCall, Inputs, Kind, MetricsSource, OutsideId, SimulatedPod, SimulatedProcesses,
+};
 use crate::host::time_on_and_for_processors;
 use crate::report::PodRef;
 
@@ -23,15 +27,10 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     inputs.outside = Some(outside(playback));
     inputs.host_root = PathBuf::new();
     inputs.proc = None;
-    inputs.played = playback.kubelet_state().map(|kubelet| SimulatedProcesses {
-        kubelet: match kubelet {
-            KubeletState::Running { pid } => Some((pid, 'S')),
-            KubeletState::Stopped { pid } => Some((pid, 'T')),
-            KubeletState::Gone => None,
-        },
-        owns_socket: true,
-        pods: Vec::new(),
-    });
+    inputs.played = playback.node_sample().and_then(played);
+    if let Some(stacks) = playback.stacks() {
+        inputs.stacks = Wanted::Kept(Box::new(stacks));
+    }
     inputs.cpu_time = time_on_and_for_processors;
     if let Some((sample, at)) = playback.kubelet_metrics() {
         let name = "the capture".to_owned();
@@ -41,14 +40,37 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     }
 }
 
+/// The processes that the recorder saw at its last look, where they are worth anything.
+fn played(sample: NodeSample) -> Option<SimulatedProcesses> {
+    let pods = sample.stopped_shims.into_iter().map(|shim| SimulatedPod {
+        sandbox_id: shim.id.unwrap_or_default(),
+        shim: 'T',
+        shim_process: Some((shim.pid, shim.name)),
+        ..SimulatedPod::default()
+    });
+    let pods: Vec<SimulatedPod> = pods.collect();
+    let kubelet = match sample.kubelet {
+        Some(KubeletState::Running { pid }) => Some((pid, 'S')),
+        Some(KubeletState::Stopped { pid }) => Some((pid, 'T')),
+        Some(KubeletState::Gone) | None => None,
+    };
+    let has_kubelet = sample.kubelet.is_some();
+    (has_kubelet || !pods.is_empty()).then_some(SimulatedProcesses {
+        kubelet,
+        has_kubelet,
+        owns_socket: true,
+        pods,
+    })
+}
+
 /// Returns the names behind ids, from the last lists that were answered.
 fn outside(playback: &Playback) -> Vec<OutsideId> {
     let [sandboxes, containers] = playback.last_listed();
-    let found = |kind, (id, owner): (String, String)| {
+    let found = |kind, Listed { id, owner, sandbox_id }| {
         let mut parts = owner.splitn(3, '/').map(str::to_owned);
         let (namespace, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let pod = Some(PodRef { uid: String::new(), namespace, name });
-        OutsideId { id, kind: Some(kind), pod, container: parts.next(), sandbox_id: None }
+        OutsideId { id, kind: Some(kind), pod, container: parts.next(), sandbox_id }
     };
     let sandboxes = sandboxes.into_iter().map(|listed| found(Kind::Sandbox, listed));
     sandboxes.chain(containers.into_iter().map(|listed| found(Kind::Container, listed))).collect()

@@ -1,0 +1,268 @@
+//! What a capture of a real containerd says of a moment is what `health` said at that moment: faults are recorded while
+//! they last, with `health` run again and again beside the recorder.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::daemon::RealRuntime;
+use crate::health::with_network;
+use crate::packages::Containerd;
+use crate::plegctl::{Invocation, Output};
+use crate::pods::{ContainerSpec, PodSpec};
+use crate::real;
+
+on_each_containerd! {
+    a_held_status_lock_is_judged_from_the_capture_as_it_was_live
+    a_hung_shim_and_then_a_stopped_daemon_are_judged_from_the_capture_as_they_were_live
+    a_stopped_kubelet_is_judged_from_the_capture_as_it_was_live
+}
+
+/// How long after the start of one `health` the next one starts.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// How much later than a person who asks now the recorder may ask: it asks for Version every 5 s while an incident lasts.
+const LAG: Duration = Duration::from_secs(6);
+
+/// How far apart the moments of a live run are at which the capture is asked.
+const STEP: Duration = Duration::from_secs(1);
+
+/// A process that is root's, is called `kubelet` and does nothing. It ends with the test.
+struct Kubelet(Child);
+
+impl Kubelet {
+    fn start(runtime: &RealRuntime) -> Self {
+        let program = runtime.directory().join("kubelet");
+        fs::copy("/bin/dash", &program).unwrap();
+        // It ends when its standard input does. It serves nothing, and says so.
+        let arguments = ["-c", "read line", "kubelet", "--healthz-port=0"];
+        Self(Command::new(program).args(arguments).stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+}
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The node of one runtime: the root and the process table of this machine without the processes that other tests run.
+fn node(runtime: &RealRuntime, kubelet: &Kubelet) -> PathBuf {
+    let node = runtime.directory().join("node");
+    fs::create_dir_all(node.join("proc")).unwrap();
+    for entry in fs::read_dir("/").unwrap() {
+        let name = entry.unwrap().file_name();
+        if name != "proc" {
+            symlink(PathBuf::from("/").join(&name), node.join(&name)).unwrap();
+        }
+    }
+    let daemon = runtime.daemon_pid().as_raw_nonzero().to_string();
+    let own = kubelet.pid().as_raw_nonzero().to_string();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let of_runtime = || {
+            let text = |file: &str| fs::read_to_string(format!("/proc/{name}/{file}")).unwrap_or_default();
+            text("cmdline").contains(runtime.directory().to_str().unwrap())
+                || text("cgroup").contains(runtime.name())
+        };
+        if name.parse::<u32>().is_err() || [&daemon, &own].contains(&&name) || name == "1" || of_runtime() {
+            symlink(PathBuf::from("/proc").join(&name), node.join("proc").join(&name)).unwrap();
+        }
+    }
+    node
+}
+
+/// What a run of `health` said, and from when to when it ran.
+struct Live {
+    began: SystemTime,
+    ended: SystemTime,
+    said: Said,
+}
+
+/// What has to be equal, and how certain it is.
+#[derive(Clone, Debug, PartialEq)]
+struct Said {
+    verdict: usize,
+    what: String,
+    certainty: usize,
+    /// Pods about which something is certain.
+    certain: BTreeSet<String>,
+}
+
+/// From the best to the worst.
+const VERDICTS: [&str; 4] = ["healthy", "unknown", "degraded", "unhealthy"];
+const CERTAINTIES: [&str; 3] = ["possible", "likely", "certain"];
+
+impl Said {
+    fn of(output: &Output) -> Self {
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        let text =
+            |of: &Value, path: &str| of.pointer(path).and_then(Value::as_str).unwrap_or("-").to_owned();
+        let named =
+            |of: &Value| ["/id", "/rpc", "/pod/name", "/container/name"].map(|path| text(of, path)).join(" ");
+        let list = |name: &str| report[name].as_array().cloned().unwrap_or_default();
+        let place = |of: &[&str], word: String| of.iter().position(|known| *known == word);
+        let culprits: Vec<String> = list("culprits").iter().map(named).collect();
+        let certain = list("findings").into_iter().filter(|finding| finding["confidence"] == "certain");
+        Self {
+            verdict: place(&VERDICTS, text(&report, "/verdict")).unwrap(),
+            what: format!("{} {} {culprits:?}", report["verdict"], named(&report["primary"])),
+            certainty: place(&CERTAINTIES, text(&report, "/primary/confidence")).unwrap_or(0),
+            certain: certain.map(|finding| text(&finding, "/pod/name")).filter(|pod| pod != "-").collect(),
+        }
+    }
+}
+
+/// What goes wrong: the container that it is about, and when each fault began or ended.
+struct Faults<'a> {
+    runtime: &'a RealRuntime,
+    container: &'a str,
+    kubelet: &'a Kubelet,
+    edges: Vec<SystemTime>,
+}
+
+impl Faults<'_> {
+    /// Something begins or ends in here, and then lasts so long.
+    fn then<T>(&mut self, lasts: Duration, happens: impl FnOnce(&Self) -> T) -> T {
+        self.edges.push(SystemTime::now());
+        let held = happens(self);
+        self.edges.push(SystemTime::now());
+        thread::sleep(lasts);
+        held
+    }
+}
+
+/// Records while `faults` runs, with `health` beside it, and compares.
+fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faults<'_>)) {
+    let Some(runtime) = real(version) else { return };
+    with_network(&runtime);
+    runtime.run_pods(3, 1);
+    let guilty = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
+    let kubelet = Kubelet::start(&runtime);
+    let node = node(&runtime, &kubelet);
+    let (capture, endpoint) = (runtime.directory().join("capture"), runtime.endpoint());
+    let plegctl = |arguments: &[&str]| Invocation::new(arguments).env("PLEGCTL_TEST_NODE", &node);
+    let mut recorder = plegctl(&["record", capture.to_str().unwrap(), "-r", &endpoint, "--period", "1s"])
+        .bound(Duration::from_secs(600))
+        .spawn();
+    assert!(recorder.line().unwrap().starts_with("recording"));
+    let mut faults =
+        Faults { runtime: &runtime, container: &guilty.containers[0], kubelet: &kubelet, edges: Vec::new() };
+    let (over, live) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    thread::sleep(LAG);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                scope.spawn(|| {
+                    let began = SystemTime::now();
+                    let output = plegctl(&["health", "-r", &endpoint, "-o", "json"]).run();
+                    let said = Said::of(&output);
+                    live.lock().unwrap().push(Live { began, ended: SystemTime::now(), said });
+                });
+                thread::sleep(AGAIN);
+            }
+        });
+        thread::sleep(LAG);
+        play(&mut faults);
+        thread::sleep(Duration::from_secs(12));
+        over.store(true, Ordering::SeqCst);
+    });
+    thread::sleep(LAG);
+    recorder.signal("TERM");
+    let printed = recorder.wait();
+    assert_eq!(printed.code, Some(0), "{printed}");
+    let then = |time: SystemTime| {
+        let time = humantime::format_rfc3339_nanos(time);
+        let endpoint = format!("capture:{}@{time}", capture.display());
+        Said::of(&plegctl(&["health", "-r", &endpoint, "-o", "json"]).run())
+    };
+    let edges = faults.edges;
+    let mut live = live.into_inner().unwrap();
+    live.sort_by_key(|run| run.began);
+    let start = live[0].began;
+    let at = |time: SystemTime| time.duration_since(start).unwrap_or_default().as_secs_f64();
+    let last = live.iter().map(|run| run.ended).max().unwrap() + LAG;
+    let steps = (0..).map(|step| start + step * STEP).take_while(|moment| *moment < last);
+    let grid: Vec<(SystemTime, Said)> = steps.map(|moment| (moment, then(moment))).collect();
+    let (mut equal, mut wrong) = (0, Vec::new());
+    for run in &live {
+        let whole = edges.iter().all(|edge| *edge < run.began || run.ended < *edge);
+        let at_end = then(run.ended);
+        equal += usize::from((&at_end.what, at_end.certainty) == (&run.said.what, run.said.certainty));
+        // What the recorder asks at its own pace, it knows later than who asks now.
+        let around = (run.began - STEP)..=(run.ended + LAG);
+        let mut said: Vec<Said> =
+            grid.iter().filter(|(moment, _)| around.contains(moment)).map(|(_, said)| said.clone()).collect();
+        said.push(at_end);
+        let within = |of: fn(&Said) -> usize| {
+            let (low, high) = (said.iter().map(of).min().unwrap(), said.iter().map(of).max().unwrap());
+            (low..=high).contains(&of(&run.said))
+        };
+        let is_alike = if whole {
+            said.iter().any(|said| said.what == run.said.what) && within(|said| said.certainty)
+        } else {
+            // Something began or ended while it asked: its answers are of both, and its verdict is between them.
+            within(|said| said.verdict)
+        };
+        let innocent = said.iter().flat_map(|said| &said.certain).any(|pod| pod != "guilty");
+        if !is_alike || innocent {
+            said.dedup();
+            let mut text = format!("{:.1} s to {:.1} s: {:?}", at(run.began), at(run.ended), run.said);
+            for said in said {
+                write!(text, "\n    {said:?}").unwrap();
+            }
+            wrong.push(text);
+        }
+    }
+    println!("{version}: {} moments compared, {equal} equal to the instant", live.len());
+    assert!(wrong.is_empty(), "{}\n{printed}", wrong.join("\n"));
+    let end = edges.last().unwrap();
+    for after in [2, 10] {
+        let said = then(*end + Duration::from_secs(after));
+        assert_eq!((said.verdict, said.certain.len()), (0, 0), "{after} s after the end: {said:?}");
+    }
+}
+
+fn a_held_status_lock_is_judged_from_the_capture_as_it_was_live(version: Containerd) {
+    every_moment_is_judged_alike(version, |faults| {
+        let runtime = faults.runtime;
+        let held = faults.then(Duration::from_secs(26), |faults| runtime.hold_status_lock(faults.container));
+        faults.then(Duration::ZERO, |_| drop(held));
+    });
+}
+
+fn a_hung_shim_and_then_a_stopped_daemon_are_judged_from_the_capture_as_they_were_live(version: Containerd) {
+    every_moment_is_judged_alike(version, |faults| {
+        let runtime = faults.runtime;
+        let held = faults.then(Duration::from_secs(11), |faults| runtime.hold_status_lock(faults.container));
+        let stopped = faults.then(Duration::from_secs(30), |_| runtime.stop_daemon());
+        faults.then(Duration::ZERO, |_| {
+            drop(stopped);
+            drop(held);
+        });
+    });
+}
+
+fn a_stopped_kubelet_is_judged_from_the_capture_as_it_was_live(version: Containerd) {
+    every_moment_is_judged_alike(version, |faults| {
+        let kubelet = faults.kubelet.pid();
+        faults.then(Duration::from_secs(15), |_| kill_process(kubelet, Signal::STOP).unwrap());
+        faults.then(Duration::ZERO, |_| kill_process(kubelet, Signal::CONT).unwrap());
+    });
+}
