@@ -170,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn entry_that_lacks_nothing_but_zeros_is_whole_in_reserved_room() {
+        let bytes = frames(&[vec![1, 2], vec![3, 0, 0]]);
+        let mut torn = bytes[..bytes.len() - 2].to_vec();
+        assert_eq!(read(&torn), [vec![1, 2]]);
+        torn.resize(4096, 0);
+        assert_eq!(read(&torn), [vec![1, 2], vec![3, 0, 0]]);
+    }
+
+    #[test]
     fn beginnings_without_number_are_given_up() {
         let mut bytes = Vec::new();
         while bytes.len() < 60_000 {

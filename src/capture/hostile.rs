@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use prost::bytes::Bytes;
 use prost::encoding::encode_varint;
@@ -11,8 +13,9 @@ use super::list::CheckReport;
 use super::pack::packed;
 use super::report::CaptureReport;
 use super::segment::{framed, header};
-use super::{Capture, Names, Range, export};
-use crate::cri::Rpc;
+use super::{Capture, Moment, Names, Playback, Range, Stage, export};
+use crate::clock::Wall;
+use crate::cri::{Filter, Rpc, Runtime};
 
 /// A file that is gone when the test is over.
 struct Place(PathBuf);
@@ -83,6 +86,20 @@ fn differences_upon_differences_end_at_the_budget_and_are_not_judged() {
     assert!(report.not_judged_answers < 300, "what the budget allows is read");
     let exported = exported(&capture, None).0;
     assert!(exported.left_out > 0, "{exported:?}");
+}
+
+#[test]
+fn answer_that_costs_too_much_is_not_said_to_be_lost() {
+    let (_place, capture) = opened("heavy", differences(40 << 20, 3));
+    // Each of these calls takes three seconds.
+    let moment = (Moment { session: 0, mono: 10_000_000_000 }, Wall::from_nanos(1_700_000_010_000_000_000));
+    let playback = Playback::at(capture, moment, Arc::default());
+    let stage = Stage::open("capture:heavy", playback).unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = stage.client(Duration::from_secs(60));
+    let answer = tokio.block_on(async { client.list_containers(&Filter::default()).await });
+    let why = answer.result.unwrap_err().to_string();
+    assert!(why.contains("costs more than a capture of this size may"), "{why}");
 }
 
 #[test]

@@ -40,12 +40,15 @@ pub struct ListedIncident {
     pub number: u64,
     /// Since when.
     pub from: Wall,
-    /// Until when; absent while it lasts, or if nobody saw its end.
+    /// Until when; absent while it lasts, or if its recorder ended first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
-    /// How long it lasted; absent while it lasts.
+    /// How long it lasted; absent while it lasts, or if its recorder ended first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
+    /// How long it lasted at least, where its recorder ended before it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least_seconds: Option<Seconds>,
     /// What opened it.
     pub why: String,
     /// The verdict; absent if nobody judged.
@@ -148,6 +151,7 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
         from,
         to: Wall::known(incident.to),
         lasted_seconds: incident.duration().map(Seconds::from),
+        at_least_seconds: capture.left_open(incident).map(|last| last.duration_since(from).into()),
         why: incident.why.clone(),
         verdict: said(&incident.verdict),
         summary: said(&incident.summary),

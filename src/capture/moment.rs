@@ -75,7 +75,7 @@ impl Capture {
     }
 
     /// A moment, and what the wall clock showed then.
-    fn shown_at(&self, moment: Moment) -> Option<(Moment, Wall)> {
+    pub(super) fn shown_at(&self, moment: Moment) -> Option<(Moment, Wall)> {
         let marks = self.marks();
         let before = marks.get(..marks.partition_point(|(mark, _)| *mark <= moment))?;
         let (mark, wall) = before.last().filter(|(mark, _)| mark.session == moment.session)?;

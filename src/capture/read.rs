@@ -204,6 +204,8 @@ pub struct Capture {
     pub relists: Vec<RecordedRelist>,
     /// Every incident.
     pub incidents: BTreeMap<u64, Incident>,
+    /// The recorder that wrote of each of them last.
+    writers: BTreeMap<u64, usize>,
     /// Every document.
     pub documents: Vec<Written>,
     /// Where the wall clock was set.
@@ -417,12 +419,25 @@ impl Capture {
         call.lost.unwrap_or(run).since(call.asked)
     }
 
+    /// Whether the recorder of a session still writes.
+    fn goes_on(&self, session: usize) -> bool {
+        let is_last = session + 1 == self.runs.len();
+        self.is_written && is_last && self.runs.get(session).is_some_and(|run| !run.stopped)
+    }
+
+    /// When the recorder of an incident ended, if that was before the incident did.
+    pub fn left_open(&self, incident: &Incident) -> Option<Wall> {
+        let session = *self.writers.get(&incident.number)?;
+        let is_open = Wall::known(incident.to).is_none();
+        let run = self.runs.get(session).filter(|_| is_open && !self.goes_on(session))?;
+        Some(self.shown_at(run.to)?.1)
+    }
+
     /// Up to when it is known which calls of a session were open.
     fn known_until(&self, session: usize) -> Moment {
         let end_of_time = Moment { session, mono: u64::MAX };
         let Some(run) = self.runs.get(session) else { return end_of_time };
-        let goes_on = self.is_written && session + 1 == self.runs.len() && !run.stopped;
-        if goes_on { end_of_time } else { run.to }
+        if self.goes_on(session) { end_of_time } else { run.to }
     }
 
     /// Whether the recorder ended so soon after a call was sent that nothing can be said about it.
@@ -594,6 +609,7 @@ impl Capture {
                 self.documents.push(Written { kind: document.kind, at, wall, segment, offset });
             }
             Body::Incident(incident) => {
+                self.writers.insert(incident.number, session);
                 self.incidents.insert(incident.number, incident);
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),

@@ -126,7 +126,12 @@ pub fn brief(time: impl std::fmt::Display) -> String {
 }
 
 fn lasted(incident: &ListedIncident) -> String {
-    incident.lasted_seconds.map_or_else(|| "open".to_owned(), |lasted| took(lasted.duration()))
+    match (incident.lasted_seconds, incident.at_least_seconds) {
+        (Some(lasted), _) => took(lasted.duration()),
+        // Nobody saw its end.
+        (None, Some(least)) => format!(">{}", took(least.duration())),
+        (None, None) => "open".to_owned(),
+    }
 }
 
 /// Prints the result of `capture ls`.

@@ -79,9 +79,12 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out, "<p>None.</p></section>");
     }
     for incident in &report.incidents {
-        let lasted = match incident.lasted_seconds {
-            Some(lasted) => format!("lasted {}", super::words::took(lasted.duration())),
-            None => "still open when the recording ends".to_owned(),
+        let lasted = match (incident.lasted_seconds, incident.at_least_seconds) {
+            (Some(lasted), _) => format!("lasted {}", super::words::took(lasted.duration())),
+            (None, Some(least)) => {
+                format!("lasted at least {}: its recorder ended first", super::words::took(least.duration()))
+            }
+            (None, None) => "still open when the recording ends".to_owned(),
         };
         let verdict = incident.verdict.as_deref().unwrap_or("unknown");
         writeln!(
