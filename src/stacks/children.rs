@@ -1,7 +1,8 @@
-//! Processes behind a wait: OCI runtimes by their command lines, and the conmon that watches over a container.
+//! Finds processes behind a wait: OCI runtimes by their command lines, and the conmon of a container.
 //!
-//! Who hangs in `runc create` has no cgroup yet and is on no list. What is known of it is in `/proc`: the OCI runtime's
-//! process has the id in its command line, its parent is the shim or the conmon, and a conmon has the pod's name too.
+//! A container in a hanging `runc create` has no cgroup yet and is in no list. Only `/proc` shows it: the OCI runtime
+//! has the container's id on its command line, its parent is the shim or the conmon, and a conmon has the pod's name
+//! too.
 
 use std::path::Path;
 
@@ -13,17 +14,17 @@ use crate::host::proc::command_line;
 /// Programs that are OCI runtimes.
 const OCI_RUNTIMES: [&str; 4] = ["runc", "crun", "runsc", "youki"];
 
-/// What an OCI runtime is told to do.
+/// The commands of an OCI runtime.
 const VERBS: [&str; 10] =
     ["create", "start", "kill", "delete", "exec", "update", "state", "pause", "resume", "run"];
 
-/// Whether the kernel's name of a process is an OCI runtime's. What waits inside a container to be started is called
-/// `runc:[2:INIT]` and has done its work.
+/// Whether the kernel's name of a process is an OCI runtime's. A process `runc:[2:INIT]` waits inside a container to
+/// be started and is not a running OCI runtime.
 pub fn is_oci_runtime(comm: &str) -> bool {
     OCI_RUNTIMES.iter().any(|name| comm.starts_with(name)) && !comm.contains(':')
 }
 
-/// Whether it is CRI-O's monitor of a container.
+/// Whether the process is CRI-O's conmon.
 pub fn is_conmon(comm: &str) -> bool {
     comm.starts_with("conmon")
 }
@@ -34,16 +35,16 @@ pub struct OciProcess {
     pub pid: u32,
     pub parent: u32,
     pub comm: String,
-    /// In the kernel's word: `sleeping`.
+    /// The state in the kernel's word: `sleeping`.
     pub state: &'static str,
     /// `create`
     pub verb: Option<String>,
-    /// The container.
+    /// The container's id.
     pub id: Option<String>,
 }
 
 impl OciProcess {
-    /// The process `pid`, if it is one.
+    /// The process `pid`, if it is an OCI runtime.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let dir = proc.join(pid.to_string());
         let stat = Stat::read(&dir)?;
@@ -51,7 +52,7 @@ impl OciProcess {
             return None;
         }
         let command = command_line(&dir);
-        // The id is the last word that is one: paths and names come before it.
+        // The id is the last argument that looks like an id, after paths and names.
         let id = command.iter().rev().find(|word| container_id(word) == Some(word)).cloned();
         let verb = command.iter().find(|word| VERBS.contains(&word.as_str())).cloned();
         Some(Self { pid, parent: stat.parent, state: stat.state_words(), comm: stat.comm, verb, id })
@@ -64,17 +65,17 @@ impl OciProcess {
     }
 }
 
-/// A conmon and the container that it watches over.
+/// A conmon and its container.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Conmon {
     pub pid: u32,
     pub id: String,
-    /// By the name that CRI-O gave it.
+    /// The name that CRI-O gave to the container.
     pub name: Option<CriName>,
 }
 
 impl Conmon {
-    /// The process `pid`, if its command line says whom it watches over.
+    /// The process `pid`, if its command line names a container.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let command = command_line(&proc.join(pid.to_string()));
         let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?.to_owned();

@@ -1,44 +1,43 @@
-//! CRI-O's goroutines that wait for a conmon or for a container to end: how long they may, where their ages do not say.
+//! Decides how long CRI-O's goroutines may wait for a conmon or for a container to end, if their ages do not show it.
 //!
-//! A stop may take as long as its caller allows, so its age alone says nothing. What each goroutine shows besides: whether
-//! conmon was ordered to open its log anew, whether the container was killed already, how long the caller allows, and
-//! which container's exit is waited for.
+//! A stop may take as long as its caller allows, so its age alone means nothing. The goroutine's frames also show
+//! whether conmon was told to reopen its log, whether the container was killed already, how long the caller allows,
+//! and which container's exit is awaited.
 
 use std::time::Duration;
 
 use super::dump::{Frame, Goroutine};
 
-/// The signature that these waits belong to.
+/// The signature of these waits.
 pub const SIGNATURE: &str = "ST12";
 
-/// An order to conmon, or a kill, that takes longer than this has not worked.
+/// An order to conmon or a kill that takes longer than this has failed.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// How much longer than its caller allows a stop may take.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// A stop of which nobody knows how long its caller allows.
+/// The limit of a stop whose allowed time is unknown.
 const LONGEST_STOP: Duration = Duration::from_secs(20 * 60);
 
-/// A caller never allows more; a larger number is something else.
+/// Callers never allow more; a larger number is something else.
 const LONGEST_GRACE: u64 = 24 * 60 * 60;
 
 /// What a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// For conmon to open a container's log anew.
+    /// conmon reopens a container's log.
     Log,
-    /// For a container to end that was killed: the kill is repeated by a back-off with a clock of its own, so that the
-    /// goroutine never grows old.
+    /// A killed container ends. A timer repeats the kill, so the goroutine's age is reset again and again.
     Killed,
-    /// For a container to end within the time that the caller allows, as far as it is known.
+    /// A container ends within the time that the caller allows, if known.
     Stop(Option<Duration>),
-    /// For conmon to write down the exit of the container at this address.
+    /// conmon records the exit of the container at this address.
     Exit(Option<u64>),
 }
 
 impl Wait {
-    /// What `goroutine` shows.
+    /// The wait of `goroutine`.
     pub fn of(goroutine: &Goroutine) -> Option<Self> {
         let frame = |name: &str| goroutine.frames.iter().find(|frame| frame.function.contains(name));
         if let Some(frame) = frame("waitForExitFile") {
@@ -54,8 +53,8 @@ impl Wait {
         frame("ReopenContainerLog").map(|_| Self::Log)
     }
 
-    /// Whether a wait that has lasted so long is longer than it should be. One for an exit ends after seconds and begins
-    /// anew, so it never is by itself.
+    /// Whether a wait of this length is too long. A wait for an exit restarts after seconds, so its length alone
+    /// never shows it.
     pub fn is_overdue(self, waited: Duration) -> bool {
         match self {
             Self::Log | Self::Killed => waited >= AT_ONCE,
@@ -65,7 +64,7 @@ impl Wait {
         }
     }
 
-    /// What it waits for, in words.
+    /// What is waited for, in words.
     pub const fn target(self) -> &'static str {
         match self {
             Self::Log => "conmon",
@@ -75,7 +74,7 @@ impl Wait {
         }
     }
 
-    /// What it shows, as evidence.
+    /// The evidence in words.
     pub fn words(self) -> Option<String> {
         match self {
             Self::Log => Some("conmon was told to reopen the log and has not done so".to_owned()),
@@ -88,7 +87,7 @@ impl Wait {
     }
 }
 
-/// The container that a stop is about, by its address.
+/// The address of the container that is being stopped.
 pub fn container(goroutine: &Goroutine) -> Option<u64> {
     let named = |frame: &&Frame| {
         ["StopLoopForContainer", "(*runtimeOCI).StopContainer", "(*runtimeOCI).ReopenContainerLog"]
@@ -99,7 +98,7 @@ pub fn container(goroutine: &Goroutine) -> Option<u64> {
     frame.outer_words().filter(|(bits, certain)| *certain && is_pointer(*bits)).nth(1).map(|(bits, _)| bits)
 }
 
-/// How long the caller allows for a stop: the last argument, in seconds.
+/// The time that the caller allows for a stop: the last argument, in seconds.
 fn grace(goroutine: &Goroutine) -> Option<Duration> {
     let is_stop = |frame: &&Frame| {
         frame.function.ends_with("(*runtimeOCI).StopContainer")
@@ -114,7 +113,7 @@ fn last_pointer(frame: &Frame) -> Option<u64> {
     pointers.last().map(|(bits, _)| bits)
 }
 
-/// Words below this are counts, lengths and flags.
+/// Smaller words are counts, lengths and flags.
 const fn is_pointer(bits: u64) -> bool {
     bits >= 1 << 16
 }

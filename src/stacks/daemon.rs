@@ -1,4 +1,4 @@
-//! Which program a dump is of, told by the functions in it.
+//! Identifies the program of a dump by the functions in it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use super::dump::Dump;
 pub enum Daemon {
     /// containerd.
     Containerd,
-    /// Its shim.
+    /// containerd's shim.
     ContainerdShim,
     /// CRI-O.
     Crio,
     /// A kubelet.
     Kubelet,
-    /// Some other Go program.
+    /// Another Go program.
     Unknown,
 }
 
 impl Daemon {
-    /// The word itself.
+    /// The word in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -35,7 +35,7 @@ impl Daemon {
         }
     }
 
-    /// The word read back.
+    /// Parses the word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Containerd, Self::ContainerdShim, Self::Crio, Self::Kubelet]
             .into_iter()
@@ -43,7 +43,7 @@ impl Daemon {
     }
 }
 
-/// Functions that only one program has. The shim's stand first: it carries packages of containerd.
+/// Functions that only one program has. The shim comes first, because it contains packages of containerd.
 const SIGNS: &[(&str, Daemon)] = &[
     ("containerd-shim-runc-v2", Daemon::ContainerdShim),
     ("containerd/runtime/v2/shim.", Daemon::ContainerdShim),
@@ -57,12 +57,12 @@ const SIGNS: &[(&str, Daemon)] = &[
     ("k8s.io/kubernetes/pkg/kubelet.", Daemon::Kubelet),
 ];
 
-/// What the dump is of, and the Go release that built it as far as paths tell.
+/// The program of a dump, and the Go release that built it if paths show it.
 pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
     let mut daemon = Daemon::Unknown;
     let mut rank = SIGNS.len();
     let mut go = None;
-    // Frames share their names, so a name is looked at once.
+    // Frames share their names, so each name is checked once.
     let mut seen = HashSet::new();
     for goroutine in &dump.goroutines {
         let makers = goroutine.created_by.iter().map(|creator| &creator.function);
@@ -87,7 +87,7 @@ pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
     (daemon, go)
 }
 
-/// `/usr/lib/go-1.26/src/…` and `/usr/local/go1.24.4/src/…` name the release.
+/// Go's release in a path: `/usr/lib/go-1.26/src/…`, `/usr/local/go1.24.4/src/…`.
 fn go_release(file: &str) -> Option<String> {
     let (before, _) = file.split_once("/src/")?;
     let release = before.rsplit('/').next()?.strip_prefix("go")?.trim_start_matches('-');

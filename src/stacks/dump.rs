@@ -1,4 +1,4 @@
-//! A goroutine dump as data: goroutines, what they are in, and with which arguments.
+//! A parsed goroutine dump: goroutines with their states, frames and arguments.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,71 +6,71 @@ use std::sync::Arc;
 /// A name that many frames share.
 pub type Name = Arc<str>;
 
-/// In which form a dump was written.
+/// The form of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Form {
-    /// One goroutine after the other, with states and arguments: `debug=2`, SIGUSR1.
+    /// One goroutine after another, with states and arguments: `debug=2`, SIGUSR1.
     #[default]
     Traces,
-    /// The same as the Go runtime writes it when it ends a process: SIGQUIT, a panic.
+    /// The form that the Go runtime writes when it ends a process: SIGQUIT, a panic.
     Crash,
-    /// Equal stacks counted: `debug=1`. No ids, no states, no ages, no arguments.
+    /// Equal stacks with their counts: `debug=1`. It has no ids, states, ages or arguments.
     Profile,
 }
 
 /// One dump of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// Its form.
+    /// The form.
     pub form: Form,
-    /// Everybody in it, in the dump's order.
+    /// All goroutines, in the dump's order.
     pub goroutines: Vec<Goroutine>,
-    /// Goroutines that the dump announces: headers seen, or the profile's own total.
+    /// How many goroutines the dump announces: the headers seen, or the profile's own total.
     pub announced: u64,
-    /// Lines inside the dump that fit no form known.
+    /// Lines in the dump that could not be parsed.
     pub not_understood: u64,
-    /// When it was taken, if it says so itself.
+    /// When the dump was taken, if the dump contains that.
     pub taken_at: Option<String>,
 }
 
 impl Dump {
-    /// How many goroutines it tells of.
+    /// How many goroutines the dump contains.
     pub fn count(&self) -> u64 {
         self.goroutines.iter().map(|goroutine| goroutine.count).sum()
     }
 }
 
-/// One goroutine, or in a profile all that have the same stack.
+/// One goroutine, or in a profile all goroutines with the same stack.
 #[derive(Clone, Debug, Default)]
 pub struct Goroutine {
-    /// Its number; none in a profile.
+    /// The goroutine's id; `None` in a profile.
     pub id: Option<u64>,
-    /// How many there are of it: 1 but in a profile.
+    /// How many goroutines this is: 1 except in a profile.
     pub count: u64,
-    /// What it does, in the runtime's words: `select`, `sync.Mutex.Lock`. Empty in a profile.
+    /// The state in the Go runtime's words: `select`, `sync.Mutex.Lock`. Empty in a profile.
     pub state: Name,
     /// For how long at least, in whole minutes.
     pub minutes: Option<u32>,
     /// Whether it may run on one thread only.
     pub locked_to_thread: bool,
-    /// Labels that the program gave it.
+    /// The labels that the program set.
     pub labels: Vec<(String, String)>,
-    /// Where it is; the innermost first.
+    /// The frames, innermost first.
     pub frames: Vec<Frame>,
-    /// Who made it.
+    /// The function that started it.
     pub created_by: Option<Creator>,
-    /// Frames that the runtime left out.
+    /// Frames that the Go runtime left out.
     pub elided: u64,
-    /// Whether the runtime could not walk its stack.
+    /// Whether the Go runtime could not read the stack.
     pub unavailable: bool,
 }
 
-/// The `go` statement that made a goroutine.
+/// The `go` statement that started a goroutine.
 #[derive(Clone, Debug)]
 pub struct Creator {
     /// The function.
     pub function: Name,
-    /// The goroutine, since Go 1.21.
+    /// The goroutine that executed it, since Go 1.21.
     pub goroutine: Option<u64>,
 }
 
@@ -79,43 +79,43 @@ pub struct Creator {
 pub struct Frame {
     /// Import path, receiver and name.
     pub function: Name,
-    /// The words of its arguments, as written.
+    /// The arguments as tokens.
     pub arguments: Box<[Token]>,
-    /// Whether it was inlined, so that its arguments are not known.
+    /// Whether the call was inlined, so that its arguments are not known.
     pub inlined: bool,
     /// File and line.
     pub place: Option<(Name, u32)>,
 }
 
-/// A piece of an argument list.
+/// A part of an argument list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// A structure, string, slice or interface begins.
+    /// The start of a structure, string, slice or interface.
     Open,
-    /// And ends.
+    /// The end of it.
     Close,
     /// One machine word.
     Word {
-        /// Its bits.
+        /// The value.
         bits: u64,
-        /// False where the runtime says that it may be stale.
+        /// False if the Go runtime marks the value as possibly stale.
         certain: bool,
     },
-    /// A word that is not known.
+    /// A word with an unknown value.
     Hidden,
-    /// More than the runtime prints.
+    /// Arguments that the Go runtime left out.
     More,
 }
 
 impl Frame {
-    /// The receiver's type with its package, if this is a method of a pointer: `path/bbolt.(*DB)`.
+    /// The receiver's type with its package, for a method of a pointer: `path/bbolt.(*DB)`.
     pub fn receiver_type(&self) -> Option<&str> {
         let start = self.function.find(".(*")?;
         let end = self.function.get(start..)?.find(')')?;
         self.function.get(..=start + end)
     }
 
-    /// The first word, if it is one.
+    /// The first argument, if it is a word.
     pub fn first_word(&self) -> Option<(u64, bool)> {
         match self.arguments.first() {
             Some(Token::Word { bits, certain }) => Some((*bits, *certain)),
@@ -123,13 +123,13 @@ impl Frame {
         }
     }
 
-    /// The receiver's address, if this is a method of a pointer and the address is known.
+    /// The receiver's address, for a method of a pointer and if known.
     pub fn receiver(&self) -> Option<(u64, bool)> {
         self.receiver_type()?;
         self.first_word()
     }
 
-    /// All its words.
+    /// All words.
     pub fn words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         self.arguments.iter().filter_map(|token| match token {
             Token::Word { bits, certain } => Some((*bits, *certain)),
@@ -137,7 +137,7 @@ impl Frame {
         })
     }
 
-    /// The words that are arguments themselves, not parts of a string, a slice or an interface.
+    /// The words that are arguments themselves, not parts of a string, slice or interface.
     pub fn outer_words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         let mut depth = 0_usize;
         self.arguments.iter().filter_map(move |token| {
@@ -151,15 +151,15 @@ impl Frame {
         })
     }
 
-    /// What names the place: package, receiver and method, without the import path.
+    /// Package, receiver and method, without the import path.
     pub fn short(&self) -> &str {
         short(&self.function)
     }
 }
 
-/// A function without its import path. A path that ends in a version keeps the name before it.
+/// A function without its import path. If the path ends in a version, the name before it is kept.
 pub fn short(function: &str) -> &str {
-    // An import path has no parenthesis or bracket; what a generic's brackets hold may have slashes.
+    // An import path has no parenthesis or bracket, but type arguments in brackets may contain slashes.
     let path = function.find(['(', '[']).and_then(|end| function.get(..end)).unwrap_or(function);
     let Some(slash) = path.rfind('/') else { return function };
     let last = function.get(slash + 1..).unwrap_or(function);

@@ -1,49 +1,50 @@
-//! Who holds what others wait for: candidates by addresses alone, ranked.
+//! Finds which goroutines may hold a lock, from addresses alone, and ranks them.
 //!
-//! A dump never says who holds a lock. What it has is addresses: a goroutine that is inside a method of the same object
-//! and does not itself wait is where the lock is. That makes a *candidate*; a signature that fits makes it sure.
+//! A dump never states who holds a lock, but it has addresses. A goroutine that is inside a method of the same object
+//! and does not itself wait for the lock is a *candidate*. Only a matching signature makes it sure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::dump::{Dump, Frame, Goroutine, Name, Token};
 use super::wait::{self, Lock, LockKind};
 
-/// How many frames outwards from the waiting one an object is looked for.
+/// How many frames outwards from the waiting frame an object is searched.
 const OUTWARDS: usize = 4;
 
-/// An embedded lock is at most this far into its object.
+/// The largest offset of a lock that is embedded in an object.
 const EMBEDDED_WITHIN: u64 = 1024;
 
-/// Words below this are counts, lengths and flags.
+/// Smaller words are counts, lengths and flags.
 const SMALLEST_ADDRESS: u64 = 1 << 16;
 
-/// Waiters of one lock whose words are looked at; more of them would say the same.
+/// How many waiters of one lock have their words examined; more would show the same.
 const SAMPLED: usize = 16;
 
-/// More candidates than this for one lock are not kept.
+/// The most candidates for one lock.
 const CROWD: usize = 4096;
 
-/// Goroutines inside one function that may be the maker of another.
+/// The most goroutines inside one function that may have started another goroutine.
 const MAKERS: usize = 64;
 
-/// How many may share an argument before it says nothing.
+/// How many goroutines may share an argument before the argument means nothing.
 const FEW: usize = 4;
 
-/// Why somebody is thought to hold a lock. The better reason is the smaller one.
+/// Why a goroutine may hold a lock, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Inside a method of the same type with the same receiver, this many frames out of the waiting one.
+    /// The goroutine is inside a method of the same type with the same receiver, this many frames outwards from the
+    /// waiting frame.
     SameObject(usize),
-    /// Holds the object that the lock is embedded in.
+    /// The goroutine holds the object in which the lock is embedded.
     Embeds,
-    /// The same, by words that may be stale.
+    /// Like [`Self::Embeds`], but by words that may be stale.
     Faint,
-    /// Shares an argument of the waiting frame.
+    /// The goroutine shares an argument of the waiting frame.
     SharesArgument,
 }
 
 impl Reason {
-    /// In a few words.
+    /// The reason in a few words.
     pub fn words(self) -> &'static str {
         match self {
             Self::SameObject(0) => "inside a method of the same object",
@@ -57,22 +58,22 @@ impl Reason {
     }
 }
 
-/// All who wait for one lock, and who may have it. Numbers are positions in the dump.
+/// A lock with its waiters and candidates, as indexes in the dump.
 #[derive(Clone, Debug)]
 pub struct Contention {
-    /// The function that wants it.
+    /// The function that wants the lock.
     pub at: Name,
     /// The waiters, in the dump's order.
     pub waiters: Vec<usize>,
-    /// Those of them that wait to write.
+    /// The waiters that want to write.
     pub writers: Vec<usize>,
-    /// Candidates, the best first; all of the best reason.
+    /// The candidates with the best reason.
     pub holders: Vec<usize>,
-    /// Why they are.
+    /// Their reason.
     pub reason: Option<Reason>,
 }
 
-/// What two waiters of the same lock have in common.
+/// What the waiters of one lock have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'a> {
     Address(u64),
@@ -80,7 +81,7 @@ enum Key<'a> {
     Place(&'a str),
 }
 
-/// Every lock that somebody waits for. Whom `idle` names waits as it always does and holds nothing.
+/// Finds every lock for which a goroutine waits. Goroutines for which `idle` is true wait as usual and hold nothing.
 pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
     let mut groups: BTreeMap<Key<'_>, Vec<(usize, Lock)>> = BTreeMap::new();
     let mut locks: HashMap<usize, Lock> = HashMap::new();
@@ -134,7 +135,7 @@ fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> Key<'a> {
     }
 }
 
-/// Objects of which there is one in a daemon: being inside one of their methods says nothing.
+/// Whether a daemon has only one object of this type, so that being inside its methods means nothing.
 fn is_daemon_wide(kind: &str) -> bool {
     const WIDE: [&str; 6] = [
         "server.(*criService)",
@@ -147,14 +148,14 @@ fn is_daemon_wide(kind: &str) -> bool {
     WIDE.iter().any(|wide| kind.ends_with(wide))
 }
 
-/// What would give a holder away.
+/// The values by which a holder is recognised.
 #[derive(Default)]
 struct Clues {
     waiters: BTreeSet<usize>,
-    /// Type and receiver, and how far out.
+    /// Type and receiver, and the number of frames outwards.
     objects: Vec<(Name, u64, usize)>,
     address: Option<u64>,
-    /// Words of the waiting frames.
+    /// The words of the waiting frames.
     arguments: BTreeSet<u64>,
 }
 
@@ -189,10 +190,10 @@ fn clues(dump: &Dump, key: &Key<'_>, waiters: &[(usize, Lock)]) -> Clues {
     clues
 }
 
-/// For each lock, its candidates with the best reason found for each.
+/// For each lock, its candidates, each with its best reason.
 type Found = HashMap<usize, BTreeMap<usize, Reason>>;
 
-/// One walk through all words of a dump.
+/// Searches all words of a dump once.
 fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
     let mut by_object: HashMap<u64, Vec<(usize, &str, usize)>> = HashMap::new();
     let mut by_argument: HashMap<u64, Vec<usize>> = HashMap::new();
@@ -213,10 +214,10 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
         return found;
     }
     let wanted = Filter::of(by_object.keys().chain(by_argument.keys()).copied(), by_address.keys().copied());
-    // How many goroutines have a word: what all of them have says nothing.
+    // Which goroutines have a word: a word that many have means nothing.
     let mut holders_of: HashMap<u64, BTreeSet<usize>> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
-        // The wait itself is no holding, and neither is a loop's.
+        // The frames of a wait itself hold nothing, and neither do those of an idle loop.
         let from = locks.get(&at).map_or(0, |lock| lock.owner + 1);
         let mut idle = None;
         for (depth, frame) in goroutine.frames.iter().enumerate().skip(from) {
@@ -263,7 +264,7 @@ fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reaso
         return;
     }
     let candidates = found.entry(nth).or_default();
-    // What so many have says nothing, and must not cost more than the dump itself.
+    // A word that so many have means nothing, and must not cost more than the dump itself.
     let telling = matches!(reason, Reason::SameObject(_));
     if !telling && candidates.len() >= CROWD && !candidates.contains_key(&at) {
         return;
@@ -272,7 +273,7 @@ fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reaso
     *known = (*known).min(reason);
 }
 
-/// A shared argument that many have is a server, a type or a context that everybody carries.
+/// Removes candidates with a shared argument that many goroutines have: a server, a type or a context.
 fn drop_common(found: &mut Found, clues: &[Clues], holders_of: &HashMap<u64, BTreeSet<usize>>) {
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
@@ -287,7 +288,7 @@ fn drop_common(found: &mut Found, clues: &[Clues], holders_of: &HashMap<u64, BTr
     }
 }
 
-/// Who waits at the same object waits for the same lock, whatever the frame is called.
+/// Removes candidates that wait at the same object: they wait for the same lock, whatever their frame is called.
 fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &HashMap<usize, Lock>) {
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
@@ -305,14 +306,15 @@ fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &
     }
 }
 
-/// The frame of a loop that sits in its own select: it serves nobody while it does.
+/// The frame of a loop that waits in its own select and therefore serves nobody.
 fn background(goroutine: &Goroutine) -> Option<usize> {
     let idle =
         matches!(&*goroutine.state, "select" | "chan receive" | "IO wait" | "sleep" | "sync.Cond.Wait");
     (idle && !serves(goroutine)).then(|| wait::leaf(goroutine))
 }
 
-/// Words that may be worth a look, so that most of a dump's are passed over at once. Says yes too often, never no.
+/// A filter for words that may matter, with which most words of a dump are skipped. It may accept too many words, but
+/// never too few.
 struct Filter(Vec<bool>);
 
 impl Filter {
@@ -356,7 +358,7 @@ impl Filter {
     }
 }
 
-/// Whether a goroutine works on somebody's behalf.
+/// Whether a goroutine serves a call.
 fn serves(goroutine: &Goroutine) -> bool {
     goroutine.frames.iter().any(|frame| {
         frame.function.contains("_Handler")
@@ -365,7 +367,7 @@ fn serves(goroutine: &Goroutine) -> bool {
     })
 }
 
-/// The best reason, and all who have it.
+/// The best reason and all candidates with it.
 fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
     let mut by_reason: BTreeMap<Reason, Vec<usize>> = BTreeMap::new();
     for (at, reason) in candidates {
@@ -383,7 +385,7 @@ fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
     (None, Vec::new())
 }
 
-/// Who was made by whom. Numbers are positions in the dump.
+/// Which goroutine started which, as indexes in the dump.
 #[derive(Debug, Default)]
 pub struct Family {
     makers: HashMap<usize, usize>,
@@ -391,7 +393,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// By the number that Go writes since 1.21; before that by the context that maker and made carry.
+    /// Uses the goroutine id that Go writes since 1.21, and before that a context that both goroutines have.
     pub fn of(dump: &Dump) -> Self {
         let positions: HashMap<u64, usize> = dump
             .goroutines
@@ -421,7 +423,7 @@ impl Family {
         }
         for (child, creator) in creators() {
             let makers = inside.get(&*creator.function).map_or(&[][..], Vec::as_slice);
-            // A server's loop makes thousands and shares nothing with one of them.
+            // A server's loop starts thousands of goroutines and shares no context with them.
             if let (true, Some(goroutine)) = (makers.len() <= MAKERS, dump.goroutines.get(child))
                 && let Some(maker) = sharing_a_context(goroutine, child, makers)
             {
@@ -436,18 +438,18 @@ impl Family {
         self.children.entry(maker).or_default().push(child);
     }
 
-    /// Who made it.
+    /// The goroutine that started `child`.
     pub fn maker(&self, child: usize) -> Option<usize> {
         self.makers.get(&child).copied()
     }
 
-    /// Whom it made.
+    /// The goroutines that `maker` started.
     pub fn children(&self, maker: usize) -> &[usize] {
         self.children.get(&maker).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The only one of those that are inside the making function who carries a context of the child's.
+/// The only goroutine in the starting function that has a context of the child's.
 fn sharing_a_context(child: &Goroutine, at: usize, makers: &[(usize, &Frame)]) -> Option<usize> {
     let own: BTreeSet<(u64, u64)> = child.frames.iter().flat_map(contexts).collect();
     let mut sharing: Vec<usize> = makers
@@ -462,7 +464,7 @@ fn sharing_a_context(child: &Goroutine, at: usize, makers: &[(usize, &Frame)]) -
     }
 }
 
-/// What may be a context: `{type, pointer}`.
+/// Arguments that may be a context: `{type, pointer}`.
 fn contexts(frame: &Frame) -> impl Iterator<Item = (u64, u64)> + '_ {
     frame.arguments.windows(4).filter_map(|tokens| match tokens {
         [Token::Open, Token::Word { bits: kind, .. }, Token::Word { bits: pointer, .. }, Token::Close]
@@ -474,11 +476,11 @@ fn contexts(frame: &Frame) -> impl Iterator<Item = (u64, u64)> + '_ {
     })
 }
 
-/// Circles of waiters, each as positions in order: a deadlock, if the candidates are right.
+/// Cycles of waiters, each as indexes in order: a deadlock, if the candidates are right.
 pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
     let mut waits_for: BTreeMap<usize, &[usize]> = BTreeMap::new();
     for contention in contentions {
-        // Several candidates are no proof that one of them closes a circle.
+        // Several candidates do not prove that one of them closes a cycle.
         if contention.holders.len() == 1 {
             for waiter in &contention.waiters {
                 waits_for.insert(*waiter, &contention.holders);
@@ -590,7 +592,7 @@ mod tests {
         let family = Family::of(&dump(&text));
         assert_eq!((family.maker(2), family.children(1)), (Some(1), &[2][..]));
         assert_eq!(family.maker(3), None, "it carries nobody's context");
-        // Where both makers carry it, neither is the one.
+        // If both goroutines have the context, neither is chosen.
         let both = maker(1, "0xc000888000") + &maker(2, "0xc000888000") + &made(3, "0xc000888000");
         assert_eq!(Family::of(&dump(&both)).maker(2), None);
         let newer =

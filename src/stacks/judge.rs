@@ -1,4 +1,4 @@
-//! Puts waiters, holders and signatures together to findings.
+//! Combines waiters, holders and signatures into findings.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,59 +15,60 @@ use super::wait::{self, LockKind, Outside};
 use super::words;
 use crate::report::{Confidence, Severity};
 
-/// A dump and where it came from.
+/// A dump and its source.
 #[derive(Debug)]
 pub struct Source {
-    /// A file, a socket, a URL.
+    /// The file, socket or URL.
     pub name: String,
-    /// What was read there.
+    /// The dump.
     pub dump: Dump,
-    /// The process, where known.
+    /// The process, if known.
     pub pid: Option<u32>,
-    /// When it was taken, or its file was written.
+    /// When the dump was taken, or its file was written.
     pub taken_at: Option<String>,
-    /// Whether it was taken for us, so that `taken_at` is no copied file's.
+    /// Whether plegctl requested the dump itself, so that `taken_at` is not the time of a copied file.
     pub fresh: bool,
 }
 
-/// What is known from elsewhere.
+/// What is known from other sources.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Calls that were measured to hang while the dump was taken.
     pub hanging: BTreeSet<String>,
 }
 
-/// The lists that PLEG cannot do without.
+/// The list calls that PLEG needs.
 const LISTS: [&str; 2] = ["ListContainers", "ListPodSandbox"];
 
-/// Calls whose length their caller chooses: an age alone says nothing.
+/// Calls whose caller chooses how long they take, so that an age alone means nothing.
 const GRACEFUL: [&str; 1] = ["StopContainer"];
 
-/// So many loops of a kubelet do not wait for the same call by chance.
+/// This many loops of a kubelet do not wait for the same call by chance.
 const LOOPS: usize = 3;
 
-/// What is in two dumps that are nearer than this may be a call that takes a moment.
+/// Two dumps that are closer than this may both show a short call.
 pub const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
 
-/// So many calls that wait for the exit of one container do not meet there by chance.
+/// This many calls do not wait for the exit of one container by chance.
 const SAME_EXIT: usize = 2;
 
-/// A call that writes for as long as its image is large: to be in two dumps says nothing, unless others wait behind it.
+/// A call that writes as long as its image is large. Being in two dumps means nothing for it, unless other goroutines
+/// wait behind it.
 const WRITES_LONG: &str = "PullImage";
 
-/// Groups and waits beyond this many are counted, not listed.
+/// The most groups and waits that are listed; the rest is counted.
 const LISTED: usize = 1000;
 
-/// Numbers of goroutines that one wait lists.
+/// The most goroutine ids that one wait lists.
 const LISTED_IDS: usize = 100;
 
-/// Frames that a group shows.
+/// The most frames that a group shows.
 const SHOWN_FRAMES: usize = 40;
 
-/// Two dumps are of one process where at least this share of the smaller one is the same.
+/// Two dumps are of one process if at least this share of the smaller dump is the same.
 const SAME_PROCESS: f64 = 0.3;
 
-/// Judges dumps: each process once, by its last dump, with the earlier ones beside it.
+/// Judges dumps: each process once, by its last dump, compared with its earlier ones.
 pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> StackReport {
     let known: Vec<Known> = sources.iter().map(|source| Known::of(&source.dump)).collect();
     let normal = normal();
@@ -129,8 +130,8 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
     report
 }
 
-/// Puts the findings in order and makes the sentence and the first finding anew, after something was added to them: the
-/// surest first, of those the ones with a holder, then the worst.
+/// Sorts the findings and rebuilds the summary and the primary finding after something was added. The order is:
+/// confidence, findings with a holder first, severity.
 pub fn conclude(report: &mut StackReport) {
     report.findings.sort_by_key(|finding| {
         let has_no_holder = finding.holder.is_none();
@@ -182,7 +183,7 @@ fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
     limits
 }
 
-/// What a dump says of its process.
+/// What a dump shows about its program.
 struct Known {
     daemon: Daemon,
     go: Option<String>,
@@ -195,7 +196,7 @@ impl Known {
     }
 }
 
-/// The functions of a goroutine, to be compared.
+/// The functions of a goroutine, for comparison.
 fn shape(goroutine: &Goroutine) -> impl Iterator<Item = &str> {
     goroutine.frames.iter().map(|frame| &*frame.function)
 }
@@ -232,7 +233,7 @@ fn same_process(known: &[Known], sources: &[Source], one: usize, other: usize) -
     smaller > 0 && same as f64 >= smaller as f64 * SAME_PROCESS
 }
 
-/// How far apart two dumps of one process are.
+/// How much time is between two dumps of one process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Apart {
     Enough,
@@ -241,7 +242,7 @@ enum Apart {
 }
 
 impl Apart {
-    /// By their own stamps, where they have them; who gives two files means two moments.
+    /// Compares their timestamps if both have one. Without timestamps, two files are assumed to be of two moments.
     fn of(earlier: &Source, later: &Source) -> Self {
         if between(earlier, later).is_some_and(|between| between < BETWEEN_DUMPS) {
             return Self::TooLittle;
@@ -269,7 +270,7 @@ impl Apart {
     }
 }
 
-/// The time between two dumps, by their own stamps, where both have one.
+/// The time between two dumps, if both have a timestamp.
 fn between(earlier: &Source, later: &Source) -> Option<Duration> {
     let stamp = |source: &Source| {
         let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
@@ -279,13 +280,13 @@ fn between(earlier: &Source, later: &Source) -> Option<Duration> {
     after.duration_since(before).or_else(|_| before.duration_since(after)).ok()
 }
 
-/// Who waits in both dumps, and for how long that is at least.
+/// The goroutines that wait in both dumps, and for how long at least.
 struct Stuck {
     positions: BTreeSet<usize>,
     for_at_least: Duration,
 }
 
-/// Who waits in both dumps for the same: same number, same functions, same certain arguments.
+/// The goroutines that wait in both dumps for the same thing: same id, same functions, same certain arguments.
 fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
     let before = by_id(earlier);
     let same = |one: &Goroutine, other: &Goroutine| {
@@ -311,7 +312,7 @@ fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
         .collect()
 }
 
-/// What a signature makes of a goroutine.
+/// The role of a goroutine according to the signatures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Root(usize),
@@ -334,9 +335,9 @@ struct Judge<'a> {
 
 struct Judged {
     findings: Vec<Finding>,
-    /// The first of all waits.
+    /// The waits that are listed.
     waits: Vec<Wait>,
-    /// How many there are.
+    /// How many waits there are.
     waiting: usize,
     groups: Vec<Group>,
 }
@@ -411,7 +412,7 @@ impl<'a> Judge<'a> {
                 .find(|(_, signature)| mine(signature) && test(signature))
                 .map(|(nth, _)| nth)
         };
-        // Who is at a lock waits behind a cause, whatever frames it came through.
+        // A goroutine at a lock waits behind a cause, whatever its frames are.
         let waits = wait::lock(goroutine).is_some();
         if !waits && let Some(nth) = of(&|signature| fits(&signature.roots)) {
             return if is_normal(goroutine, normal) { Role::Normal } else { Role::Root(nth) };
@@ -422,7 +423,7 @@ impl<'a> Judge<'a> {
         if is_normal(goroutine, normal) { Role::Normal } else { Role::Nobody }
     }
 
-    /// Where PLEG waits, a sync loop that waits too is no fault of its own: it waits behind the same runtime.
+    /// If PLEG waits, a sync loop that waits too is not a separate finding, because it waits for the same runtime.
     fn join_loops(&mut self, signatures: &[Signature]) {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         if let (Some(pleg), Some(sync_loop)) = (position("ST13"), position("ST14"))
@@ -434,7 +435,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A stop waits behind its own loop: where that one waits for the OCI runtime, so does the stop.
+    /// A stop waits behind its own loop: if that loop waits for the OCI runtime, so does the stop.
     fn join_stops(&mut self, signatures: &[Signature]) {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         let (Some(oci), Some(stop)) = (position("ST06"), position(conmon::SIGNATURE)) else { return };
@@ -456,8 +457,9 @@ impl<'a> Judge<'a> {
         self.roles.iter().enumerate().filter(|(_, own)| **own == role).map(|(at, _)| at).collect()
     }
 
-    /// For how many whole minutes a goroutine waits at least: by its own age, or by that of what it started and still
-    /// waits for. A wait in the kernel has no age of its own until the next garbage collection; what it started may have.
+    /// For how many whole minutes a goroutine waits at least, by its own age or by that of a goroutine that it
+    /// started and waits for. A wait in the kernel has no age until the next garbage collection, but the started
+    /// goroutine may have one.
     fn minutes(&self, at: usize) -> Option<u32> {
         let goroutine = self.goroutine(at)?;
         let inside = goroutine.frames.get(wait::leaf(goroutine)).map(|frame| &*frame.function);
@@ -487,7 +489,7 @@ impl<'a> Judge<'a> {
         wait.is_some_and(|wait| wait.is_overdue(self.waited(at)))
     }
 
-    /// The most calls that wait for the exit of one container.
+    /// The largest number of calls that wait for the exit of one container.
     fn same_exit(&self, roots: &[usize]) -> usize {
         let mut by_container: BTreeMap<u64, usize> = BTreeMap::new();
         for at in roots {
@@ -506,12 +508,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A goroutine's own cause, or that of who works for it.
+    /// The cause of a goroutine, or of a goroutine that works for it.
     fn cause(&self, at: usize) -> Option<usize> {
         self.root_of(at).or_else(|| self.family.children(at).iter().find_map(|child| self.root_of(*child)))
     }
 
-    /// For each contention the signature that explains it: by its holder, by its holder's own wait, or by its waiters.
+    /// For each contention, the signature that explains it: by its holder, by what its holder waits for, or by its
+    /// waiters.
     fn covered(&self, signatures: usize) -> Vec<Option<usize>> {
         let mut covered: Vec<Option<usize>> = self
             .contentions
@@ -524,7 +527,7 @@ impl<'a> Judge<'a> {
             .enumerate()
             .flat_map(|(nth, contention)| contention.waiters.iter().map(move |waiter| (*waiter, nth)))
             .collect();
-        // A holder may itself wait for a lock that is explained: as often as there are locks.
+        // A holder may itself wait for a lock that is explained, so repeat this as often as there are locks.
         for _ in 0..self.contentions.len().min(8) {
             let before = covered.clone();
             for (nth, contention) in self.contentions.iter().enumerate() {
@@ -543,7 +546,7 @@ impl<'a> Judge<'a> {
                 break;
             }
         }
-        // Where no holder is found, waiters that the signature knows are enough, if it has its cause in this dump.
+        // Without a holder, waiters that match the signature are enough, if its cause is in this dump.
         let mut rooted = vec![false; signatures];
         for role in &self.roles {
             if let Role::Root(nth) = role
@@ -587,7 +590,8 @@ impl<'a> Judge<'a> {
             .filter(|(_, by)| **by == Some(nth))
             .map(|(contention, _)| contention)
             .collect();
-        // The telling root holds the lock that a list waits for, else the one that most wait for; else it waits longest.
+        // The most telling root holds the lock for which a list call waits, otherwise the lock with the most waiters,
+        // otherwise it waits longest.
         let weight = |contention: &Contention| {
             let lists = |at: &usize| self.call(*at).is_some_and(|call| LISTS.contains(&call));
             (contention.waiters.iter().any(lists), contention.waiters.len())
@@ -613,7 +617,7 @@ impl<'a> Judge<'a> {
                 .iter()
                 .enumerate()
                 .filter(|(at, role)| {
-                    // At a lock somebody else explains it, or nobody does.
+                    // A goroutine at a lock is explained by that lock's holder or not at all.
                     **role == Role::Queue(nth)
                         && self.goroutine(*at).is_some_and(|goroutine| wait::lock(goroutine).is_none())
                 })
@@ -626,7 +630,7 @@ impl<'a> Judge<'a> {
         Some(self.assemble(signature, &roots, &waiters, lock, linked, told))
     }
 
-    /// The call that a goroutine works for: its own, or its maker's.
+    /// The call for which a goroutine works: its own, or that of the goroutine that started it.
     fn call(&self, at: usize) -> Option<&'a str> {
         let own = self.calls.get(at).copied().flatten();
         own.or_else(|| self.calls.get(self.family.maker(at)?).copied().flatten())
@@ -701,7 +705,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What the first root waits for; of several shims how many they are.
+    /// What the first root waits for; for several shims their number.
     fn target(&self, signature: &Signature, roots: &[usize], rpc: Option<&str>) -> (Kind, String) {
         let Some(root) = roots.first().and_then(|root| self.goroutine(*root)) else {
             return (Kind::Unknown, String::new());
@@ -723,7 +727,7 @@ impl<'a> Judge<'a> {
         (kind, words)
     }
 
-    /// How sure a finding is, and why.
+    /// Decides the confidence of a finding, with the evidence.
     fn weigh(
         &self,
         signature: &Signature,
@@ -734,7 +738,8 @@ impl<'a> Judge<'a> {
         told: &Told,
     ) -> Weighed {
         let everybody = || roots.iter().chain(waiters).copied();
-        // A call whose caller chooses its length is not late by its age, unless others wait behind it.
+        // A call whose caller chooses its length is not late by its age alone, unless other goroutines wait behind
+        // it.
         let chosen = |at: usize| !linked && self.call(at).is_some_and(|call| GRACEFUL.contains(&call));
         let graceful = signature.id == "ST15";
         let minutes =
@@ -785,7 +790,8 @@ impl<'a> Judge<'a> {
         Weighed { confidence, minutes, evidence }
     }
 
-    /// How many of the kubelet's loops wait for the runtime: PLEG's and others that did not begin together.
+    /// How many of the kubelet's loops wait for the runtime: PLEG's loop and others that did not start waiting
+    /// together.
     fn loops(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> usize {
         if signature.id != "ST13" {
             return 0;
@@ -826,7 +832,7 @@ impl<'a> Judge<'a> {
 
     fn threads(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> Vec<String> {
         let mut threads = signature.threads.clone();
-        // Some roots and waiters stand for all.
+        // A few roots and waiters represent all.
         let some: Vec<&Goroutine> =
             roots.iter().take(8).chain(waiters.iter().take(8)).filter_map(|at| self.goroutine(*at)).collect();
         for (frames, thread) in THREADS {
@@ -838,7 +844,7 @@ impl<'a> Judge<'a> {
         threads
     }
 
-    /// Locks that several wait for and no signature explains.
+    /// Findings for locks with several waiters that no signature explains.
     fn unexplained(&self, signatures: &[Signature], covered: &[Option<usize>], told: &Told) -> Vec<Finding> {
         let lock = signatures.iter().find(|signature| signature.id == LOCK);
         let Some(lock) = lock.cloned().or_else(super::signatures::lock) else { return Vec::new() };
@@ -858,7 +864,7 @@ impl<'a> Judge<'a> {
                 !contention.holders.is_empty(),
                 told,
             );
-            // By addresses alone nobody is more than likely.
+            // Addresses alone allow no more than likely.
             if finding.confidence == Confidence::Certain {
                 finding.confidence = Confidence::Likely;
             }
@@ -874,7 +880,7 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// Waiters in a circle.
+    /// Findings for cycles of waiters.
     fn circles(&self) -> Vec<Finding> {
         let Some(lock) = super::signatures::lock() else { return Vec::new() };
         let mut found = Vec::new();
@@ -914,7 +920,7 @@ impl<'a> Judge<'a> {
                 let Some(goroutine) = self.goroutine(*at) else { continue };
                 let Some(lock) = wait::lock(goroutine) else { continue };
                 let at_frame = goroutine.frames.get(lock.owner);
-                // Who reads is no writer.
+                // Only readers wait behind writers.
                 let pending: &[usize] = if lock.kind == LockKind::Read { &contention.writers } else { &[] };
                 waits.push(Wait {
                     dump: None,
@@ -934,7 +940,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// How sure a finding is, and why.
+/// The confidence of a finding, with its evidence.
 struct Weighed {
     confidence: Confidence,
     minutes: Option<u32>,
@@ -947,12 +953,12 @@ fn where_it_is(root: &Goroutine) -> String {
     format!("{who}{state} is in {}", telling_function(root))
 }
 
-/// The frame that says most: the innermost that is no library's.
+/// The most telling frame: the innermost one outside of libraries.
 fn telling_function(root: &Goroutine) -> String {
     telling_frames(root).into_iter().next().unwrap_or_default()
 }
 
-/// Libraries that every call goes through: they do not name a place.
+/// Libraries that every call passes through and that therefore do not identify a place.
 const LIBRARIES: &[&str] = &[
     "google.golang.org/grpc",
     "github.com/containerd/ttrpc.",
@@ -978,7 +984,7 @@ const LIBRARIES: &[&str] = &[
     "otelttrpc.",
 ];
 
-/// A root's frames, innermost first, without libraries, down to the call's handler.
+/// A root's frames without libraries, innermost first, down to the call's handler.
 fn telling_frames(root: &Goroutine) -> Vec<String> {
     let frames = root.frames.get(wait::leaf(root)..).unwrap_or_default();
     let mut shown = Vec::new();
@@ -998,11 +1004,11 @@ fn telling_frames(root: &Goroutine) -> Vec<String> {
     shown
 }
 
-/// Equal stacks of a dump.
+/// The equal stacks of a dump.
 struct Stacks {
-    /// For each goroutine its stack.
+    /// For each goroutine, its stack.
     of: Vec<usize>,
-    /// For each stack a goroutine that has it.
+    /// For each stack, one goroutine that has it.
     examples: Vec<usize>,
 }
 
@@ -1011,7 +1017,7 @@ impl Stacks {
         let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
         let mut stacks = Self { of: Vec::with_capacity(dump.goroutines.len()), examples: Vec::new() };
         for (at, goroutine) in dump.goroutines.iter().enumerate() {
-            // Names are shared, so where they lie tells them apart.
+            // Frames share their names, so the addresses of the names identify a stack.
             let mut key: Vec<usize> =
                 goroutine.frames.iter().map(|frame| Arc::as_ptr(&frame.function).addr()).collect();
             key.push(Arc::as_ptr(&goroutine.state).addr());

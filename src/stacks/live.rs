@@ -1,9 +1,9 @@
-//! Names for what addresses stand for, while the process that the dump is of still waits.
+//! Finds the pods, containers and processes behind the addresses in a dump while the dump's process still waits.
 //!
-//! No dump holds an id, but it holds where the id lies: 64 bytes of `/proc/PID/mem` are the container's. Read only, no
-//! trace, no stop; every read has a bound, and what is read is believed only if it looks like an id *and* something else
-//! knows it: the runtime's own lists where they answered, a cgroup of this node, or the name beside it in the CRI's form.
-//! A network plugin that hangs was told by its environment which pod it is for.
+//! A dump contains no id, but it contains the address of the id: 64 bytes of `/proc/PID/mem`. This module only reads,
+//! with limits, and traces and stops nothing. It uses what it read only if the text looks like an id *and* a second
+//! source knows that id: the runtime's own lists, a cgroup of this node, or the name next to the id in the CRI's
+//! format. For a hanging network plugin, it reads the plugin's environment, which names the pod.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,32 +22,32 @@ use crate::host::proc::{Refusal, Role, Trust, cgroup, command_line, waits_uninte
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
 
-/// A string of the CRI is never longer.
+/// The longest string of the CRI.
 const LONGEST_STRING: u64 = 512;
 
-/// Findings that are looked up, and goroutines of each.
+/// How many findings are looked up, and how many goroutines of each.
 const FINDINGS: usize = 8;
 const ROOTS: usize = 4;
 
-/// Where names are looked for, and what is known already.
+/// The node on which names are looked up, and what is already known about it.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// The process table.
+    /// The path of the process table.
     pub proc: PathBuf,
-    /// Somebody said that the dump is of this node, though nothing in it shows that.
+    /// Whether the user stated that the dump is of this node, although nothing in the dump shows it.
     pub told: bool,
-    /// Ids of containers and sandboxes that the runtime itself lists, as far as it answered.
+    /// Ids of containers and sandboxes that the runtime lists, if it answered.
     pub listed: BTreeSet<String>,
 }
 
 impl Node {
-    /// This one, by its process table; the runtime was not asked.
+    /// The node with this process table; the runtime was not called.
     pub fn at(proc: &Path) -> Self {
         Self { proc: proc.to_owned(), ..Self::default() }
     }
 }
 
-/// Names every finding of `report` that a process of this node stands behind. Says what could not be named.
+/// Names the pod, container and process of every finding in `report`, and returns what could not be named.
 pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<String> {
     let mut limits = Vec::new();
     let trust = Trust::of_table(&node.proc);
@@ -76,16 +76,16 @@ pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<St
     limits
 }
 
-/// The processes of this node, as far as their cgroups and parents tell.
+/// The processes of this node, from their cgroups and parents.
 struct Table {
     proc: PathBuf,
-    /// Container ids that some process is in, and a process of each.
+    /// Container ids that some process has, each with one of its processes.
     ids: BTreeMap<String, u32>,
     /// Ids that the runtime lists.
     listed: BTreeSet<String>,
     shims: Vec<u32>,
     parents: HashMap<u32, u32>,
-    /// Processes of OCI runtimes and of conmon, and what their command lines say, read when it is wanted.
+    /// OCI runtimes and conmons. Their command lines are read on first use.
     oci: Vec<u32>,
     conmons: Vec<u32>,
     working: OnceCell<Vec<OciProcess>>,
@@ -133,7 +133,7 @@ impl Table {
         Stat::read(&self.proc.join(pid.to_string()))
     }
 
-    /// The shim above a process, or the one that was started for a sandbox.
+    /// The shim that is an ancestor of a process, or that was started for a sandbox.
     fn shim(&self, member: Option<u32>, sandbox: Option<&str>) -> Option<u32> {
         let mut at = member;
         for _ in 0..8 {
@@ -150,7 +150,7 @@ impl Table {
             .find(|pid| command_line(&self.proc.join(pid.to_string())).mentions(sandbox))
     }
 
-    /// The oldest child of a process that is a network plugin, if all such children work for one sandbox.
+    /// The oldest child that is a network plugin, if all such children work for one sandbox.
     fn network_plugin(&self, of: u32) -> Option<u32> {
         let children = self.parents.iter().filter(|(_, parent)| **parent == of).map(|(pid, _)| *pid);
         let plugins: BTreeMap<u32, String> =
@@ -159,9 +159,9 @@ impl Table {
         plugins.values().all(|other| other == sandbox).then_some(*first)
     }
 
-    /// The sandbox and the pod that a network plugin was started for, from the two variables that say so and no others.
+    /// The sandbox and the pod of a network plugin, from two variables of its environment and no others.
     fn plugin_is_for(&self, pid: u32) -> Option<Named> {
-        // Of a process that waits in the kernel this read may wait too.
+        // This read could block for a process in uninterruptible sleep.
         self.stat(pid).filter(|stat| stat.state != 'D')?;
         let bytes = kernel_bytes(&self.proc.join(pid.to_string()).join("environ")).ok()?;
         let value = |name: &str| {
@@ -190,13 +190,13 @@ impl Table {
         children.min()
     }
 
-    /// The OCI runtime that a shim waits for.
+    /// The OCI runtime for which a shim waits.
     fn oci_below(&self, shim: u32) -> Option<&OciProcess> {
         let oldest = self.oci_runtime(shim)?;
         self.oci_processes().iter().find(|process| process.pid == oldest)
     }
 
-    /// Every conmon whose command line says whom it watches over.
+    /// All conmons whose command line names a container.
     fn conmons(&self) -> &[Conmon] {
         self.watching
             .get_or_init(|| self.conmons.iter().filter_map(|pid| Conmon::of(&self.proc, *pid)).collect())
@@ -206,20 +206,20 @@ impl Table {
         self.conmons().iter().find(|conmon| conmon.id == id)
     }
 
-    /// Every OCI runtime that works on a container now.
+    /// All OCI runtimes that work on a container now.
     fn oci_processes(&self) -> &[OciProcess] {
         self.working
             .get_or_init(|| self.oci.iter().filter_map(|pid| OciProcess::of(&self.proc, *pid)).collect())
     }
 
-    /// Whose command line has this id, where there is no cgroup of it yet.
+    /// The OCI runtime with this id on its command line, for a container without a cgroup.
     fn works_on(&self, id: &str) -> Option<String> {
         let oci = self.oci_processes().iter().find(|process| process.id.as_deref() == Some(id));
         let conmon = || self.conmon_of(id).map(|conmon| format!("conmon (pid {})", conmon.pid));
         oci.map(OciProcess::words).or_else(conmon)
     }
 
-    /// The one create that is under way below a conmon or a shim; with more of them nobody knows which is meant.
+    /// The only running create below a conmon or a shim; `None` if there are several.
     fn only_create(&self, below_conmon: bool) -> Option<&OciProcess> {
         let below = |process: &&OciProcess| {
             let above = if below_conmon { &self.conmons } else { &self.shims };
@@ -229,8 +229,8 @@ impl Table {
         creates.next().filter(|_| creates.next().is_none())
     }
 
-    /// The create that a goroutine waits for: CRI-O has conmon run it, containerd the shim. It is known if no other is under
-    /// way and nobody else waits for one.
+    /// The create for which a goroutine waits. CRI-O lets conmon run it, containerd the shim. It is known if only one
+    /// create is running and only one goroutine waits for one.
     fn create_behind(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
         let innermost = root.frames.get(wait::leaf(root)).map_or("", |frame| &*frame.function);
         let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
@@ -238,7 +238,7 @@ impl Table {
         (roots == 1 && (below_conmon || by_shim)).then(|| self.only_create(below_conmon))?
     }
 
-    /// The container that an OCI runtime works on, with what its conmon or its shim says of the pod.
+    /// The container of an OCI runtime, with the pod that its conmon or shim names.
     fn worked_on(&self, process: &OciProcess) -> Option<Named> {
         let id = process.id.clone()?;
         let name = self.conmon_of(&id).and_then(|conmon| conmon.name.clone());
@@ -258,7 +258,7 @@ impl Table {
     }
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat`.
 pub(super) struct Stat {
     pub(super) comm: String,
     state: char,
@@ -299,8 +299,8 @@ struct Process {
 }
 
 impl Process {
-    /// The process that a dump is of, if it runs here; else why not, where there is more to say. The memory of a process that
-    /// only bears the name is not read.
+    /// The process of a dump, if it runs here; otherwise the reason, if there is one to report. The memory of a
+    /// process that only has the daemon's name is not read.
     fn of(source: &Source, daemon: Daemon, node: &Node, trust: &Trust) -> Result<Self, Option<String>> {
         let pid = match source.pid {
             Some(pid) => pid,
@@ -310,7 +310,7 @@ impl Process {
         let dir = node.proc.join(pid.to_string());
         let opened = KernelDir::open(&dir).map_err(|_| None)?;
         let stat = Stat::read(&dir).ok_or(None)?;
-        // A number may have passed on to another program.
+        // Another program may have received the process id.
         let role = role_of(daemon).filter(|_| comm_fits(daemon, &stat.comm)).ok_or(None)?;
         let awake = !waits_uninterruptibly(&dir);
         trust.judge(&opened, role, awake).map_err(|why| {
@@ -320,7 +320,7 @@ impl Process {
         Ok(Self { pid, daemon, dir, memory })
     }
 
-    /// A string of the process.
+    /// Reads a string of the process.
     fn string(&self, pointer: u64, length: u64) -> Option<String> {
         if pointer < 4096 || length == 0 || length > LONGEST_STRING {
             return None;
@@ -348,7 +348,7 @@ impl Process {
             Some(pid) => table.oci_processes().iter().find(|process| process.pid == pid),
             None => table.create_behind(first, finding.chain.root_count),
         };
-        // What another goroutine works for is its own affair, unless it waits for the same shim.
+        // Another goroutine may work for another container, unless it waits for the same shim.
         let shim = wait::shim(first);
         let alike = |root: &&&Goroutine| shim.is_some() && wait::shim(root) == shim;
         let named = plugin
@@ -359,12 +359,12 @@ impl Process {
             named.give(holder);
             finding.evidence.push(named.how.clone());
         }
-        // Others that wait for the same are somebody's too.
+        // Other goroutines that wait for the same thing work for containers too.
         for other in roots.iter().skip(1) {
             if let Some(also) = self.identify(other, table)
                 && named.as_ref().is_none_or(|named| named.id != also.id)
             {
-                // A stop and a conmon are each container's own.
+                // Each container has its own stop and its own conmon.
                 let what = if finding.id == conmon::SIGNATURE { "too" } else { "for the same" };
                 finding.evidence.push(format!("{} waits {what}: {}", also.whose(), also.how));
             }
@@ -383,7 +383,7 @@ impl Process {
         }
     }
 
-    /// The container or the pod that a goroutine works for.
+    /// The container or the pod for which a goroutine works.
     fn identify(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
         if self.daemon == Daemon::Kubelet {
             return self.pod_uid(goroutine);
@@ -413,7 +413,7 @@ impl Process {
         })
     }
 
-    /// The id in the request that a goroutine serves: the first field of it, in either form that the CRI's messages have in Go.
+    /// The id in the request that a goroutine serves: the first field, in both forms of CRI messages in Go.
     fn by_request(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
         const FIRST_FIELD: [u64; 2] = [0, 8];
         let call = wait::call(goroutine)?;
@@ -424,13 +424,13 @@ impl Process {
         })?;
         let named =
             Named { id, ..Named::default() }.believed(table, "read from the request that it serves")?;
-        // What these calls name is a sandbox; only its name says of which pod.
+        // These calls name a sandbox; only its name shows the pod.
         let is_sandbox = call.rpc.contains("PodSandbox") || call.rpc == "CreateContainer";
         let says_so = || named.name.as_ref().is_some_and(|name| name.container.is_none());
         (!is_sandbox || says_so()).then_some(named)
     }
 
-    /// Where a string is and how long it is, from the place that holds both.
+    /// Reads the address and the length of a string from a string header.
     fn string_header(&self, at: u64) -> Option<(u64, u64)> {
         let mut bytes = [0; 16];
         self.memory.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
@@ -438,7 +438,7 @@ impl Process {
         Some((u64::from_le_bytes(pointer.try_into().ok()?), u64::from_le_bytes(length.try_into().ok()?)))
     }
 
-    /// A kubelet's pod worker has its pod's UID.
+    /// The pod UID in the arguments of a kubelet's pod worker.
     fn pod_uid(&self, goroutine: &Goroutine) -> Option<Named> {
         const UID: [u64; 2] = [36, 32];
         let worker = goroutine.frames.iter().find(|frame| frame.function.contains("podWorkerLoop"))?;
@@ -455,7 +455,7 @@ impl Process {
         })
     }
 
-    /// The child that a goroutine waits for: by its pidfd, or as the only one that fits the cause.
+    /// The child for which a goroutine waits: by its pidfd, or as the only child that fits the signature.
     fn child(&self, root: &Goroutine, signature: &str, table: &Table) -> Option<u32> {
         match (wait::pidfd(root), signature) {
             (Some(fd), _) => self.pidfd(fd),
@@ -464,7 +464,7 @@ impl Process {
         }
     }
 
-    /// Fills in what is waited for; says whether that is stopped, where it is known for sure.
+    /// Fills in what is waited for, and returns whether that is certainly stopped.
     fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &Waits<'_>, table: &Table) -> bool {
         let Waits { root, named, signature, oci } = *waits;
         let outside = wait::outside(root);
@@ -510,7 +510,7 @@ impl Process {
     }
 }
 
-/// A goroutine that something is to be known of, and what is known already.
+/// A goroutine to look up, with what is already known.
 struct Waits<'a> {
     root: &'a Goroutine,
     named: Option<&'a Named>,
@@ -518,8 +518,8 @@ struct Waits<'a> {
     oci: Option<&'a OciProcess>,
 }
 
-/// What is waited for is stopped: it does not answer, however young the wait is. With waiters that lead there by address
-/// nothing is left to be doubted.
+/// Raises the confidence if the process that is waited for is stopped, however short the wait is: to certain if the
+/// waiters lead there by address, otherwise to likely.
 fn surer(finding: &mut Finding) {
     let sure = if finding.chain.by_address { Confidence::Certain } else { Confidence::Likely };
     finding.confidence = finding.confidence.min(sure);
@@ -532,7 +532,7 @@ fn surer(finding: &mut Finding) {
 fn comm_fits(daemon: Daemon, comm: &str) -> bool {
     match daemon {
         Daemon::Containerd => comm == "containerd" || comm == "k3s-server" || comm == "k3s-agent",
-        // The kernel keeps fifteen characters.
+        // The kernel keeps fifteen characters of a name.
         Daemon::ContainerdShim => comm.starts_with("containerd-shim"),
         Daemon::Crio => comm == "crio",
         Daemon::Kubelet => comm == "kubelet" || comm.starts_with("k3s-") || comm == "kubelite",
@@ -540,7 +540,7 @@ fn comm_fits(daemon: Daemon, comm: &str) -> bool {
     }
 }
 
-/// What a process has to count as, to be the one that a dump is of.
+/// The role that the process of a dump must have.
 const fn role_of(daemon: Daemon) -> Option<Role> {
     match daemon {
         Daemon::Containerd | Daemon::Crio => Some(Role::Daemon),
@@ -550,13 +550,13 @@ const fn role_of(daemon: Daemon) -> Option<Role> {
     }
 }
 
-/// Whether the process in `dir` counts as `role`.
+/// Whether the process in `dir` qualifies for `role`.
 fn counts(trust: &Trust, dir: &Path, role: Role) -> Result<(), Refusal> {
     let opened = KernelDir::open(dir).map_err(|_| Refusal::Unknown)?;
     trust.judge(&opened, role, !waits_uninterruptibly(dir)).map(drop)
 }
 
-/// The one process of a daemon, if there is one only.
+/// The only process of a daemon, if there is exactly one.
 fn only_one(daemon: Daemon, proc: &Path, trust: &Trust) -> Option<u32> {
     let role = role_of(daemon)?;
     let pids = KernelDir::open(proc).ok()?.numbered();
@@ -580,7 +580,8 @@ struct Named {
 }
 
 impl Named {
-    /// Believed if the runtime lists it, a cgroup of this node has the id, or the name beside it has the CRI's form.
+    /// Keeps the container only if the runtime lists it, a cgroup of this node has its id, or the name next to the id
+    /// has the CRI's format.
     fn believed(mut self, table: &Table, how: &str) -> Option<Self> {
         let named_beside = self.name.is_some();
         if !named_beside {
@@ -604,7 +605,7 @@ impl Named {
         Some(self)
     }
 
-    /// `namespace/pod/container`, as far as it is known.
+    /// `namespace/pod/container`, as far as known.
     fn whose(&self) -> String {
         match &self.name {
             Some(CriName { container: Some(container), pod }) => format!("{pod}/{container}"),
@@ -615,7 +616,7 @@ impl Named {
 
     fn give(&self, holder: &mut Holder) {
         let container = self.name.as_ref().and_then(|name| name.container.clone()).unwrap_or_default();
-        // A sandbox is a pod's, not a container of it.
+        // A sandbox belongs to a pod, not to a container.
         let is_sandbox = self.name.as_ref().is_some_and(|name| name.container.is_none());
         let is_container = !is_sandbox && !self.id.is_empty();
         holder.container = is_container.then(|| ContainerRef { id: self.id.clone(), name: container });
@@ -678,7 +679,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_process_gives_strings_and_only_those() {
-        // Our own memory, at an address that we know.
+        // The test's own memory, at a known address.
         let text = format!("{ID}/");
         let process = Process {
             pid: std::process::id(),

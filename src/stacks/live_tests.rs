@@ -1,4 +1,4 @@
-//! Names and states of what a dump waits for, on copies of `/proc` that the tests make.
+//! Tests for names and states, on copies of `/proc` that the tests make.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 const SANDBOX: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 const DAEMON: u32 = 4242;
 
-/// A copy of `/proc`, taken away when it is dropped.
+/// A copy of `/proc`; it is deleted when it is dropped.
 struct Processes(PathBuf);
 
 impl Processes {
@@ -37,7 +37,7 @@ impl Processes {
         fs::write(dir.join("cmdline"), command.join("\0")).unwrap();
     }
 
-    /// Puts `bytes` at an address of the daemon.
+    /// Writes `bytes` to an address of the daemon.
     fn memory(&self, at: u64, bytes: &[u8]) {
         let path = self.0.join(DAEMON.to_string()).join("mem");
         let mut file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
@@ -126,7 +126,7 @@ fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
         "/",
         &["runc", "--root", "/run/runc", "create", "--bundle", "/x", ID],
     );
-    // What waits in another container to be started has nothing to do with it.
+    // A process that waits inside another container to be started is unrelated.
     processes.add(601, "runc:[2:INIT]", 'S', 500, "/", &["runc", "init"]);
     let report = processes.of_text(&hanging_create(70));
     let finding = first(&report);
@@ -142,7 +142,7 @@ fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
         "{evidence}"
     );
 
-    // With two of them nobody knows which is whose.
+    // With two of them, it is unknown which one is meant.
     processes.conmon(501, 'S', SANDBOX);
     processes.add(602, "runc", 'S', 501, "/", &["runc", "create", SANDBOX]);
     for text in [hanging_create(70), hanging_create(70) + &hanging_create(71)] {

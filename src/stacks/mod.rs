@@ -1,8 +1,9 @@
-//! Goroutine dumps of a container runtime, its shim or a kubelet: who waits for whom.
+//! Analyses goroutine dumps of a container runtime, a shim or a kubelet: which goroutine waits for which.
 //!
-//! Pure functions of bytes: [`read`] takes a dump apart, `wait` and `holders` say who waits and who may hold what they
-//! wait for, [`signatures`] are the causes known, [`judge`] makes findings. Beside them, [`sources`] is where dumps come from
-//! and [`live`] reads names from a process that still waits. Signals, traces and stops no process.
+//! [`read`] parses a dump, `wait` and `holders` find what goroutines wait for and which goroutines may hold it,
+//! [`signatures`] describes the known causes, and [`judge`] makes the findings; all of these only compute on bytes.
+//! [`sources`] finds dumps, and [`live`] reads names from a process that still waits. This module sends no signals,
+//! and traces and stops no process.
 //!
 //! ```
 //! use plegctl::stacks::judge::{Source, Told, judge};

@@ -1,4 +1,4 @@
-//! Own signatures from a file.
+//! Parses the user's own signatures.
 //!
 //! ```text
 //! # frames from the caller to where it waits; `a|b` is either, `^x` must be the innermost frame
@@ -19,26 +19,26 @@ use crate::report::Severity;
 /// Why a file of signatures cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A line is not of the form.
+    /// A line has a wrong format.
     #[error("line {line}: {what}")]
     Line {
-        /// Which.
+        /// The line number.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong.
         what: String,
     },
     /// A signature has no `frames:`.
     #[error("{id} has no `frames:`, so it would match nothing")]
     NoFrames {
-        /// Its id.
+        /// The signature's id.
         id: String,
     },
-    /// There is none in it.
+    /// The file has no signature.
     #[error("there is no signature in it; one begins with `[ID] title`")]
     Empty,
 }
 
-/// The signatures of a file.
+/// Parses the signatures of a file.
 pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
     let mut found: Vec<Signature> = Vec::new();
     for (at, raw) in text.lines().enumerate() {

@@ -1,33 +1,33 @@
-//! What `stacks` says, as data: the JSON of the contract.
+//! The report of `stacks`: the JSON of the contract.
 
 use serde::{Deserialize, Serialize};
 
 use super::daemon::Daemon;
 use crate::report::{Confidence, ContainerRef, PodRef, Severity, optional_pod};
 
-/// Who waits for whom.
+/// Which goroutine waits for which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct StackReport {
-    /// The chain in one sentence; the first line of the screen.
+    /// The chain in one sentence; the first line of the text output.
     pub summary: String,
-    /// What was read.
+    /// The dumps that were read.
     pub dumps: Vec<DumpInfo>,
-    /// What matters most, the same as `findings[0]`.
+    /// The most important finding, the same as `findings[0]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<Finding>,
-    /// All findings, the surest and worst first.
+    /// All findings, ordered by confidence and severity.
     pub findings: Vec<Finding>,
-    /// Everybody who waits for a lock.
+    /// All goroutines that wait for a lock.
     pub waits: Vec<Wait>,
-    /// Equal stacks counted, the most frequent first.
+    /// Equal stacks with their counts, the most frequent first.
     pub groups: Vec<Group>,
-    /// What this form cannot tell, and what was left out.
+    /// What the input cannot show, and what was left out.
     pub limits: Vec<String>,
 }
 
 impl StackReport {
-    /// Whether something is held up, as far as we are sure of it.
+    /// Whether something is held up, with a confidence above possible.
     pub fn is_held_up(&self) -> bool {
         self.findings
             .iter()
@@ -36,7 +36,7 @@ impl StackReport {
 }
 
 impl StackReport {
-    /// Whether a second dump may say more: something is possible that would matter, and nothing is surer than that.
+    /// Whether a second dump may help: a possible finding would matter, and no finding has a higher confidence.
     pub fn leaves_a_doubt(&self) -> bool {
         let matters = |finding: &Finding| finding.chain.severity.is_some_and(|full| full > Severity::Info);
         !self.is_held_up() && self.findings.iter().any(matters)
@@ -47,80 +47,81 @@ impl StackReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpInfo {
-    /// Where it came from.
+    /// The source.
     pub source: String,
-    /// Of which program.
+    /// The program.
     pub daemon: Daemon,
-    /// Its process, where known.
+    /// The process id, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Go release that built it, where paths tell.
+    /// The Go release that built the program, if paths show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub go_version: Option<String>,
-    /// When it was taken, where known.
+    /// When the dump was taken, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<String>,
-    /// How many goroutines it tells of.
+    /// How many goroutines the dump contains.
     pub goroutines: u64,
-    /// Headers and lines that fit no form known.
+    /// Headers and lines that could not be parsed.
     pub not_understood: u64,
 }
 
-/// Something that is held up.
+/// A finding: something that is held up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// `ST01`
     pub id: String,
-    /// In a few words.
+    /// The title.
     pub title: String,
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// How sure we are.
+    /// The confidence.
     pub confidence: Confidence,
-    /// The calls that hang by it, the most frequent first.
+    /// The calls that hang because of it, the most frequent first.
     pub rpcs: Vec<String>,
     /// How many goroutines wait behind the holder.
     pub waiters: u64,
     /// For how many minutes at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u32>,
-    /// Who has what they wait for.
+    /// Which goroutine holds what the waiters need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
-    /// Why we think so.
+    /// The facts that support the finding.
     pub evidence: Vec<String>,
-    /// What to look at.
+    /// What the user can do next.
     pub next: Vec<String>,
-    /// Public threads.
+    /// Public issue threads.
     pub threads: Vec<String>,
-    /// Which dump it is from, and who is in it.
+    /// The dump and the goroutines of the finding.
     #[serde(skip)]
     pub chain: Chain,
 }
 
-/// The chain behind a finding: what the sentence and the tree are made of.
+/// The chain behind a finding, from which the sentence and the tree are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The dump, by its number.
+    /// The index of the dump.
     pub dump: usize,
-    /// Goroutines that wait for what stands outside, the telling one first. Positions in the dump.
+    /// The goroutines that wait for something outside of the process, the most telling one first, as indexes in the
+    /// dump.
     pub roots: Vec<usize>,
-    /// Who waits behind them: how many of which call, and where.
+    /// Who waits behind the roots: how many goroutines, of which call, and where.
     pub behind: Vec<Behind>,
-    /// What the waiters wait for: `a container's status lock`.
+    /// The lock for which the waiters wait: `a container's status lock`.
     pub lock: Option<String>,
     /// The call that the root serves.
     pub root_call: Option<String>,
     /// How many goroutines are roots.
     pub root_count: u64,
-    /// Frames of the root, innermost first.
+    /// The frames of the root, innermost first.
     pub root_frames: Vec<String>,
     /// What the root waits for.
     pub target: String,
-    /// Which calls hang by it, in the catalogue's words.
+    /// The calls that hang, in the catalogue's words.
     pub hangs: String,
-    /// How much it matters where it is more than possible.
+    /// The severity that a finding above possible would have.
     pub severity: Option<Severity>,
     /// Whether addresses lead from the waiters to the holder.
     pub by_address: bool,
@@ -130,43 +131,43 @@ pub struct Chain {
     pub recorded: Option<String>,
 }
 
-/// Waiters of the same call at the same place.
+/// Waiters of the same call in the same function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
     /// How many.
     pub count: u64,
-    /// The call they serve.
+    /// The call that they serve.
     pub call: Option<String>,
-    /// Where they wait.
+    /// The function in which they wait.
     pub at: String,
 }
 
-/// Who has it.
+/// The goroutine that holds what others need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// Its number; none in a profile.
+    /// The goroutine's id; `None` in a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goroutine: Option<u64>,
-    /// Where it is.
+    /// The function in which it is.
     pub function: String,
-    /// What it waits for itself.
+    /// What the holder itself waits for.
     pub waits_for: WaitsFor,
-    /// The pod it works for, if memory told.
+    /// The pod for which it works, if its process's memory shows it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
     pub pod: Option<PodRef>,
-    /// The container.
+    /// The container for which it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
 }
 
-/// What somebody waits for.
+/// What a goroutine waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitsFor {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// The process, if it is one that is known.
+    /// The process, if it is a known process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The file, or the process's program.
@@ -177,13 +178,13 @@ pub struct WaitsFor {
     pub state: Option<String>,
 }
 
-/// Kinds of what is waited for.
+/// The kinds of things that a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A shim's answer.
+    /// The answer of a shim.
     Shim,
-    /// A process: a child, or the other end of a call.
+    /// A process: a child, or the peer of a call.
     Process,
     /// A file or its file system.
     File,
@@ -193,53 +194,53 @@ pub enum Kind {
     Lock,
     /// Memory.
     Memory,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// One waiter at a lock.
+/// One goroutine that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// Which dump it is in; absent where there is only one.
+    /// The index of the dump; absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dump: Option<usize>,
-    /// Its number; none in a profile.
+    /// The goroutine's id; `None` in a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goroutine: Option<u64>,
-    /// The call it serves.
+    /// The call that it serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Kind of the lock.
+    /// The kind of the lock.
     pub lock: &'static str,
-    /// The function that wants it.
+    /// The function that wants the lock.
     pub at: String,
     /// For how many minutes at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u32>,
-    /// Candidates, best first.
+    /// Goroutines that may hold the lock, the best candidate first.
     pub holders: Vec<u64>,
-    /// Why they are candidates.
+    /// Why they may hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<&'static str>,
-    /// Who waits to write before this reader.
+    /// Writers that wait before this reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behind_writers: Vec<u64>,
-    /// How sure we are of them.
+    /// How sure the holders are.
     pub confidence: Confidence,
 }
 
-/// Equal stacks.
+/// Goroutines with equal stacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// How many.
     pub count: u64,
-    /// What they do.
+    /// Their state.
     pub state: String,
-    /// The longest, in whole minutes.
+    /// The longest wait, in whole minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u32>,
-    /// Where, innermost first, shortened to what names the place.
+    /// The frames, innermost first, shortened.
     pub frames: Vec<String>,
 }

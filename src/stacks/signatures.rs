@@ -1,70 +1,70 @@
-//! Signatures ST01 to ST22: how known causes look in a dump, as data, with what is normal beside them.
+//! The signatures ST01 to ST22, which describe known causes in a dump, and the waits that are normal.
 //!
-//! A pattern lists frames from the caller to where it waits; each must appear, in this order, others may stand between.
-//! `a|b` is either, a name that begins with `^` must be the innermost frame outside the runtime, and `@chan send` at the
-//! end of the last one wants that state.
+//! A pattern lists frames from the caller to the innermost; each must appear in this order, and other frames may be
+//! between them. `a|b` matches either name, a name that begins with `^` must be the innermost frame outside the Go
+//! runtime, and `@chan send` at the end of the last name requires that goroutine state.
 
 use super::daemon::Daemon;
 use super::dump::Goroutine;
 use super::wait;
 use crate::report::{Rule, Severity};
 
-/// Frames from the caller to where it waits.
+/// Frames from the caller to the innermost.
 type Frames = &'static [&'static str];
 
 /// One row of the catalogue.
 pub struct Row {
-    /// What is known of it.
+    /// The id, the title and the explanation.
     pub rule: Rule,
-    /// How much it matters where it is not only possible.
+    /// The severity, unless the finding is only possible.
     pub severity: Severity,
-    /// In whose dumps it is looked for.
+    /// The programs whose dumps may contain it.
     pub daemons: &'static [Daemon],
-    /// Who waits for what stands outside: the cause.
+    /// Patterns of the goroutines that wait for something outside the process: the cause.
     roots: &'static [Frames],
-    /// Who waits behind it, where no address shows that.
+    /// Patterns of the goroutines that wait behind the cause, if no address shows that.
     queue: &'static [Frames],
-    /// Which calls hang.
+    /// The calls that hang.
     pub hangs: &'static str,
-    /// Public threads.
+    /// Public issue threads.
     threads: &'static [&'static str],
-    /// From which age on a wait is more than what its caller asked for.
+    /// The number of minutes after which a wait is longer than its caller wanted.
     patience_minutes: u32,
 }
 
-/// A signature ready to be matched, from the catalogue or from a file.
+/// A signature from the catalogue or from a file, with parsed patterns.
 #[derive(Clone, Debug)]
 pub struct Signature {
     /// `ST01`
     pub id: String,
-    /// In a few words.
+    /// The title.
     pub title: String,
-    /// How much it matters where it is not only possible.
+    /// The severity, unless the finding is only possible.
     pub severity: Severity,
-    /// In whose dumps it is looked for; empty is everybody's.
+    /// The programs whose dumps may contain it; empty means all.
     pub daemons: Vec<Daemon>,
-    /// The cause.
+    /// Patterns of the cause.
     pub roots: Vec<Pattern>,
-    /// Who waits behind it.
+    /// Patterns of the goroutines that wait behind the cause.
     pub queue: Vec<Pattern>,
-    /// Which calls hang.
+    /// The calls that hang.
     pub hangs: String,
-    /// What to do.
+    /// What the user can do.
     pub act: Vec<String>,
-    /// Public threads.
+    /// Public issue threads.
     pub threads: Vec<String>,
-    /// From which age on a wait is more than what its caller asked for.
+    /// The number of minutes after which a wait is longer than its caller wanted.
     pub patience_minutes: u32,
 }
 
-/// Frames to find, from the caller to the innermost.
+/// The frames of a pattern, from the caller to the innermost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     frames: Vec<Needle>,
     state: Option<String>,
 }
 
-/// One frame to find.
+/// One frame of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Needle {
     any: Vec<String>,
@@ -72,7 +72,7 @@ struct Needle {
 }
 
 impl Pattern {
-    /// A pattern from its frames as text.
+    /// Parses the frames of a pattern.
     pub fn new(frames: &[&str]) -> Self {
         let mut state = None;
         let needle = |text: &&str| {
@@ -87,7 +87,7 @@ impl Pattern {
         Self { frames, state }
     }
 
-    /// Whether `goroutine` shows it.
+    /// Whether `goroutine` matches the pattern.
     pub fn fits(&self, goroutine: &Goroutine) -> bool {
         if self.state.as_ref().is_some_and(|state| *state != *goroutine.state) {
             return false;
@@ -95,7 +95,7 @@ impl Pattern {
         let innermost = wait::leaf(goroutine);
         let mut wanted = self.frames.iter().peekable();
         for (depth, frame) in goroutine.frames.iter().enumerate().rev() {
-            // A frame may be several of a pattern only one after the other.
+            // One frame can match several names of a pattern only if they follow each other.
             if let Some(needle) = wanted.peek()
                 && (!needle.innermost || depth == innermost)
                 && needle.any.iter().any(|name| frame.function.contains(name.as_str()))
@@ -126,7 +126,7 @@ impl From<&Row> for Signature {
     }
 }
 
-/// The whole catalogue, ready to be matched: causes before what they lead to.
+/// All signatures of the catalogue; a cause comes before its effects.
 pub fn signatures() -> Vec<Signature> {
     MATCHING_ORDER
         .iter()
@@ -135,21 +135,22 @@ pub fn signatures() -> Vec<Signature> {
         .collect()
 }
 
-/// The rows that `explain` shows.
+/// The rules that `explain` shows.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     SIGNATURES.iter().map(|row| &row.rule)
 }
 
-/// A goroutine belongs to the first signature that fits: the special before the general, the cause before its effect.
+/// The order of matching. A goroutine belongs to the first signature that matches: special ones before general ones,
+/// causes before effects.
 const MATCHING_ORDER: &[&str] = &[
     "ST10", "ST16", "ST17", "ST18", "ST21", "ST08", "ST05", "ST04", "ST11", "ST09", "ST01", "ST03", "ST06",
     "ST02", "ST12", "ST22", "ST14", "ST13", "ST15", "ST07", "ST19",
 ];
 
-/// A lock that many wait for and no other signature explains.
+/// The signature of a lock for which many goroutines wait and which no other signature explains.
 pub const LOCK: &str = "ST20";
 
-/// Frames that are always there: long waits that hold nobody up.
+/// Frames of long waits that block nothing and are always there.
 const NORMAL: &[Frames] = &[
     &["process.(*Init).Wait"],
     &["client.(*task).Wait|containerd.(*task).Wait"],
@@ -162,17 +163,17 @@ const NORMAL: &[Frames] = &[
     &["v2.(*ShimManager).loadShims|(*shim).loadShim"],
 ];
 
-/// Whether a goroutine waits as it always does in a healthy daemon.
+/// Whether a goroutine waits as it does in a healthy daemon.
 pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
     normal.iter().any(|pattern| pattern.fits(goroutine))
 }
 
-/// What is normal, ready to be matched.
+/// The normal waits as patterns.
 pub fn normal() -> Vec<Pattern> {
     NORMAL.iter().map(|frames| Pattern::new(frames)).collect()
 }
 
-/// Public threads whose frames may appear in a finding, each with the frames.
+/// Public issue threads whose frames may appear in a finding, each with the frames.
 pub const THREADS: &[(Frames, &str)] = &[
     (&["statusStorage)."], "containerd#9770"),
     (&["statusStorage).UpdateSync|statusStorage).Update"], "containerd#12680"),
@@ -214,13 +215,13 @@ const KUBELET: &[Daemon] = &[Daemon::Kubelet];
 
 const SHIM_CALLS: &str = "askClient).State|askClient).Kill|askClient).Stats|askClient).Exec|askClient).Delete|askClient).Create|askClient).Start|askClient).Update|askClient).Pids|askClient).Connect|askClient).Shutdown|askClient).Pause|askClient).Resume|askClient).CloseIO|askClient).ResizePty|andboxClient).SandboxStatus|andboxClient).StopSandbox|andboxClient).StartSandbox|andboxClient).SandboxMetrics|andboxClient).CreateSandbox|andboxClient).ShutdownSandbox";
 
-/// A file system that does not answer, as its callers see it.
+/// Functions that access a file system.
 const DISK: &str = "syscall.pwrite|syscall.write|syscall.Fsync|syscall.Fdatasync|unix.Fdatasync|syscall.Mkdirat|syscall.Renameat|syscall.openat|syscall.unlinkat|syscall.Ftruncate|unix.Pwrite|unix.Write|unix.Fsync|unix.Syncfs|unix.Mkdirat|unix.Renameat|unix.Openat|unix.Unlinkat|unix.Ftruncate";
 
-/// The library of CRI-O's image and layer store, by its older and its newer import path.
+/// The import paths of CRI-O's image and layer store, the older and the newer one.
 const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
 
-/// What to do where one dump is not enough.
+/// The advice when one dump is not enough.
 pub const TWO_DUMPS: &str =
     "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
 
@@ -335,7 +336,7 @@ pub const SIGNATURES: &[Row] = &[
             &["bbolt.(*Tx).Commit", DISK],
             &["bbolt.(*DB)", "bbolt.(*Tx).write|bbolt.(*Tx).Commit|bbolt.fdatasync"],
             &["statusStorage).UpdateSync", DISK],
-            // containerd 2 clears a bundle away before it takes the status lock.
+            // containerd 2 removes a bundle before it takes the status lock.
             &["handleContainerExit|handleSandboxExit|v2.NewBundle|v2.(*Bundle)|v2.atomicDelete", DISK],
         ],
         queue: &[&["bbolt.(*DB).beginRWTx"]],
@@ -393,7 +394,7 @@ pub const SIGNATURES: &[Row] = &[
                 "os/exec.(*Cmd).Wait|os.(*Process).wait",
             ],
             &["oci.(*runtimeOCI).ExecSyncContainer", "os/exec.(*Cmd).Wait|os.(*Process).wait"],
-            // CRI-O has conmon run the create, and waits for what conmon says of it.
+            // CRI-O lets conmon run the create command and waits for conmon's report.
             &["_Handler", "^oci.(*runtimeOCI).CreateContainer"],
         ],
         queue: &[
@@ -737,7 +738,7 @@ pub const SIGNATURES: &[Row] = &[
     },
 ];
 
-/// The signature of a lock that nothing else explains.
+/// The signature of a lock that no other signature explains.
 pub fn lock() -> Option<Signature> {
     SIGNATURES.iter().find(|row| row.rule.id == LOCK).map(Signature::from)
 }

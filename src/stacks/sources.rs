@@ -1,7 +1,7 @@
-//! Where a dump comes from without changing anything: sockets, URLs, files that lie about.
+//! Finds dumps without changing anything: from sockets, URLs and existing files.
 //!
-//! Sends two requests and no others, each a constant: CRI-O's socket serves paths that change state beside the one that is
-//! asked for here, so no path is ever made from input.
+//! This module sends two requests and no others, each a constant. CRI-O's socket also serves paths that change state,
+//! so no path is ever built from input.
 
 use std::fs;
 use std::io;
@@ -18,21 +18,21 @@ use crate::clock::Wall;
 use crate::host::proc::{Role, Trust, command_line, waits_uninterruptibly};
 use crate::host::{HostRoot, KernelDir, kernel_text, open_to_others};
 
-/// A daemon that takes longer does not answer.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// No more than the reader reads.
+/// The largest answer, equal to the parser's limit.
 const LARGEST: u64 = 64 << 20;
 
-/// A configuration file is never larger.
+/// The largest configuration file.
 const LARGEST_CONFIG: u64 = 1 << 20;
 
-/// All that is ever asked of a socket.
+/// The only requests that are sent to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// CRI-O's own, on its CRI socket.
+    /// CRI-O's request, for its CRI socket.
     Crio,
-    /// The Go runtime's, on containerd's debug socket.
+    /// The Go runtime's request, for containerd's debug socket.
     Pprof,
 }
 
@@ -46,14 +46,14 @@ impl Request {
         }
     }
 
-    /// Which one a socket is for: by its name, since asking the other one is what must not happen.
+    /// Chooses the request by the socket's name, because the wrong request must never be sent.
     fn of(socket: &Path) -> Self {
         let name = socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.contains("debug") { Self::Pprof } else { Self::Crio }
     }
 }
 
-/// A source as it was typed.
+/// A source that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `-`
@@ -67,7 +67,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What `text` names.
+    /// Parses the user's text.
     pub fn parse(text: &str) -> Self {
         if text == "-" {
             Self::Stdin
@@ -81,34 +81,34 @@ impl Place {
     }
 }
 
-/// Something that gives a dump by itself.
+/// A source that this node offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passive {
-    /// A socket to ask.
+    /// A socket to send a request to.
     Socket(PathBuf),
-    /// A file that lies there.
+    /// An existing file.
     File(PathBuf),
 }
 
 /// Why a socket or a URL gave no dump.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody is there, or we may not.
+    /// Connecting or reading failed.
     #[error("cannot ask it: {0}")]
     Io(#[from] io::Error),
-    /// No answer in time.
+    /// No answer arrived in time.
     #[error("no answer within {}s", PATIENCE.as_secs())]
     Silent,
-    /// It does not serve this.
+    /// The server does not serve dumps.
     #[error("it does not serve goroutine dumps (HTTP status {0})")]
     Status(u16),
-    /// It speaks something else.
+    /// The answer is not HTTP.
     #[error("it does not speak HTTP/1: this socket does not provide dumps")]
     Protocol,
 }
 
 impl Error {
-    /// What to do about it.
+    /// What the user can do.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io(why) if why.kind() == io::ErrorKind::PermissionDenied => Some("run as root"),
@@ -123,7 +123,7 @@ impl Error {
     }
 }
 
-/// What a socket answered, and who it is.
+/// The answer of a socket, and its process.
 #[derive(Debug)]
 pub struct Answer {
     /// The dump.
@@ -132,7 +132,7 @@ pub struct Answer {
     pub pid: Option<u32>,
 }
 
-/// Asks a socket once.
+/// Sends one request to a socket.
 pub async fn socket(path: &Path) -> Result<Answer, Error> {
     let request = Request::of(path);
     match tokio::time::timeout(PATIENCE, exchange(path, request)).await {
@@ -151,7 +151,7 @@ async fn exchange(path: &Path, request: Request) -> Result<Answer, Error> {
     if status == 200 { Ok(Answer { body, pid }) } else { Err(Error::Status(status)) }
 }
 
-/// Status and body of an answer that ends with its connection.
+/// Splits an answer that ends with its connection into status and body.
 fn taken_apart(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let body = answer.split_off(end + 4);
@@ -160,10 +160,10 @@ fn taken_apart(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     Some((first.split(' ').nth(1)?.parse().ok()?, body))
 }
 
-/// Where a kubelet has its goroutines.
+/// The path of a kubelet's goroutines.
 pub const GOROUTINES: &str = "/debug/pprof/goroutine?debug=2";
 
-/// The URL that is asked: a kubelet's address alone is asked for its goroutines.
+/// Completes a URL: if it is only a kubelet's address, the path of its goroutines is added.
 pub fn with_path(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     match rest.split_once('/') {
@@ -172,16 +172,16 @@ pub fn with_path(url: &str) -> String {
     }
 }
 
-/// What a node gives by itself.
+/// The sources that a node offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// What may be asked or read.
+    /// Sockets and files.
     pub places: Vec<Passive>,
     /// What lies there and is not believed, with the reason.
     pub refused: Vec<String>,
 }
 
-/// The process that listens on a socket, by the kernel's own word; nothing is sent.
+/// The process that listens on a socket, according to the kernel; nothing is sent.
 pub async fn listener(socket: &Path) -> Option<u32> {
     let stream = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await.ok()?.ok()?;
     peer(&stream)
@@ -191,8 +191,8 @@ fn peer(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
 }
 
-/// What the runtime behind `socket` gives, whoever else runs on this node; `daemon` is who listens there, where that is
-/// known. CRI-O's own socket has its dump; a containerd says in its configuration which socket has.
+/// The sources of the runtime behind `socket`, whatever else runs on this node. `daemon` is the process that listens
+/// there, if known. CRI-O serves dumps on its own socket; a containerd names its debug socket in its configuration.
 pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> Offer {
     let mut refused = Vec::new();
     let comm = daemon.and_then(|pid| kernel_text(&proc.join(pid.to_string()).join("comm")).ok());
@@ -212,9 +212,9 @@ pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u3
     Offer { places: left.map(Passive::File).into_iter().collect(), refused }
 }
 
-/// What this node gives: CRI-O's socket, containerd's debug socket, else the dump that was left last. The configuration is
-/// the one that `daemon` was started with, if that is known. Nothing counts that others than root and we could have put
-/// there.
+/// The sources of this node: CRI-O's socket, containerd's debug socket, otherwise the newest dump file. The
+/// configuration is the one with which `daemon` was started, if known. Files and sockets that other users could have
+/// created are not used.
 pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Offer {
     let mut refused = Vec::new();
     let mut found: Vec<Passive> = Vec::new();
@@ -227,7 +227,7 @@ pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Offer {
     Offer { places: found, refused }
 }
 
-/// Whether a socket is there that nobody but root and we can have made.
+/// Whether a socket exists that only root or plegctl's user can have created.
 fn is_ours(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
     if !fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         return false;
@@ -239,7 +239,7 @@ fn is_ours(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
     open.is_none()
 }
 
-/// containerd's debug socket, by the configuration that it was started with.
+/// containerd's debug socket, from the configuration with which it was started.
 fn debug_socket(
     host: &HostRoot,
     proc: &Path,
@@ -251,15 +251,15 @@ fn debug_socket(
     let configured =
         small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");
-    // The well-known name is a guess that costs one look.
+    // The well-known path is a guess that costs one check.
     configured.into_iter().chain([well_known]).find(|path| is_ours(host, path, refused))
 }
 
-/// `--config FILE` of a daemon's command line.
+/// The value of `--config` on a daemon's command line.
 fn config_flag(proc: &Path, pid: u32) -> Option<String> {
     let dir = &proc.join(pid.to_string());
     let opened = KernelDir::open(dir).ok()?;
-    // What only bears the name may name any file.
+    // A process with only the daemon's name could name any file.
     Trust::of_table(proc).judge(&opened, Role::Daemon, !waits_uninterruptibly(dir)).ok()?;
     let arguments = command_line(dir);
     let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
@@ -271,7 +271,7 @@ fn small_text(path: &Path) -> Option<String> {
     (about.is_file() && about.len() <= LARGEST_CONFIG).then(|| fs::read_to_string(path).ok())?
 }
 
-/// `address` in the section `[debug]` of containerd's configuration.
+/// The `address` in the section `[debug]` of containerd's configuration.
 fn debug_address(config: &str) -> Option<String> {
     let mut inside = false;
     for line in config.lines() {
@@ -289,8 +289,8 @@ fn debug_address(config: &str) -> Option<String> {
     None
 }
 
-/// The youngest dump in a directory for temporary files whose process still runs; else the youngest. Anybody may leave a
-/// file there: only what root or we have written counts.
+/// The newest dump file in a temporary directory, preferably one whose process still runs. Only files that root or
+/// plegctl's user wrote are used, because any user may leave a file there.
 fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<PathBuf> {
     let entries = fs::read_dir(tmp).ok()?;
     entries
@@ -317,8 +317,8 @@ fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<Pat
         .map(|(_, _, path)| path)
 }
 
-/// Opens a dump that lies in a directory where anybody may put files. Neither a link nor a second name of a file, and
-/// nothing that others have written or may write.
+/// Opens a dump file in a directory that every user can write to. It refuses links, files with a second name, and
+/// files that other users own or can write to.
 pub fn left_dump(path: &Path) -> io::Result<fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -330,18 +330,18 @@ pub fn left_dump(path: &Path) -> io::Result<fs::File> {
     if about.uid() != 0 && about.uid() != geteuid().as_raw() {
         return refused(format!("user {} has written it, and may have made it up", about.uid()));
     }
-    // Everybody, and a group that is not root's.
+    // Writable for all users, or for a group that is not root's.
     let writable = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != 0);
     if writable { refused("others may write to it".to_owned()) } else { Ok(file) }
 }
 
-/// The process that a dump's file is named for: `containerd.812.stacks.log`.
+/// The process id in a dump's file name: `containerd.812.stacks.log`.
 pub fn pid_in_name(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("containerd.")?.strip_suffix(".stacks.log")?.parse().ok()
 }
 
-/// A file's time as documents write it.
+/// Formats a file's time for reports.
 pub fn stamp(time: SystemTime) -> Option<String> {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let nanos = i64::try_from(since.as_nanos()).ok()?;
@@ -369,7 +369,7 @@ mod tests {
             assert!(asked.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{asked}");
         }
         assert_eq!(Request::of(Path::new("/run/containerd/debug.sock")), Request::Pprof);
-        // A directory's name does not make a CRI socket a debug socket.
+        // Only the file name decides, not the directory.
         assert_eq!(Request::of(Path::new("/debug/crio.sock")), Request::Crio);
     }
 

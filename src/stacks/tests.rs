@@ -1,4 +1,5 @@
-//! Whole dumps: scripted ones of faults that no recording has, and what recordings say beyond their first finding.
+//! Tests with whole dumps: scripted ones for faults without a recording, and details of recordings beyond their first
+//! finding.
 
 use super::judge::{Source, Told, judge};
 use super::read::{Bounds, read};
@@ -16,9 +17,9 @@ fn judged(text: &str) -> StackReport {
     judge(&[source(text, None)], &signatures(), &Told::default())
 }
 
-/// The same moment twice, eleven seconds apart.
+/// Two dumps of the same goroutines, eleven seconds apart.
 fn twice(text: &str) -> StackReport {
-    // Another goroutine in the second dump: two equal dumps would be one that was given twice.
+    // The second dump has another goroutine, because two equal dumps count as one dump that was given twice.
     let later = format!("{text}goroutine 999 [running]:\nmain.main()\n\t/m.go:1 +0x1\n\n");
     let sources = [source(text, Some("2026-01-01T00:00:00Z")), source(&later, Some("2026-01-01T00:00:11Z"))];
     judge(&sources, &signatures(), &Told::default())
@@ -44,7 +45,7 @@ fn found<'a>(report: &'a StackReport, id: &str) -> Option<&'a Finding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
-/// Two calls at the lock of the layers.
+/// Two calls at the lock of the layer store.
 fn two_at_the_layers() -> String {
     [(31, "ListImages"), (32, "RunPodSandbox")]
         .map(|(id, rpc)| {
@@ -80,7 +81,7 @@ fn a_storage_lock_behind_the_disk_is_the_stores() {
             ],
         )
     };
-    // The holder by its address, and without any: what it is in says enough.
+    // With and without the holder's address: its function is enough.
     for layers in ["0xc000700000", "..."] {
         let report = judged(&(write(layers) + &two_at_the_layers()));
         let primary = report.primary.as_ref().unwrap();
@@ -226,7 +227,7 @@ fn what_a_goroutine_started_tells_its_age() {
     let report = judged(&(wait.clone() + &copy("os/exec.(*Cmd).Start in goroutine 60")));
     let finding = found(&report, "ST06").unwrap();
     assert_eq!((finding.minutes, finding.confidence), (Some(3), Confidence::Likely), "{report:#?}");
-    // What others started, or what was started for something else, tells nothing of this wait.
+    // Goroutines that another goroutine started, or that were started for something else, mean nothing for this wait.
     for maker in ["os/exec.(*Cmd).Start in goroutine 7", "net/http.(*Server).Serve in goroutine 60"] {
         let report = judged(&(wait.clone() + &copy(maker)));
         assert_eq!(found(&report, "ST06").unwrap().minutes, None, "{maker}");
@@ -268,7 +269,7 @@ fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
 
 #[test]
 fn what_has_a_holder_comes_before_what_has_none() {
-    // Five at a lock that nobody seen holds, and one call that waits for its process: both for minutes.
+    // Five goroutines at a lock without a visible holder, and one call that waits for its process: all for minutes.
     let crowd: String = (80..85)
         .map(|id| {
             let frames = ["sync.(*RWMutex).RLock(...)", "example.org/x.(*Table).Get(0xc000990000)"];

@@ -1,5 +1,5 @@
-//! What one goroutine waits for, read from its innermost frames. Each function is one rule; none looks at another
-//! goroutine.
+//! Finds what one goroutine waits for, from its innermost frames. Each function is one rule and examines one
+//! goroutine only.
 
 use super::dump::{Frame, Goroutine, Token};
 
@@ -8,11 +8,12 @@ use super::dump::{Frame, Goroutine, Token};
 pub struct Call<'a> {
     /// `ListContainers`
     pub rpc: &'a str,
-    /// The frame that says so.
+    /// The index of the frame that shows the call.
     pub at: usize,
 }
 
-/// The call: `_RuntimeService_X_Handler` on the server's side, `runtimeServiceClient).X` on the client's.
+/// The CRI call of a goroutine: `_RuntimeService_X_Handler` on the server's side, `runtimeServiceClient).X` on the
+/// client's.
 pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
     const CLIENTS: [&str; 2] = ["runtimeServiceClient).", "imageServiceClient)."];
     for (at, frame) in goroutine.frames.iter().enumerate() {
@@ -33,7 +34,7 @@ pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
     None
 }
 
-/// The address of the request that the server's method for `rpc` was called with: its last argument.
+/// The address of the request that the server's method for `rpc` received: its last argument.
 pub fn request(goroutine: &Goroutine, rpc: &str) -> Option<u64> {
     const SERVERS: [&str; 2] = ["server.(*Server).", "(*criService)."];
     let is_method = |frame: &&Frame| {
@@ -44,7 +45,7 @@ pub fn request(goroutine: &Goroutine, rpc: &str) -> Option<u64> {
     certain.then_some(address)
 }
 
-/// Which kind of lock, and for what.
+/// The kind of a lock and how it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKind {
     /// A mutex.
@@ -56,7 +57,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// As Go names it.
+    /// Go's name of the kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Mutex => "Mutex.Lock",
@@ -66,18 +67,18 @@ impl LockKind {
     }
 }
 
-/// A lock that a goroutine waits for.
+/// A lock for which a goroutine waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Its kind.
+    /// The kind.
     pub kind: LockKind,
-    /// Its address, where the runtime prints it.
+    /// The lock's address, if the Go runtime prints it.
     pub address: Option<u64>,
-    /// The frame that wants it: the first one outside `sync`.
+    /// The index of the frame that wants the lock: the first frame outside `sync`.
     pub owner: usize,
 }
 
-/// Whether a frame belongs to the runtime or to `sync`, below what a program does.
+/// Whether a frame belongs to the Go runtime or to `sync`, not to the program.
 pub fn is_below(frame: &Frame) -> bool {
     let function = &*frame.function;
     ["runtime.", "sync.", "internal/sync.", "internal/runtime/"]
@@ -85,12 +86,12 @@ pub fn is_below(frame: &Frame) -> bool {
         .any(|package| function.starts_with(package))
 }
 
-/// The first frame that is the program's own.
+/// The index of the first frame of the program itself.
 pub fn leaf(goroutine: &Goroutine) -> usize {
     goroutine.frames.iter().take_while(|frame| is_below(frame)).count()
 }
 
-/// The lock: what `sync` frames stand innermost, and the address that `lockSlow` has.
+/// The lock for which a goroutine waits: its innermost frames are in `sync`, and `lockSlow` has its address.
 pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
     if matches!(&*goroutine.state, "running" | "runnable") {
         return None;
@@ -107,7 +108,7 @@ pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
             _ if what.starts_with("(*WaitGroup)") || what.starts_with("(*Cond)") => return None,
             _ => continue,
         };
-        // The outermost says what was wanted: a writer behind a writer waits in the mutex inside.
+        // The outermost `sync` frame shows what was wanted: a writer behind another writer waits in the inner mutex.
         kind = Some(found);
         if what == "(*Mutex).lockSlow"
             && let Some((bits, true)) = frame.first_word()
@@ -118,16 +119,16 @@ pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
     (owner < goroutine.frames.len()).then_some(Lock { kind: kind?, address, owner })
 }
 
-/// What a goroutine that waits for no lock waits for.
+/// What a goroutine waits for outside of the process, if it waits for no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outside {
-    /// A shim, or another plugin that speaks ttrpc: the client's address.
+    /// A shim or another ttrpc plugin: the client's address.
     Shim(Option<u64>),
-    /// A child process: the file descriptor of its pidfd, where it has one.
+    /// A child process: the descriptor of its pidfd, if it has one.
     Child(Option<u64>),
-    /// The output of a child that may have ended: somebody keeps its pipe open.
+    /// The output pipe of a child. The child may have ended while another process keeps the pipe open.
     Pipe,
-    /// A file: what is done to it, and its descriptor where it has one.
+    /// A file: the operation, and the file's descriptor if known.
     File(&'static str, Option<u64>),
     /// The network.
     Network,
@@ -135,17 +136,17 @@ pub enum Outside {
     Runtime,
     /// D-Bus.
     Bus,
-    /// A reader of the event stream.
+    /// A client that reads the event stream.
     Reader,
 }
 
-/// What stands outside the process and is waited for, by the frames from the innermost outwards.
+/// What the goroutine waits for outside of the process, from the innermost frames outwards.
 pub fn outside(goroutine: &Goroutine) -> Option<Outside> {
     if matches!(&*goroutine.state, "running" | "runnable") {
         return None;
     }
     let inner = goroutine.frames.get(leaf(goroutine)..)?;
-    // What waits stands innermost; a call's frames begin after some thirty.
+    // The wait is in the innermost frames; the frames of a call's handler begin after some thirty.
     for frame in inner.iter().take(24) {
         let function = &*frame.function;
         if let Some(found) = outside_by(function, goroutine) {
@@ -199,7 +200,7 @@ fn outside_by(function: &str, goroutine: &Goroutine) -> Option<Outside> {
         .map(|(_, what)| Outside::File(what, file(goroutine).map(|(_, fd)| fd)))
 }
 
-/// Functions that wait for a file system.
+/// Functions that wait for a file system, with the operation.
 const FILE_CALLS: &[(&str, &str)] = &[
     ("syscall.pwrite", "write"),
     ("syscall.Pwrite", "write"),
@@ -243,13 +244,13 @@ const FILE_CALLS: &[(&str, &str)] = &[
     ("syscall.FcntlFlock", "lock"),
 ];
 
-/// The shim: the first argument of ttrpc's `dispatch`, which all waiters of one shim share.
+/// The shim's client: the first argument of ttrpc's `dispatch`, which all waiters for one shim share.
 pub fn shim(goroutine: &Goroutine) -> Option<u64> {
     let frame = goroutine.frames.iter().find(|frame| frame.function.ends_with("ttrpc.(*Client).dispatch"))?;
     frame.receiver().and_then(|(bits, certain)| certain.then_some(bits))
 }
 
-/// The shim's call: the frame above `dispatch` of a task or sandbox client.
+/// The shim call: the frame of a task or sandbox client that called `dispatch`.
 pub fn shim_call(goroutine: &Goroutine) -> Option<&str> {
     goroutine.frames.iter().find_map(|frame| {
         ["askClient).", "andboxClient).", "luginClient).", "luginService)."]
@@ -259,7 +260,8 @@ pub fn shim_call(goroutine: &Goroutine) -> Option<&str> {
     })
 }
 
-/// A kind of machine: each has its own numbers of system calls (`syscall_64.tbl` and `asm-generic/unistd.h` of the kernel).
+/// A processor architecture. Each has its own system call numbers (`syscall_64.tbl` and `asm-generic/unistd.h` of the
+/// kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
     Amd64,
@@ -267,8 +269,8 @@ enum Machine {
 }
 
 impl Machine {
-    /// The machine of a goroutine, by the file of a frame such as `zsyscall_linux_arm64.go`. Where no file says so, a process
-    /// whose descriptors can be looked at runs on the machine that we run on.
+    /// The architecture in the name of a frame's file, such as `zsyscall_linux_arm64.go`. Otherwise this machine's,
+    /// because only a process on this machine has descriptors that plegctl can read.
     fn of(goroutine: &Goroutine) -> Self {
         let files = goroutine.frames.iter().filter_map(|frame| frame.place.as_ref().map(|(file, _)| file));
         let named = files.filter_map(|file| file.rsplit('/').next()).find_map(|file| {
@@ -282,7 +284,7 @@ impl Machine {
         named.unwrap_or(if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::Amd64 })
     }
 
-    /// `waitid`.
+    /// The number of `waitid`.
     const fn waitid(self) -> u64 {
         match self {
             Self::Amd64 => 247,
@@ -290,7 +292,8 @@ impl Machine {
         }
     }
 
-    /// Calls on a file by its descriptor: `write`, `pwrite64`, `fsync`, `fdatasync`, `ftruncate`, `flock`.
+    /// The numbers of the calls whose first argument is a file descriptor: `write`, `pwrite64`, `fsync`, `fdatasync`,
+    /// `ftruncate`, `flock`.
     const fn by_descriptor(self) -> [u64; 6] {
         match self {
             Self::Amd64 => [1, 18, 74, 75, 77, 73],
@@ -299,7 +302,7 @@ impl Machine {
     }
 }
 
-/// A word of a system call's raw frame.
+/// The number and one argument of the raw system call.
 fn raw_call(goroutine: &Goroutine, nth: usize) -> Option<(u64, u64)> {
     let frame = goroutine
         .frames
@@ -311,7 +314,7 @@ fn raw_call(goroutine: &Goroutine, nth: usize) -> Option<(u64, u64)> {
     Some((number, word))
 }
 
-/// A child by its pidfd: `waitid(P_PIDFD, fd, …)`, since Go 1.23.
+/// The descriptor of a child's pidfd: `waitid(P_PIDFD, fd, …)`, since Go 1.23.
 pub fn pidfd(goroutine: &Goroutine) -> Option<u64> {
     const P_PIDFD: u64 = 3;
     let (number, kind) = raw_call(goroutine, 0)?;
@@ -319,27 +322,27 @@ pub fn pidfd(goroutine: &Goroutine) -> Option<u64> {
     waits.then(|| raw_call(goroutine, 1))?.map(|(_, fd)| fd)
 }
 
-/// An open file by its descriptor: `pwrite64(fd, …)` and its like.
+/// The descriptor of an open file: `pwrite64(fd, …)` and similar calls.
 pub fn file(goroutine: &Goroutine) -> Option<(u64, u64)> {
     let known = Machine::of(goroutine).by_descriptor();
     raw_call(goroutine, 0).filter(|(number, _)| known.contains(number))
 }
 
-/// Strings of a container that is passed by value: pointers and lengths of its id, its name and its sandbox's id.
+/// The strings of a container that is passed by value: pointers and lengths of its id, its name and its sandbox's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByValue {
-    /// The container's id, or the sandbox's own.
+    /// The id of the container or sandbox.
     pub id: (u64, u64),
-    /// Its name.
+    /// The name.
     pub name: (u64, u64),
-    /// Its sandbox's id, if it is a container.
+    /// The sandbox's id, if this is a container.
     pub sandbox: Option<(u64, u64)>,
 }
 
 /// The length of an id.
 pub const ID_LENGTH: u64 = 0x40;
 
-/// A container by value: `{{{0xPTR, 0x40}, {0xPTR2, 0x1f}, {0xPTR3, 0x40}…`.
+/// Finds a container that is passed by value: `{{{0xPTR, 0x40}, {0xPTR2, 0x1f}, {0xPTR3, 0x40}…`.
 pub fn by_value(goroutine: &Goroutine) -> Option<ByValue> {
     goroutine.frames.iter().find_map(|frame| in_frame(&frame.arguments))
 }
@@ -356,7 +359,7 @@ fn in_frame(arguments: &[Token]) -> Option<ByValue> {
     })
 }
 
-/// `{0xPTR, 0xLEN}` and what follows.
+/// Parses `{0xPTR, 0xLEN}` and returns the rest.
 fn string(tokens: &[Token]) -> Option<((u64, u64), &[Token])> {
     match tokens {
         [
@@ -370,7 +373,7 @@ fn string(tokens: &[Token]) -> Option<((u64, u64), &[Token])> {
     }
 }
 
-/// Ids that are passed as bare strings, `{0xPTR, 0x40}`, the innermost first.
+/// Ids that are passed as plain strings, `{0xPTR, 0x40}`, the innermost first.
 pub fn id_strings(goroutine: &Goroutine) -> Vec<u64> {
     let mut found = Vec::new();
     for frame in &goroutine.frames {
@@ -385,7 +388,7 @@ pub fn id_strings(goroutine: &Goroutine) -> Vec<u64> {
     found
 }
 
-/// The init pid of a resource update: `UpdateContainerResources.func1({0xPID, …`.
+/// The init process of a resource update: `UpdateContainerResources.func1({0xPID, …`.
 pub fn update_pid(goroutine: &Goroutine) -> Option<u32> {
     let frame =
         goroutine.frames.iter().find(|frame| frame.function.ends_with(").UpdateContainerResources.func1"))?;
@@ -452,7 +455,7 @@ mod tests {
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0x12, 0x6, 0x2d4f69257000, 0x1000, 0x21000, 0x0, 0x0)\n\t/s.s:1\nsyscall.pwrite(0x8?)\n\t/e.go:2\n",
         );
         assert_eq!(outside(&write), Some(Outside::File("write", Some(6))));
-        // waitid on a process id is none on a pidfd.
+        // A `waitid` on a process id has no pidfd.
         let by_pid = goroutine(
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x1, 0x1d, 0x1, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).wait(0x1)\n\t/e.go:2\n",
         );
@@ -469,7 +472,7 @@ mod tests {
         };
         assert_eq!(file(&pwrite("0x44", "arm64")), Some((0x44, 6)));
         assert_eq!(file(&pwrite("0x12", "amd64")), Some((0x12, 6)));
-        // There 0x49 is ppoll and 0x12 lookup_dcookie: neither has a descriptor.
+        // On arm64, 0x49 is ppoll and 0x12 is lookup_dcookie; neither has a descriptor.
         for number in ["0x49", "0x12"] {
             assert_eq!(file(&pwrite(number, "arm64")), None, "{number}");
         }

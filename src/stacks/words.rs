@@ -1,11 +1,11 @@
-//! Words for locks, for what is waited for, and for the chain as one sentence.
+//! Describes locks, what is waited for, and whole chains of waiting in words.
 
 use std::fmt::Write;
 
 use super::report::{Finding, Kind, WaitsFor};
 use super::wait::Outside;
 
-/// What a lock guards, by the function that wants it.
+/// What a lock protects, from the function that wants it.
 pub fn lock(at: &str) -> &'static str {
     const LOCKS: &[(&str, &str)] = &[
         ("statusStorage)", "a container's status lock"),
@@ -29,7 +29,7 @@ pub fn lock(at: &str) -> &'static str {
     LOCKS.iter().find(|(sign, _)| at.contains(sign)).map_or("a lock", |(_, words)| words)
 }
 
-/// What a root waits for: kind and words. The signature says what a bare child or ttrpc client is.
+/// What a root waits for. The signature decides what an unnamed child or ttrpc client is.
 pub fn target(outside: Option<Outside>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
     match outside {
         Some(Outside::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
@@ -50,7 +50,7 @@ pub fn target(outside: Option<Outside>, signature: &str, rpc: Option<&str>) -> (
     }
 }
 
-/// What is waited for where the innermost frames do not say it.
+/// What a root waits for if its innermost frames do not show it.
 fn beside(signature: &str) -> (Kind, String) {
     let (kind, words) = match signature {
         "ST06" => (Kind::Process, "the OCI runtime"),
@@ -64,7 +64,7 @@ fn beside(signature: &str) -> (Kind, String) {
     (kind, words.to_owned())
 }
 
-/// Who waits, where that says more than the call.
+/// Who waits, if that says more than the name of the call.
 pub fn subject(signature: &str) -> Option<&'static str> {
     match signature {
         "ST13" => Some("PLEG's relist"),
@@ -96,7 +96,7 @@ fn a(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// The chain in one sentence.
+/// Describes a chain in one sentence.
 pub fn sentence(finding: &Finding) -> String {
     let chain = &finding.chain;
     if let Some(recorded) = &chain.recorded {
@@ -121,7 +121,7 @@ pub fn sentence(finding: &Finding) -> String {
     }
     let mut text = String::new();
     let noun = if chain.behind.iter().all(|behind| behind.call.is_some()) { "call" } else { "goroutine" };
-    // Who waits beside another for the same runtime does not wait for it.
+    // Loops that wait for the same runtime do not wait for each other.
     if finding.id == "ST13" {
         let others = counted(finding.waiters, "other loop");
         let verb = if finding.waiters == 1 { "waits" } else { "wait" };
@@ -164,7 +164,7 @@ const fn waits(count: u64) -> &'static str {
     if count == 1 { "waits" } else { "wait" }
 }
 
-/// The most frequent call of the waiters, or a few of them where each is there once.
+/// The most frequent call of the waiters, or a few calls if each occurs once.
 fn named(finding: &Finding) -> Vec<String> {
     let mut by_call: Vec<(u64, &str)> = Vec::new();
     for behind in &finding.chain.behind {
@@ -177,7 +177,7 @@ fn named(finding: &Finding) -> Vec<String> {
     by_call.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
     match by_call.first() {
         Some((count, call)) if *count > 1 => vec![format!("{count} {call}")],
-        // Where no call stands out, a few of them say more than one.
+        // If all calls are equally frequent, name three of them.
         _ => by_call.into_iter().take(3).map(|(_, call)| call.to_owned()).collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! The grammar of single lines: a goroutine's header, a frame, its position, a line of a counted profile.
+//! Parses single lines: a goroutine's header, a frame, a position, a line of a profile.
 
 use super::super::dump::Token;
 
-/// What a goroutine's header says.
+/// A goroutine's header.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
     pub id: u64,
@@ -10,11 +10,11 @@ pub struct Header<'a> {
     pub minutes: Option<u32>,
     pub locked_to_thread: bool,
     pub labels: Vec<(String, String)>,
-    /// `gp=` stands there, so the Go runtime wrote it on its own behalf.
+    /// Whether `gp=` is present, which means that the Go runtime wrote the dump at a crash.
     pub crash: bool,
 }
 
-/// The number in `goroutine N`, whatever follows: the mark by which headers are counted.
+/// The number in `goroutine N`, whatever follows. Headers are counted by it.
 pub fn header_id(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("goroutine ")?;
     let digits = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
@@ -49,7 +49,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
         } else if let Some(minutes) = part.strip_suffix(" minutes") {
             found.minutes = Some(minutes.parse().ok()?);
         } else if part.strip_prefix("synctest bubble ").is_some() || part.is_empty() {
-            // Belongs to a test; says nothing of a wait.
+            // This mark comes from a Go test and does not affect the wait.
         } else {
             return None;
         }
@@ -57,7 +57,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
     Some(found)
 }
 
-/// A state without what the runtime adds to it.
+/// The state without the Go runtime's additions.
 fn state(text: &str) -> &str {
     let mut text = text;
     for mark in [" (leaked)", " (durable)", "(scan)", " (scan)"] {
@@ -66,14 +66,15 @@ fn state(text: &str) -> &str {
     text.trim()
 }
 
-/// Where `labels:{` begins, outside quotes.
+/// The start of `labels:{`, outside quotes.
 fn labels_at(inside: &str) -> Option<usize> {
-    // A state never holds a quote, so the first occurrence is the real one.
+    // A state never contains a quote, so the first occurrence is the right one.
     let at = inside.find("labels:{")?;
     inside.get(..at).is_some_and(|before| !before.contains('"')).then_some(at)
 }
 
-/// `labels:{"k": "v", …}` and its length. Quotes are read first: brackets, commas and braces inside them are text.
+/// Parses `labels:{"k": "v", …}` and returns its length. Quotes come first: brackets, commas and braces inside them
+/// are text.
 fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
     let mut rest = text.strip_prefix("labels:{")?;
     let mut found = Vec::new();
@@ -89,7 +90,7 @@ fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
     }
 }
 
-/// A quoted string and what follows it.
+/// Parses a quoted string and returns the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let body = text.strip_prefix('"')?;
     let mut plain = String::new();
@@ -104,14 +105,15 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// A frame's function, and whether its arguments are known: then they are in `words` afterwards. Inlined ones are not.
+/// Parses a frame's function, and whether its arguments are known. Known arguments are put into `words`; those of an
+/// inlined call are not known.
 pub fn frame<'a>(line: &'a str, words: &mut Vec<Token>) -> Option<(&'a str, bool)> {
     words.clear();
     let inside = line.strip_suffix(')')?;
-    // Arguments hold no parenthesis, so the last one opens them.
+    // Arguments contain no parenthesis, so the last one opens them.
     let open = inside.rfind('(')?;
     let function = inside.get(..open)?;
-    // No function has a colon, but what is looked for here is a sentence in a log.
+    // A function contains no colon followed by a blank; such a line is a sentence in a log.
     let sentence = function.as_bytes().contains(&b':') && function.contains(": ");
     let plausible = !function.is_empty() && !sentence && !function.ends_with(' ');
     if !plausible {
@@ -145,7 +147,7 @@ fn arguments(list: &[u8], found: &mut Vec<Token>) -> Option<()> {
                 let digits = at;
                 let mut bits: u64 = 0;
                 while let Some(digit) = list.get(at).copied().and_then(hexadecimal) {
-                    // A seventeenth digit is no word.
+                    // A word has at most sixteen digits.
                     bits = bits.checked_mul(16)? | digit;
                     at += 1;
                 }
@@ -173,11 +175,11 @@ fn hexadecimal(byte: u8) -> Option<u64> {
     Some(u64::from(digit))
 }
 
-/// `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` as file and line.
+/// Parses `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` into file and line.
 pub fn position(line: &str) -> Option<(&str, u32)> {
     let text = line.trim();
     let mut from = 0;
-    // A path may hold a colon; the line number is what follows the last one that stands before digits alone.
+    // A path may contain a colon; the line number follows the last colon with only digits behind it.
     while let Some(colon) = text.get(from..)?.find(':') {
         let colon = from + colon;
         let rest = text.get(colon + 1..)?;

@@ -1,7 +1,7 @@
-//! Reads goroutine dumps in every form that daemons, journals and profilers give them.
+//! Reads goroutine dumps in all forms that daemons, journals and profilers write.
 //!
-//! Streaming and bounded. Loses nothing silently: goroutines are counted by their headers before they are understood,
-//! and every line inside a dump that fits no form is counted too. It judges nothing.
+//! Reading is streaming and bounded, and loses nothing silently: goroutines are counted by their headers before they
+//! are parsed, and every line in a dump that cannot be parsed is counted too.
 
 mod line;
 mod parser;
@@ -16,12 +16,12 @@ use super::dump::Dump;
 use parser::Parser;
 use unwrap::Unwrap;
 
-/// How much is read at most.
+/// The limits of reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Of bytes, unpacked.
+    /// The most bytes, after decompression.
     pub bytes: u64,
-    /// Of goroutines, all dumps together.
+    /// The most goroutines in all dumps together.
     pub goroutines: usize,
 }
 
@@ -31,23 +31,23 @@ impl Default for Bounds {
     }
 }
 
-/// What was read.
+/// The result of reading.
 #[derive(Debug)]
 pub struct Reading {
     /// The dumps, in their order.
     pub dumps: Vec<Dump>,
-    /// Why it ends before the source does, if so.
+    /// Why reading stopped before the end of the source, if it did.
     pub cut: Option<Cut>,
 }
 
-/// Why reading ended early.
+/// Why reading stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// More bytes than are read.
+    /// The limit of bytes was reached.
     Bytes,
-    /// More goroutines than are kept.
+    /// The limit of goroutines was reached.
     Goroutines,
-    /// The packed file ends before its end.
+    /// The compressed file is cut off.
     Packed,
 }
 
@@ -61,31 +61,31 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Why there is nothing to judge.
+/// Why there is no dump.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The source could not be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// There is nothing in it.
+    /// The source is empty.
     #[error("it is empty")]
     Empty,
-    /// It holds the threads of a Java process.
+    /// The source is a thread dump of a Java process.
     #[error("it is a thread dump of a Java process, not of a Go one")]
     Java,
-    /// It is a profile for `go tool pprof`.
+    /// The source is a profile for `go tool pprof`.
     #[error("it is a binary profile, which has neither states nor arguments")]
     Binary,
-    /// It holds no goroutine.
+    /// The source contains no goroutine.
     #[error("there is no goroutine in its {lines} lines")]
     NoDump {
-        /// How many lines there were.
+        /// How many lines the source has.
         lines: u64,
     },
 }
 
 impl Error {
-    /// What to do about it.
+    /// What the user can do.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io(_) => None,
@@ -97,7 +97,7 @@ impl Error {
     }
 }
 
-/// Reads all dumps of `source`, packed or not.
+/// Reads all dumps of `source`, compressed or not.
 pub fn read(source: impl Read, bounds: Bounds) -> Result<Reading, Error> {
     let mut source = BufReader::with_capacity(64 << 10, source);
     let packed = source.fill_buf()?.starts_with(&[0x1f, 0x8b]);

@@ -1,4 +1,4 @@
-//! Puts lines together to goroutines and dumps.
+//! Assembles lines into goroutines and dumps.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -7,39 +7,39 @@ use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name, Token};
 use super::line;
 use super::unwrap::{BEGIN, END};
 
-/// Nobody gives more dumps at once; what comes after them is kept in the last one.
+/// The most dumps in one source; later goroutines go into the last dump.
 const MOST_DUMPS: usize = 64;
 
-/// Names that are found again without hashing all of them.
+/// The size of the cache of recent names, which saves hashing them.
 const RECENT: usize = 1 << 11;
 
-/// The runtime prints a hundred frames and leaves the rest out.
+/// The Go runtime prints a hundred frames and leaves out the rest.
 const MOST_FRAMES: usize = 101;
 
-/// Takes lines, gives dumps.
+/// Receives lines and returns dumps.
 pub struct Parser {
     done: Vec<Dump>,
     dump: Option<Dump>,
     goroutine: Option<Goroutine>,
     /// What the next position line belongs to.
     expects: Expects,
-    /// Frames belong to a goroutine that made the one at hand.
+    /// Whether the current frames belong to the goroutine that started the current one.
     ancestor: bool,
-    /// The runtime has announced that it ends the process.
+    /// Whether the Go runtime announced that it ends the process.
     crash: bool,
     seen: HashSet<u64>,
     names: HashMap<Box<str>, Name>,
     /// Names seen last: most lines of a large dump are those of the goroutine before.
     recent: Vec<Option<Name>>,
-    /// Arguments of the frame at hand.
+    /// Arguments of the current frame.
     words: Vec<Token>,
-    /// How many frames the last goroutine had, which is what the next one often has.
+    /// How many frames the last goroutine had; the next goroutine often has as many.
     depth: usize,
     room: usize,
     full: bool,
 }
 
-/// What may carry a position.
+/// What a position line can belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expects {
     Nothing,
@@ -67,7 +67,7 @@ impl Parser {
         }
     }
 
-    /// When the dump at hand, or the next one, was taken.
+    /// Sets the time of the current dump, or of the next one.
     pub fn stamp(&mut self, when: String) {
         let dump = match self.dump.as_mut() {
             Some(dump) => Some(dump),
@@ -78,17 +78,17 @@ impl Parser {
         }
     }
 
-    /// The dumps, and whether there were more goroutines than room.
+    /// Returns the dumps, and whether there were more goroutines than `room`.
     pub fn finish(mut self) -> (Vec<Dump>, bool) {
         self.end_dump();
         self.done.extend(self.dump.take().filter(|dump| dump.announced > 0 || !dump.goroutines.is_empty()));
         (self.done, self.full)
     }
 
-    /// Takes one line.
+    /// Parses one line.
     pub fn feed(&mut self, text: &str) {
         let text = text.trim_end();
-        // A journal indents what follows the first line of a message by spaces.
+        // A journal indents the later lines of a message with spaces.
         let line = text.trim_start_matches(' ');
         if line.is_empty() {
             self.end_goroutine();
@@ -130,7 +130,7 @@ impl Parser {
         let other_form = self.dump.as_ref().is_some_and(|dump| dump.form != form);
         if other_form || (again && !crash) {
             self.end_dump();
-            // The end of a dump ends what was said before it.
+            // The end of a dump also ends what was announced before the dump.
             self.crash = crash;
         }
         self.seen.insert(id);
@@ -159,7 +159,7 @@ impl Parser {
         });
     }
 
-    /// A line below a header.
+    /// Parses a line below a header.
     fn inside(&mut self, text: &str) {
         if let Some((function, goroutine)) = line::created_by(text) {
             let function = self.name(function);
@@ -200,7 +200,7 @@ impl Parser {
         }
     }
 
-    /// A line of a counted profile.
+    /// Parses a line of a profile.
     fn profile(&mut self, text: &str) {
         if let Some(count) = line::group(text) {
             self.end_goroutine();
@@ -225,7 +225,7 @@ impl Parser {
                 None => self.puzzled(),
             }
         } else if text.starts_with("# labels:") || text.starts_with("#\t0x") {
-            // Labels of a group, or a frame whose function is not known.
+            // These are labels of a group, or a frame whose function is not known.
         } else {
             self.puzzled();
         }
@@ -266,7 +266,7 @@ impl Parser {
             && let Some(dump) =
                 self.dump.as_mut().filter(|dump| dump.form == Form::Traces && !dump.goroutines.is_empty())
         {
-            // It stands first in a dump, so another one has begun with its header.
+            // This goroutine is always the first of a dump, so its header has begun another dump.
             dump.announced -= 1;
             self.end_dump();
             self.seen.extend(goroutine.id);
@@ -292,14 +292,14 @@ impl Parser {
     }
 }
 
-/// Where a name is looked for first: names of a package differ in their ends.
+/// The index of a name in the cache. Names of a package differ in their ends.
 fn slot(text: &str) -> usize {
     let end = text.as_bytes().last_chunk::<8>().map_or(0, |end| u64::from_le_bytes(*end));
     let mixed = (end ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 53).unwrap_or(0)
 }
 
-/// Whether this is the goroutine that wrote the dump which it is in.
+/// Whether this goroutine wrote the dump that contains it.
 fn writes_dumps(goroutine: &Goroutine) -> bool {
     const WRITERS: [&str; 4] =
         ["dumpStacks", "pprof.writeGoroutineStacks", "runtime/debug.Stack", "WriteGoroutineStacks"];

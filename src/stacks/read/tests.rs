@@ -1,4 +1,4 @@
-//! Whole dumps, in every wrapping.
+//! Tests with whole dumps in every wrapping.
 
 use std::io::Write;
 

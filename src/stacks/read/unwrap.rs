@@ -1,34 +1,35 @@
-//! What wraps a dump: a journal's prefix before every line, and one quoted log line that holds all of it.
+//! Removes what is wrapped around a dump: a journal's prefix on every line, and a quoted log line that contains the
+//! whole dump.
 
-/// Takes wrapping off, line by line.
+/// Removes the wrapping line by line.
 #[derive(Debug, Default)]
 pub struct Unwrap {
     quoted: Option<Quoted>,
     taken_at: Option<String>,
 }
 
-/// Inside a quoted message.
+/// The state inside a quoted message.
 #[derive(Debug, Default)]
 struct Quoted {
     line: String,
     escape: bool,
 }
 
-/// The mark that containerd and its shim set before a dump.
+/// The line that containerd and its shim write before a dump.
 pub const BEGIN: &str = "=== BEGIN goroutine stack dump ===";
-/// And behind it.
+/// The line that they write after a dump.
 pub const END: &str = "=== END goroutine stack dump ===";
 
 impl Unwrap {
-    /// Hands what is inside `raw` to `line`, one line at a time.
+    /// Passes the lines inside `raw` to `line`.
     pub fn feed(&mut self, raw: &str, line: &mut impl FnMut(&str)) {
         let bare = raw.get(prefix(raw)..).unwrap_or(raw);
-        // A message that was cut for good does not take what comes after it along.
+        // A quoted message without an end must not swallow the lines after it.
         if self.quoted.is_some() && super::line::header(bare).is_some() {
             self.end(line);
         }
         if let Some(quoted) = &mut self.quoted {
-            // The journal cuts a long line into several: what follows a cut is the same message.
+            // The journal splits a long line; the text after a split belongs to the same message.
             if quoted.take(bare, line) {
                 self.quoted = None;
             }
@@ -45,12 +46,12 @@ impl Unwrap {
         }
     }
 
-    /// The time that stood before the message, once.
+    /// The time before the message; returned once.
     pub fn taken_at(&mut self) -> Option<String> {
         self.taken_at.take()
     }
 
-    /// Hands over what the end of the input left unfinished.
+    /// Passes on what is left at the end of the input.
     pub fn end(&mut self, line: &mut impl FnMut(&str)) {
         if let Some(quoted) = self.quoted.take()
             && !quoted.line.is_empty()
@@ -61,7 +62,7 @@ impl Unwrap {
 }
 
 impl Quoted {
-    /// Whether the quote was closed.
+    /// Adds `text`; true if the quote was closed.
     fn take(&mut self, text: &str, line: &mut impl FnMut(&str)) -> bool {
         for character in text.chars() {
             match (self.escape, character) {
@@ -87,7 +88,7 @@ impl Quoted {
     }
 }
 
-/// Where a quoted dump begins, behind its quote.
+/// The start of a quoted dump, after its quote.
 fn quoted_dump(line: &str) -> Option<usize> {
     if !line.as_bytes().contains(&b'"') {
         return None;
@@ -113,7 +114,7 @@ fn stamp(before: &str) -> Option<String> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// How long the journal's or a container log's prefix of a line is.
+/// The length of the prefix that the journal or a container log puts before a line.
 fn prefix(line: &str) -> usize {
     prefixed(line).unwrap_or(0)
 }
