@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use plegctl::diagnosis::{Places, sample};
+use plegctl::diagnosis::{ProcPaths, sample};
 use plegctl::kubelet::{doubt, kubelet_of};
 
 use super::fuzz;
@@ -96,7 +96,7 @@ fn impostors() {
     write(&root.join("1"), &init);
     write(&root.join(KUBELET.to_string()), &seeds[0]);
     let stranger = root.join(STRANGER.to_string());
-    let places = Places { proc: root.to_path_buf(), cgroup: root.join("cgroup"), socket: None };
+    let places = ProcPaths { proc: root.to_path_buf(), cgroup: root.join("cgroup"), socket: None };
     fuzz("impostors", seeds, |bytes| {
         write(&stranger, bytes);
         let seen = sample(&places);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plegctl::diagnosis::{Places, sample};
+use plegctl::diagnosis::{ProcPaths, sample};
 
 use super::fuzz;
 use crate::support::socket::TempDir;
@@ -21,7 +21,7 @@ fn proc_trees() {
     for directory in ["42/fd", "42/task/42", "pressure", "sys/kernel", "self", "1"] {
         fs::create_dir_all(root.join(directory)).unwrap();
     }
-    let places = Places {
+    let places = ProcPaths {
         proc: root.to_path_buf(),
         cgroup: root.join("cgroup"),
         socket: Some("/run/containerd/containerd.sock".into()),

@@ -12,14 +12,14 @@ use std::task::Poll;
 use crate::report::escape::escaped;
 
 /// Runs `work` and returns its panic message as an error. What `work` was changing stays half-changed.
-pub fn held<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| words(&*payload))
 }
 
 /// Runs a future and returns its panic message as an error.
-pub async fn held_future<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
-    std::future::poll_fn(|cx| match held(|| work.as_mut().poll(cx)) {
+    std::future::poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
         Err(why) => Poll::Ready(Err(why)),
@@ -28,7 +28,7 @@ pub async fn held_future<T>(work: impl Future<Output = T>) -> Result<T, String> 
 }
 
 /// Prints each panic's message and place on stderr, as one line without control characters.
-pub fn say_where() {
+pub fn print_panics() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
         let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
         let line = format!("fault: plegctl itself failed{place}: {}", words(info.payload()));
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn what_panics_is_told_and_goes_no_further() {
-        assert_eq!(held(|| 1), Ok(1));
-        assert_eq!(held(|| panic!("{} of a kind", 3)).map(|(): ()| ()), Err("3 of a kind".to_owned()));
+        assert_eq!(catch_panic(|| 1), Ok(1));
+        assert_eq!(catch_panic(|| panic!("{} of a kind", 3)).map(|(): ()| ()), Err("3 of a kind".to_owned()));
     }
 
     #[tokio::test]
@@ -60,8 +60,8 @@ mod tests {
             tokio::task::yield_now().await;
             panic!("late");
         };
-        assert_eq!(held_future(late).await.map(|(): ()| ()), Err("late".to_owned()));
-        assert_eq!(held_future(async { 2 }).await, Ok(2));
+        assert_eq!(catch_panic_async(late).await.map(|(): ()| ()), Err("late".to_owned()));
+        assert_eq!(catch_panic_async(async { 2 }).await, Ok(2));
     }
 
     /// Panics can only be caught if the release profile unwinds.

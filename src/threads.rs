@@ -23,7 +23,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// Runs blocking work in its own thread and waits at most `limit`. After that, the thread is abandoned and the error
 /// is [`io::ErrorKind::TimedOut`].
-pub fn within<T: Send + 'static>(
+pub fn with_time_limit<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
@@ -46,7 +46,7 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()>
 }
 
 /// Runs `work` on its own thread with its own event loop.
-pub fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+pub fn run_event_loop(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ours = Arc::new(Mutex::new(Some(event_loop)));
     let theirs = Arc::clone(&ours);
@@ -67,7 +67,7 @@ pub fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io:
 }
 
 /// Resolves `HOST:PORT`. An IP address needs no thread; a name is looked up in one.
-pub async fn addresses(place: &str) -> io::Result<Vec<SocketAddr>> {
+pub async fn resolve_address(place: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = place.parse() {
         return Ok(vec![address]);
     }
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn work_that_blocks_is_left_behind() {
         let (release, blocked) = mpsc::channel::<()>();
-        let late = within(Duration::from_millis(1), move || blocked.recv());
+        let late = with_time_limit(Duration::from_millis(1), move || blocked.recv());
         assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(release);
-        assert_eq!(within(Duration::from_secs(60), || 7).unwrap(), 7);
+        assert_eq!(with_time_limit(Duration::from_secs(60), || 7).unwrap(), 7);
     }
 
     #[tokio::test]
@@ -93,15 +93,17 @@ mod tests {
         assert_eq!(blocking(|| 7).await.unwrap(), 7);
         assert!(blocking(|| panic!("no")).await.map(|(): ()| ()).is_err());
         let (sender, answer) = oneshot::channel();
-        drive("test", async { sender.send(8).unwrap() }).unwrap();
+        run_event_loop("test", async { sender.send(8).unwrap() }).unwrap();
         assert_eq!(answer.await.unwrap(), 8);
     }
 
     #[tokio::test]
     async fn an_address_is_itself_and_a_name_is_looked_up() {
         let one: Vec<SocketAddr> = vec!["[::1]:2".parse().unwrap()];
-        assert_eq!(addresses("[::1]:2").await.unwrap(), one);
-        assert!(addresses("localhost:3").await.unwrap().iter().all(|address| address.ip().is_loopback()));
-        assert!(addresses("no port").await.is_err());
+        assert_eq!(resolve_address("[::1]:2").await.unwrap(), one);
+        assert!(
+            resolve_address("localhost:3").await.unwrap().iter().all(|address| address.ip().is_loopback())
+        );
+        assert!(resolve_address("no port").await.is_err());
     }
 }

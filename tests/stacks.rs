@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use plegctl::report::Severity;
-use plegctl::stacks::judge::{Source, Told, judge};
+use plegctl::stacks::judge::{KnownHangs, Source, judge};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::report::StackReport;
 use plegctl::stacks::signatures::signatures;
@@ -54,7 +54,7 @@ fn source(name: &str) -> Source {
 }
 
 fn judged(name: &str) -> StackReport {
-    judge(&[source(name)], &signatures(), &Told::default())
+    judge(&[source(name)], &signatures(), &KnownHangs::default())
 }
 
 /// Taken between two attempts: the call to the frozen runtime had ended, its next had not begun, and every pod worker
@@ -181,7 +181,7 @@ fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
     );
     let source = |dump| Source { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
     let sources: Vec<Source> = dumps.into_iter().map(source).collect();
-    let report = judge(&sources, &signatures(), &Told::default());
+    let report = judge(&sources, &signatures(), &KnownHangs::default());
     assert_eq!(report.dumps.len(), sources.len());
     Some(counts)
 }

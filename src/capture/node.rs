@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::proc::{Role, Trust, command_line};
+use crate::host::proc::{ProcessTrust, Role, command_line};
 use crate::host::{KernelDir, kernel_text};
 use crate::report::Seconds;
 
@@ -246,7 +246,7 @@ impl Samples {
 
 fn daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
-    let trust = Trust::of_table(proc);
+    let trust = ProcessTrust::of_table(proc);
     let is_daemon = |pid: &u32| {
         let name = table.record(&format!("{pid}/comm")).unwrap_or_default();
         let name = name.trim_end();

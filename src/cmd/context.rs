@@ -165,7 +165,7 @@ impl Context {
         if self.replayed.is_some() {
             return self.playback().and_then(|playback| playback.node());
         }
-        let told = self.kubelet().map(KubeletProcess::told);
+        let told = self.kubelet().map(KubeletProcess::settings);
         // A pod's own files name the pod, so the downward API is preferred; `--hostname-override` of a
         // visible kubelet overrides both.
         let downward = env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
@@ -184,7 +184,7 @@ impl Context {
         what: &str,
         work: impl FnOnce() -> T + Clone + Send + 'static,
     ) -> Option<T> {
-        match threads::within(SEARCH, work.clone()) {
+        match threads::with_time_limit(SEARCH, work.clone()) {
             Ok(found) => Some(found),
             Err(why) if why.kind() == io::ErrorKind::TimedOut => {
                 self.remark(&format!("{what} is left out: {why}"));

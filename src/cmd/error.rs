@@ -165,7 +165,7 @@ impl Error {
             Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => {
                 Some("choose one with --context".to_owned())
             }
-            Self::Kubeconfig(KubeconfigError::Way { .. }) => {
+            Self::Kubeconfig(KubeconfigError::UnsupportedLogin { .. }) => {
                 Some("give it a token, a client certificate or an exec plugin".to_owned())
             }
             Self::DifferentNodes(_) => Some("use --force to compare them anyway".to_owned()),

@@ -97,7 +97,7 @@ impl KubeletAccess {
 fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
     let read = {
         let (url, credentials) = (url.to_owned(), credentials.clone());
-        threads::within(PATIENCE, move || KubeletApi::new(&url, &credentials))
+        threads::with_time_limit(PATIENCE, move || KubeletApi::new(&url, &credentials))
     };
     match read {
         Ok(api) => Ok(api?),

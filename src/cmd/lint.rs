@@ -301,7 +301,7 @@ impl Target {
             configured: configured.as_deref(),
             on_node: self.on_node,
             host: Some(&context.host),
-            kubelet_settings: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::told),
+            kubelet_settings: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::settings),
         };
         checks::run(&mut source, &surroundings);
         source

@@ -202,8 +202,8 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    panics::say_where();
-    panics::held(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
+    panics::print_panics();
+    panics::catch_panic(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
         // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
         Exit::NoAnswer

@@ -24,7 +24,7 @@ use super::render::nodes as render;
 use super::stops::Stops;
 use super::{Error, Exit, positive_duration};
 use crate::fleet::{self, FleetReading, FleetRequest, NodeVerdict, NodesReport};
-use crate::kubelet::kubeconfig::{self, Cluster, Places};
+use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
 use crate::report::document;
 
 /// The time limit for one request. A kubelet whose list hangs is silent for minutes, so a longer wait gives
@@ -67,7 +67,7 @@ pub struct NodesArgs {
 
 /// Runs the command.
 pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
-    let places = Places::of_environment(arguments.kubeconfig.clone());
+    let places = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
     let patience = context.timeout.unwrap_or(CREDENTIAL_PATIENCE);
     let cluster = kubeconfig::cluster(&places, arguments.context.as_deref(), patience)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));

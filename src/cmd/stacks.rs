@@ -25,11 +25,11 @@ use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
-use crate::stacks::judge::{BETWEEN_DUMPS, Source, Told, conclude, judge};
+use crate::stacks::judge::{BETWEEN_DUMPS, KnownHangs, Source, judge, rebuild_summary};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
 use crate::stacks::signatures::{Signature, signatures};
-use crate::stacks::sources::{self, Offer, Passive, Place};
+use crate::stacks::sources::{self, DumpLocation, NodeSource, NodeSources};
 use crate::stacks::{live, own};
 
 /// The time limit for a kubelet's goroutine dump.
@@ -119,7 +119,7 @@ fn report(
 }
 
 fn judged(arguments: &StacksArgs, taken: &Taken, known: &[Signature], proc: &Path) -> StackReport {
-    let mut report = judge(&taken.dumps, known, &Told::default());
+    let mut report = judge(&taken.dumps, known, &KnownHangs::default());
     report.limits.extend(taken.cuts.iter().cloned());
     enrich(arguments, &taken.dumps, &mut report, proc);
     report
@@ -176,11 +176,11 @@ struct Taken {
 
 impl Taken {
     fn named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
-        let found = match Place::parse(source) {
-            Place::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
-            Place::File(path) => file(&path, &mut self.cuts)?,
-            Place::Socket(path) => return self.first(Live::Socket(path, source.to_owned()), context),
-            Place::Url(url) => return self.first(Live::Url(url), context),
+        let found = match DumpLocation::parse(source) {
+            DumpLocation::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
+            DumpLocation::File(path) => file(&path, &mut self.cuts)?,
+            DumpLocation::Socket(path) => return self.first(Live::Socket(path, source.to_owned()), context),
+            DumpLocation::Url(url) => return self.first(Live::Url(url), context),
         };
         self.dumps.extend(found);
         Ok(())
@@ -234,11 +234,11 @@ impl Taken {
         }
         for place in offer.places {
             let answer = match place {
-                Passive::Socket(path) => {
+                NodeSource::Socket(path) => {
                     let name = format!("unix://{}", path.display());
                     self.first(Live::Socket(path, name), context)
                 }
-                Passive::File(path) => left(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
+                NodeSource::File(path) => left(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
             };
             if let Err(why) = answer {
                 context.note(0, &format!("note: {why}"));
@@ -255,7 +255,7 @@ impl Taken {
 }
 
 /// Returns the sources, and the process that has to answer: the named runtime, else the node's.
-fn passive_places(context: &Context, proc: &Path) -> Result<(Offer, Option<u32>), Error> {
+fn passive_places(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
     if !context.names_a_runtime() {
         return Ok((sources::passive(&context.host, proc, None), None));
     }
@@ -293,7 +293,7 @@ fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
 fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
-    let opened = sources::left_dump(path).map_err(unreadable)?;
+    let opened = sources::open_dump_file(path).map_err(unreadable)?;
     let taken = opened.metadata().and_then(|about| about.modified()).ok();
     let origin =
         Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
@@ -324,10 +324,10 @@ fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport, pr
         report.limits.push("no names are read: --no-live".to_owned());
         return;
     }
-    let node = live::Node { told: arguments.live, ..live::Node::at(proc) };
+    let node = live::NodeView { user_says_same_node: arguments.live, ..live::NodeView::at(proc) };
     let unnamed = live::name(report, dumps, &node);
     report.limits.extend(unnamed);
-    conclude(report);
+    rebuild_summary(report);
 }
 
 #[cfg(test)]

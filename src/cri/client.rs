@@ -35,7 +35,7 @@ use super::{
     SandboxStatusAnswer, Version,
 };
 use crate::clock::{Clock, Wall};
-use crate::panics::held_future;
+use crate::panics::catch_panic_async;
 
 /// The largest message that the kubelet receives (pkg/kubelet/cri, maxMsgSize). List sizes are compared with this
 /// limit.
@@ -297,7 +297,7 @@ impl Client {
         exchange: impl Future<Output = Result<(A, usize), ExchangeError>>,
     ) -> Call<A> {
         let start = self.clock.mono();
-        let ended = timeout(self.deadline, held_future(exchange)).await;
+        let ended = timeout(self.deadline, catch_panic_async(exchange)).await;
         let mut duration = self.clock.mono().since(start);
         if let (Ok(_), Some(known)) = (&ended, &self.outcome_override) {
             duration = known.duration(rpc, &message.encode_to_vec()).unwrap_or(duration);
@@ -550,7 +550,7 @@ impl Client {
             // A consumer that closed the stream does not need the error that follows.
             biased;
             () = feed.abandoned() => return,
-            ended = held_future(self.drain(rpc, &feed, guard.as_ref())) => ended,
+            ended = catch_panic_async(self.drain(rpc, &feed, guard.as_ref())) => ended,
         };
         let took = self.clock.mono().since(start);
         let error = match ended {

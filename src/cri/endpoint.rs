@@ -202,7 +202,7 @@ fn from_crictl(
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
     let read = {
         let file = file.clone();
-        threads::within(READ_LIMIT, move || file_scalars(&file))
+        threads::with_time_limit(READ_LIMIT, move || file_scalars(&file))
     };
     let read = match read {
         Ok(read) => read,

@@ -85,7 +85,7 @@ impl EventConnection {
             }
             client.feed(feed).await;
         };
-        threads::drive("events", read)?;
+        threads::run_event_loop("events", read)?;
         Ok((events, close))
     }
 }

@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{Mount, Ownership};
 use super::{Inputs, offload};
-use crate::host::disks::{Disk, Unseen, disk, way};
+use crate::host::disks::{Disk, DiskError, disk, resolve};
 use crate::host::{self, Arguments, kernel_text};
 
 /// The time limit for all disks together.
@@ -63,7 +63,7 @@ pub(super) async fn read_disks<R>(inputs: &Inputs<R>, budget: &Budget, evidence:
 
 enum DiskStep {
     Started(String),
-    Done(String, Result<Disk, Unseen>),
+    Done(String, Result<Disk, DiskError>),
 }
 
 fn note(steps: Vec<DiskStep>, ended: bool, evidence: &mut Evidence) {
@@ -79,8 +79,8 @@ fn note(steps: Vec<DiskStep>, ended: bool, evidence: &mut Evidence) {
                         Some(known) => known.directories.push(named),
                         None => disks.push(WrittenDisk { directories: vec![named], disk }),
                     },
-                    Err(Unseen::Absent(_)) => {}
-                    Err(why @ Unseen::Remote { .. }) => {
+                    Err(DiskError::Absent(_)) => {}
+                    Err(why @ DiskError::Remote { .. }) => {
                         evidence.skip(&format!("the disk under {named}"), why.to_string());
                     }
                 }
@@ -133,7 +133,7 @@ fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory>
 
 fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
     let mut text = Vec::new();
-    let file = way(root, mounts, path).ok().and_then(|place| File::open(place).ok());
+    let file = resolve(root, mounts, path).ok().and_then(|place| File::open(place).ok());
     if let Some(file) = file {
         // What was read before an error is used.
         let _ = file.take(MAX_SETTINGS_BYTES).read_to_end(&mut text);
@@ -183,7 +183,7 @@ impl CrioSettings {
 
 /// Returns the files of a directory in the order of their names, as paths of the node.
 fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
-    let Some(entries) = way(root, mounts, dir).ok().and_then(|place| fs::read_dir(place).ok()) else {
+    let Some(entries) = resolve(root, mounts, dir).ok().and_then(|place| fs::read_dir(place).ok()) else {
         return Vec::new();
     };
     let mut files: Vec<PathBuf> =
@@ -289,11 +289,11 @@ mod tests {
         let mut evidence =
             Evidence { host: Some(super::super::evidence::HostEvidence::default()), ..Evidence::default() };
         let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
-        let remote = Unseen::Remote { path: "/k".into(), kind: "nfs4".into() };
+        let remote = DiskError::Remote { path: "/k".into(), kind: "nfs4".into() };
         let steps = vec![
             DiskStep::Done("a".into(), disk("8:1")),
             DiskStep::Done("b".into(), disk("8:1")),
-            DiskStep::Done("c".into(), Err(Unseen::Absent("c".into()))),
+            DiskStep::Done("c".into(), Err(DiskError::Absent("c".into()))),
             DiskStep::Done("k".into(), Err(remote)),
             DiskStep::Started("d".into()),
         ];

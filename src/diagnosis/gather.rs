@@ -11,14 +11,14 @@ use super::commands::{self, Journal, SystemState};
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
 use super::input_file::InputFile;
 use super::kubelet::{MetricsSource, Reading, requests};
-use super::proc::{self, Ownership, Places, ProcSample, Process, Role, Shims};
+use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims};
 use super::words::{plural, seconds};
 use super::{Inputs, Mode, Progress, disks, id_search, limits, node_files, offload, probes, stacks};
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
-use crate::kubelet::{Config, KubeletVersion, Sourced, Told, doubt, kubelet_of, timing};
-use crate::panics::held_future;
+use crate::kubelet::{Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, timing};
+use crate::panics::catch_panic_async;
 
 /// The time limit for reading a few files.
 pub(super) const FILES_TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -41,7 +41,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     let (in_time, sample_proc) = Box::pin(first).await;
     let in_time = in_time && {
         let more = Box::pin(follow_up(inputs, &budget, progress, &mut evidence, sample_proc, &mut pending));
-        let more = budget.until_over(held_future(more)).await;
+        let more = budget.until_over(catch_panic_async(more)).await;
         let in_time = more.is_some();
         evidence.held("the last checks", more.unwrap_or(Ok(())));
         in_time
@@ -77,13 +77,12 @@ async fn first_probes<R: Runtime + 'static>(
     pending: &mut probes::PendingCalls,
 ) -> (bool, Option<FirstSample>) {
     let mut outside = Vec::new();
-    let make_calls =
-        probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
+    let make_calls = probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
     let make_calls = Box::pin(make_calls);
     let sample_proc = first_sample(inputs, budget);
     let kubelet = Box::pin(requests::fetch_all(inputs, budget));
     // A panic in one of them does not affect the others.
-    let all = async { tokio::join!(held_future(make_calls), held_future(sample_proc), held_future(kubelet)) };
+    let all = async { tokio::join!(catch_panic_async(make_calls), catch_panic_async(sample_proc), catch_panic_async(kubelet)) };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();
     let sample_proc = match ended {
@@ -167,8 +166,12 @@ struct FirstSample {
     at: Mono,
 }
 
-fn places<R>(inputs: &Inputs<R>) -> Option<Places> {
-    Some(Places { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: inputs.socket.clone() })
+fn places<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
+    Some(ProcPaths {
+        proc: inputs.proc.clone()?,
+        cgroup: inputs.cgroup.clone(),
+        socket: inputs.socket.clone(),
+    })
 }
 
 async fn first_sample<R>(inputs: &Inputs<R>, budget: &Budget) -> FirstSample {
@@ -178,7 +181,7 @@ async fn first_sample<R>(inputs: &Inputs<R>, budget: &Budget) -> FirstSample {
         (None, None) => Err("left out".to_owned()),
         (None, Some(places)) => {
             let whole = inputs.mode == Mode::Deep || inputs.keeps_input_files();
-            let shims = if whole { Shims::LookedInto } else { Shims::Counted };
+            let shims = if whole { Shims::Detailed } else { Shims::Counted };
             let limit = inputs.deadlines().proc.min(budget.left());
             let mut sample = sample_proc(places.clone(), shims, limit).await;
             if let Ok(sample) = &mut sample {
@@ -190,9 +193,8 @@ async fn first_sample<R>(inputs: &Inputs<R>, budget: &Budget) -> FirstSample {
     FirstSample { sample, at }
 }
 
-/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon
-/// waits in the kernel, or if another user's files may not be read.
-async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcSample) {
+/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon /// waits in the kernel, or if another user's files may not be read.
+async fn find_listener<R>(inputs: &Inputs<R>, places: ProcPaths, sample: &mut ProcSample) {
     let Some(path) = inputs.socket_here.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
     let Ok(Ok(stream)) = tokio::time::timeout(FILES_TIME_LIMIT, UnixStream::connect(path)).await else {
         return;
@@ -207,7 +209,7 @@ async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcS
         offload::value(FILES_TIME_LIMIT, move || proc::throttled_now(&places, &daemon)).await.flatten();
 }
 
-async fn sample_proc(places: Places, shims: Shims, limit: Duration) -> Result<ProcSample, String> {
+async fn sample_proc(places: ProcPaths, shims: Shims, limit: Duration) -> Result<ProcSample, String> {
     let shown = places.proc.display().to_string();
     let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
         if places.is_proc() {
@@ -288,7 +290,7 @@ async fn read_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evide
     let again = offload::value(limit, move || proc::read_again(&places, shims)).await;
     if let (Some(again), Some(host)) = (again, &mut evidence.host) {
         host.first.processes.extend(again);
-        host.first.shims = Shims::LookedInto;
+        host.first.shims = Shims::Detailed;
     }
 }
 
@@ -336,7 +338,7 @@ async fn read_kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
         let config = told.map(|(command, directory)| {
-            Config::of(&Told::read(command, directory.as_deref(), &HostRoot::resolve(Some(&root))))
+            Config::of(&KubeletSettings::read(command, directory.as_deref(), &HostRoot::resolve(Some(&root))))
         });
         (installed, config, plugins)
     });
@@ -436,7 +438,7 @@ async fn second_samples<R: Runtime + 'static>(
     if node && let Some(places) = places(inputs) {
         let limit = inputs.deadlines().proc.min(budget.left());
         let apart = inputs.clock.mono().since(first_sample);
-        if let Ok(sample) = sample_proc(places, Shims::LookedInto, limit).await
+        if let Ok(sample) = sample_proc(places, Shims::Detailed, limit).await
             && let Some(host) = &mut evidence.host
         {
             host.second = Some((apart, sample));

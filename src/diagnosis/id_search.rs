@@ -17,7 +17,7 @@ use super::limits::MAX_OUTSIDE_IDS;
 use super::names::{Kind, OutsideId};
 use super::offload;
 use super::proc::cgroup::container_id;
-use super::proc::{Role, Trust, command_line, waits_uninterruptibly};
+use super::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
@@ -124,7 +124,7 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
 fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut ids = Vec::new();
     let mut dirs = BTreeSet::new();
-    let trust = Trust::of_table(proc);
+    let trust = ProcessTrust::of_table(proc);
     for pid in KernelDir::open(proc).map(|proc| proc.numbered()).unwrap_or_default() {
         let dir = proc.join(pid.to_string());
         let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();

@@ -65,7 +65,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::host::proc;
-pub use crate::host::proc::{Places, ProcSample, sample};
+pub use crate::host::proc::{ProcPaths, ProcSample, sample};
 pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;

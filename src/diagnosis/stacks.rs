@@ -13,12 +13,12 @@ use super::report::NotChecked;
 use super::{Inputs, Progress};
 use crate::host::{self, HostRoot};
 use crate::report::load::{LARGEST_REPORT, load};
-use crate::stacks::judge::{Source, Told, conclude, judge};
+use crate::stacks::judge::{KnownHangs, Source, judge, rebuild_summary};
 use crate::stacks::live;
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{Finding, StackReport};
 use crate::stacks::signatures::signatures;
-use crate::stacks::sources::{self, Passive, Place};
+use crate::stacks::sources::{self, DumpLocation, NodeSource};
 use crate::stacks::words::sentence;
 
 /// The time limit for fetching and parsing the dump.
@@ -120,10 +120,10 @@ async fn report<R>(
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
         let source = |dump| Source { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
         let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();
-        let mut report = judge(&dumps, &signatures(), &Told { hanging });
+        let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
         if let Some(proc) = proc.filter(|_| pid.is_some()) {
-            live::name(&mut report, &dumps, &live::Node { proc, told: false, listed });
-            conclude(&mut report);
+            live::name(&mut report, &dumps, &live::NodeView { proc, user_says_same_node: false, listed });
+            rebuild_summary(&mut report);
         }
         Ok((report, dump))
     };
@@ -132,12 +132,12 @@ async fn report<R>(
 
 async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
     let name = source.to_owned();
-    match Place::parse(source) {
-        Place::Socket(path) => {
+    match DumpLocation::parse(source) {
+        DumpLocation::Socket(path) => {
             let answer = sources::socket(&path).await.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, answer.body, answer.pid))
         }
-        Place::File(path) => {
+        DumpLocation::File(path) => {
             let pid = sources::pid_in_name(&path);
             let read = super::offload::value(LIMIT, move || {
                 load(&path, LARGEST_REPORT).map_err(|why| why.to_string())
@@ -146,7 +146,9 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
             let bytes = bytes.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, bytes, pid))
         }
-        Place::Stdin | Place::Url(_) => Err(format!("{source}: give a file or `unix://SOCKET`")),
+        DumpLocation::Stdin | DumpLocation::Url(_) => {
+            Err(format!("{source}: give a file or `unix://SOCKET`"))
+        }
     }
 }
 
@@ -162,8 +164,8 @@ async fn passive<R>(
     // The daemon's settings name the source; they may be on a disk that does not answer.
     let offer = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
     let places = offer.await.unwrap_or_default().places;
-    for place in own.map(Passive::Socket).into_iter().chain(places) {
-        let Passive::Socket(path) = place else { continue };
+    for place in own.map(NodeSource::Socket).into_iter().chain(places) {
+        let NodeSource::Socket(path) = place else { continue };
         if let Ok(answer) = sources::socket(&path).await
             && answer.pid == Some(pid)
         {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ListedNode;
 use super::histogram::Histogram;
 use crate::clock::{Clock, Wall};
-use crate::kubelet::http::{self, Session};
+use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
 use crate::report::Seconds;
 
@@ -58,7 +58,7 @@ pub struct FleetReading {
 /// Reads one node. `/configz` is read first, because it is answered even if `/metrics` hangs, so a hang can be
 /// distinguished from a node that is gone.
 pub(super) async fn read(
-    session: &mut Session<'_>,
+    session: &mut HttpSession<'_>,
     server: &str,
     listed: ListedNode,
     timeout: Duration,
@@ -83,7 +83,7 @@ pub(super) async fn read(
 }
 
 async fn metrics(
-    session: &mut Session<'_>,
+    session: &mut HttpSession<'_>,
     url: &str,
     timeout: Duration,
     clock: &dyn Clock,

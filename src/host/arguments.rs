@@ -28,11 +28,11 @@ impl Arguments {
 
     /// The value of a flag; the last one if it is repeated. An empty value is `None`.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        self.every(name).pop().filter(|value| !value.is_empty())
+        self.all_values(name).pop().filter(|value| !value.is_empty())
     }
 
     /// All values of a flag that may be repeated, in order.
-    pub fn every(&self, name: &str) -> Vec<&str> {
+    pub fn all_values(&self, name: &str) -> Vec<&str> {
         let mut values = Vec::new();
         let mut words = self.before_the_end();
         while let Some(word) = words.next() {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!((twice.flag("v"), twice.flag("config")), (Some("4"), Some("/b")));
         assert_eq!(line("k --config=/a --config=").flag("config"), None, "the last one is empty");
         let all = line("k --feature-gates A=true --feature-gates=B=false");
-        assert_eq!(all.every("feature-gates"), ["A=true", "B=false"]);
+        assert_eq!(all.all_values("feature-gates"), ["A=true", "B=false"]);
     }
 
     #[test]

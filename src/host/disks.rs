@@ -37,7 +37,7 @@ pub struct Disk {
 
 /// Why a directory was not examined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unseen {
+pub enum DiskError {
     /// The directory does not exist or cannot be read.
     #[error("`{0}` does not exist")]
     Absent(String),
@@ -53,9 +53,9 @@ pub enum Unseen {
 
 /// The file system of the node's `path`; `root` is the directory that is the node's `/`. The call may block, so make
 /// it in a thread that can be abandoned.
-pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, Unseen> {
-    let absent = || Unseen::Absent(path.display().to_string());
-    let place = way(root, mounts, path)?;
+pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, DiskError> {
+    let absent = || DiskError::Absent(path.display().to_string());
+    let place = resolve(root, mounts, path)?;
     let on = mount_of(mounts, &place).ok_or_else(absent)?;
     let figures = rustix::fs::statvfs(&place).map_err(|_| absent())?;
     Ok(Disk {
@@ -71,7 +71,7 @@ pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, Unseen> 
 }
 
 /// Resolves `path` link by link; fails if a step is at a mount that may not answer.
-pub fn way(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, Unseen> {
+pub fn resolve(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, DiskError> {
     let mut left: VecDeque<OsString> = parts(path).collect();
     let (mut at, mut links) = (root.to_path_buf(), 0);
     while let Some(part) = left.pop_front() {
@@ -86,7 +86,7 @@ pub fn way(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, Unseen
             Path::new(&mount.target) == next && (mount.is_remote() || mount.kind == "autofs")
         };
         if let Some(mount) = mounts.iter().find(shaky) {
-            return Err(Unseen::Remote { path: mount.target.clone(), kind: mount.kind.clone() });
+            return Err(DiskError::Remote { path: mount.target.clone(), kind: mount.kind.clone() });
         }
         let Ok(target) = fs::read_link(&next) else {
             at = next;
@@ -94,7 +94,7 @@ pub fn way(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, Unseen
         };
         links += 1;
         if links > MOST_LINKS {
-            return Err(Unseen::Absent(path.display().to_string()));
+            return Err(DiskError::Absent(path.display().to_string()));
         }
         if target.is_absolute() {
             at = root.to_path_buf();
@@ -153,7 +153,7 @@ mod tests {
         assert!(seen.size > 0 && seen.free <= seen.size);
         assert_eq!((seen.kind.as_str(), seen.device.as_str(), seen.read_only), ("ext4", "8:2", true));
         let missing = disk(&place.0, &mounts, Path::new("/var/lib/none"));
-        assert_eq!(missing, Err(Unseen::Absent("/var/lib/none".into())));
+        assert_eq!(missing, Err(DiskError::Absent("/var/lib/none".into())));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         std::os::unix::fs::symlink("../../auto", place.0.join("var/lib/up")).unwrap();
         for path in ["/srv/data", "/srv/data/deeper", "/var/lib/linked", "/var/lib/up/x"] {
             let seen = disk(&place.0, &mounts, Path::new(path));
-            assert!(matches!(seen, Err(Unseen::Remote { .. })), "{path}: {seen:?}");
+            assert!(matches!(seen, Err(DiskError::Remote { .. })), "{path}: {seen:?}");
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
         std::os::unix::fs::symlink("/var/one", place.0.join("var/two")).unwrap();
         std::os::unix::fs::symlink("/var/two", place.0.join("var/one")).unwrap();
         std::os::unix::fs::symlink("../../../../../../var/lib", place.0.join("var/out")).unwrap();
-        assert!(way(&place.0, &mounts, Path::new("/var/one")).is_err());
-        assert_eq!(way(&place.0, &mounts, Path::new("/var/out/app")), Ok(place.0.join("var/lib/app")));
+        assert!(resolve(&place.0, &mounts, Path::new("/var/one")).is_err());
+        assert_eq!(resolve(&place.0, &mounts, Path::new("/var/out/app")), Ok(place.0.join("var/lib/app")));
     }
 }

@@ -18,7 +18,7 @@ const QUEUE: usize = 16;
 
 /// One event. The path is that of the watch, with the name of the entry if the event is about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum PathEvent {
     /// The entry was created, written or moved here, or its attributes changed.
     Changed(PathBuf),
     /// The entry was removed or moved away.
@@ -29,7 +29,7 @@ pub enum Seen {
 /// the same path is not watched.
 #[derive(Debug)]
 pub struct PathWatch {
-    events: Receiver<io::Result<Seen>>,
+    events: Receiver<io::Result<PathEvent>>,
 }
 
 impl PathWatch {
@@ -53,7 +53,7 @@ impl PathWatch {
 
     /// The next event. Waits forever once the watch has ended. After an error there are no more events, because
     /// events were lost.
-    pub async fn next(&mut self) -> io::Result<Seen> {
+    pub async fn next(&mut self) -> io::Result<PathEvent> {
         match self.events.recv().await {
             Some(event) => event,
             None => std::future::pending().await,
@@ -62,7 +62,7 @@ impl PathWatch {
 }
 
 /// Reads until the watch ends or the receiver is gone.
-fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<Seen>>) {
+fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<PathEvent>>) {
     let mut buffer = [const { MaybeUninit::uninit() }; BUFFER];
     let mut reader = Reader::new(inotify, &mut buffer);
     loop {
@@ -70,7 +70,7 @@ fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<Seen>>) {
             Ok(event) => {
                 let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()));
                 let place = name.map_or_else(|| path.to_path_buf(), |name| path.join(name));
-                meant(event.events(), place)
+                convert(event.events(), place)
             }
             Err(rustix::io::Errno::INTR) => continue,
             Err(why) => (Some(Err(why.into())), true),
@@ -83,7 +83,7 @@ fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<Seen>>) {
 }
 
 /// Converts an event, and returns whether it is the last.
-fn meant(bits: ReadFlags, place: PathBuf) -> (Option<io::Result<Seen>>, bool) {
+fn convert(bits: ReadFlags, place: PathBuf) -> (Option<io::Result<PathEvent>>, bool) {
     if bits.contains(ReadFlags::QUEUE_OVERFLOW) {
         let why = "more happened than the kernel's queue holds (fs.inotify.max_queued_events)";
         return (Some(Err(io::Error::other(why))), true);
@@ -92,7 +92,7 @@ fn meant(bits: ReadFlags, place: PathBuf) -> (Option<io::Result<Seen>>, bool) {
         return (None, true);
     }
     let made = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::MODIFY | ReadFlags::ATTRIB;
-    let seen = if bits.intersects(made) { Seen::Changed(place) } else { Seen::Removed(place) };
+    let seen = if bits.intersects(made) { PathEvent::Changed(place) } else { PathEvent::Removed(place) };
     (Some(Ok(seen)), bits.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF))
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    async fn all(watch: &mut PathWatch, until: &Seen) -> Vec<Seen> {
+    async fn all(watch: &mut PathWatch, until: &PathEvent) -> Vec<PathEvent> {
         let mut seen = Vec::new();
         while !seen.contains(until) {
             seen.push(watch.next().await.unwrap());
@@ -119,12 +119,12 @@ mod tests {
         let (old, new) = (directory.join("a"), directory.join("b"));
         fs::write(&old, "x").unwrap();
         fs::rename(&old, &new).unwrap();
-        let seen = all(&mut watch, &Seen::Changed(new.clone())).await;
-        assert_eq!(seen.first(), Some(&Seen::Changed(old.clone())));
-        assert_eq!(&seen[seen.len() - 2..], [Seen::Removed(old), Seen::Changed(new)]);
+        let seen = all(&mut watch, &PathEvent::Changed(new.clone())).await;
+        assert_eq!(seen.first(), Some(&PathEvent::Changed(old.clone())));
+        assert_eq!(&seen[seen.len() - 2..], [PathEvent::Removed(old), PathEvent::Changed(new)]);
 
         fs::rename(&directory, base.join("away")).unwrap();
-        all(&mut watch, &Seen::Removed(directory.clone())).await;
+        all(&mut watch, &PathEvent::Removed(directory.clone())).await;
         fs::rename(base.join("away"), &directory).unwrap();
         fs::write(directory.join("c"), "x").unwrap();
         assert!(watch.events.recv().await.is_none(), "a directory that was away is watched no more");

@@ -6,21 +6,21 @@
 mod arguments;
 mod cri_name;
 pub mod disks;
-mod guarded;
 mod inotify;
 mod kernel;
+mod permissions;
 pub mod proc;
 mod scalars;
 pub mod yaml;
 
 pub use arguments::{Arguments, truth};
 pub use cri_name::CriName;
-pub use guarded::open_to_others;
-pub use inotify::{PathWatch, Seen};
+pub use inotify::{PathEvent, PathWatch};
 pub use kernel::{
     KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_and_for_processors,
     time_on_processors,
 };
+pub use permissions::open_to_others;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;

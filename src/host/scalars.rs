@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::yaml::{Documents, Fault, Kind, Node};
+use super::yaml::{Documents, YamlError, YamlKind, YamlNode};
 use crate::report::load::load;
 
 /// The largest configuration file. A usual one has a few kilobytes.
@@ -58,15 +58,15 @@ impl ScalarsError {
 pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsError> {
     let text =
         load(path, LARGEST_FILE).map_err(|source| ScalarsError::Read { path: path.to_path_buf(), source })?;
-    scalars(&text).map_err(|trouble| match trouble {
-        Trouble::Syntax(detail) => ScalarsError::Syntax { path: path.to_path_buf(), detail },
-        Trouble::Shape => ScalarsError::Shape { path: path.to_path_buf() },
+    scalars(&text).map_err(|problem| match problem {
+        ParseProblem::Syntax(detail) => ScalarsError::Syntax { path: path.to_path_buf(), detail },
+        ParseProblem::Shape => ScalarsError::Shape { path: path.to_path_buf() },
     })
 }
 
 /// Why a text cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ParseProblem {
     /// The text is not YAML; the parser's message.
     Syntax(String),
     /// The document is not a mapping, or is nested too deeply.
@@ -75,39 +75,39 @@ pub enum Trouble {
 
 /// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A list of scalars becomes one
 /// text with commas; everything else in a list is left out.
-pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
+pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, ParseProblem> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
-        Fault::Syntax { whole, .. } => Trouble::Syntax(whole),
-        Fault::TooDeep(_) => Trouble::Shape,
+        YamlError::Syntax { whole, .. } => ParseProblem::Syntax(whole),
+        YamlError::TooDeep(_) => ParseProblem::Shape,
     })?;
     let mut found = BTreeMap::new();
     match document.map(|root| root.kind) {
         None => {}
-        Some(Kind::Map(entries)) => below("", entries, &mut found),
+        Some(YamlKind::Map(entries)) => below("", entries, &mut found),
         // An empty document parses as one empty scalar.
-        Some(Kind::Scalar { text, .. }) if text.is_empty() => {}
-        Some(_) => return Err(Trouble::Shape),
+        Some(YamlKind::Scalar { text, .. }) if text.is_empty() => {}
+        Some(_) => return Err(ParseProblem::Shape),
     }
     Ok(found)
 }
 
-fn below(path: &str, entries: Vec<(Node, Node)>, found: &mut BTreeMap<String, String>) {
+fn below(path: &str, entries: Vec<(YamlNode, YamlNode)>, found: &mut BTreeMap<String, String>) {
     for (key, value) in entries {
-        let Kind::Scalar { text: key, .. } = key.kind else { continue };
+        let YamlKind::Scalar { text: key, .. } = key.kind else { continue };
         let path = if path.is_empty() { key } else { format!("{path}.{key}") };
         match value.kind {
-            Kind::Scalar { text, .. } => drop(found.insert(path, text)),
-            Kind::Map(entries) => below(&path, entries, found),
-            Kind::List(items) => {
+            YamlKind::Scalar { text, .. } => drop(found.insert(path, text)),
+            YamlKind::Map(entries) => below(&path, entries, found),
+            YamlKind::List(items) => {
                 let texts = items.into_iter().map(|item| match item.kind {
-                    Kind::Scalar { text, .. } => Some(text),
+                    YamlKind::Scalar { text, .. } => Some(text),
                     _ => None,
                 });
                 if let Some(texts) = texts.collect::<Option<Vec<String>>>() {
                     found.insert(path, texts.join(","));
                 }
             }
-            Kind::Alias => {}
+            YamlKind::Alias => {}
         }
     }
 }
@@ -150,14 +150,14 @@ mod tests {
             assert_eq!(scalars(text).unwrap().get("a").map(|value| value.trim()), Some("b"));
         }
         for text in [&b"a: [!t,]"[..], b"a: \"\\"] {
-            assert!(matches!(scalars(text), Err(Trouble::Syntax(_))), "{text:?}");
+            assert!(matches!(scalars(text), Err(ParseProblem::Syntax(_))), "{text:?}");
         }
     }
 
     #[test]
     fn a_broken_file_is_not_an_empty_one() {
-        assert!(matches!(scalars(b"a: [1\nb: }"), Err(Trouble::Syntax(_))));
-        assert_eq!(scalars(b"just words"), Err(Trouble::Shape));
-        assert_eq!(scalars(b"- a\n- b\n"), Err(Trouble::Shape));
+        assert!(matches!(scalars(b"a: [1\nb: }"), Err(ParseProblem::Syntax(_))));
+        assert_eq!(scalars(b"just words"), Err(ParseProblem::Shape));
+        assert_eq!(scalars(b"- a\n- b\n"), Err(ParseProblem::Shape));
     }
 }

@@ -21,18 +21,18 @@ impl Position {
 
 /// A value or a key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     /// The position of its first character.
     pub at: Position,
     /// Whether the node has an anchor or a tag.
-    pub adorned: bool,
+    pub has_anchor_or_tag: bool,
     /// The content.
-    pub kind: Kind,
+    pub kind: YamlKind,
 }
 
 /// The content of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum YamlKind {
     /// A text, number or other scalar.
     Scalar {
         /// The text without quotes.
@@ -41,16 +41,16 @@ pub enum Kind {
         plain: bool,
     },
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// Keys and values in their order.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
     /// An alias of an anchor.
     Alias,
 }
 
 /// Why a text has no tree.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum YamlError {
     /// The text is not YAML.
     Syntax {
         /// The position.
@@ -80,7 +80,7 @@ impl<'t> Documents<'t> {
     }
 
     /// The next document; `None` at the end.
-    pub fn next_document(&mut self) -> Result<Option<Node>, Fault> {
+    pub fn next_document(&mut self) -> Result<Option<YamlNode>, YamlError> {
         loop {
             let event = self.event()?;
             match event.data {
@@ -100,8 +100,8 @@ impl<'t> Documents<'t> {
         self.began
     }
 
-    fn event(&mut self) -> Result<Event, Fault> {
-        self.parser.parse().map_err(|why| Fault::Syntax {
+    fn event(&mut self) -> Result<Event, YamlError> {
+        self.parser.parse().map_err(|why| YamlError::Syntax {
             at: why.problem_mark().map_or(Position::START, position),
             problem: why.problem().to_owned(),
             whole: why.to_string(),
@@ -109,27 +109,27 @@ impl<'t> Documents<'t> {
     }
 
     /// Parses the node that begins with `event`.
-    fn node(&mut self, event: Event, depth: usize) -> Result<Node, Fault> {
+    fn node(&mut self, event: Event, depth: usize) -> Result<YamlNode, YamlError> {
         let at = position(event.start_mark);
         if depth > self.deepest {
-            return Err(Fault::TooDeep(at));
+            return Err(YamlError::TooDeep(at));
         }
-        let (adorned, kind) = match event.data {
+        let (has_anchor_or_tag, kind) = match event.data {
             EventData::Scalar { anchor, tag, value, plain_implicit, .. } => {
-                (anchor.is_some() || tag.is_some(), Kind::Scalar { text: value, plain: plain_implicit })
+                (anchor.is_some() || tag.is_some(), YamlKind::Scalar { text: value, plain: plain_implicit })
             }
             EventData::SequenceStart { anchor, tag, .. } => {
-                (anchor.is_some() || tag.is_some(), Kind::List(self.list(depth)?))
+                (anchor.is_some() || tag.is_some(), YamlKind::List(self.list(depth)?))
             }
             EventData::MappingStart { anchor, tag, .. } => {
-                (anchor.is_some() || tag.is_some(), Kind::Map(self.map(depth)?))
+                (anchor.is_some() || tag.is_some(), YamlKind::Map(self.map(depth)?))
             }
-            _ => (false, Kind::Alias),
+            _ => (false, YamlKind::Alias),
         };
-        Ok(Node { at, adorned, kind })
+        Ok(YamlNode { at, has_anchor_or_tag, kind })
     }
 
-    fn list(&mut self, depth: usize) -> Result<Vec<Node>, Fault> {
+    fn list(&mut self, depth: usize) -> Result<Vec<YamlNode>, YamlError> {
         let mut items = Vec::new();
         loop {
             let event = self.event()?;
@@ -140,7 +140,7 @@ impl<'t> Documents<'t> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Vec<(Node, Node)>, Fault> {
+    fn map(&mut self, depth: usize) -> Result<Vec<(YamlNode, YamlNode)>, YamlError> {
         let mut entries = Vec::new();
         loop {
             let event = self.event()?;
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn everything_knows_where_it_stands() {
         let root = Documents::of(b"a: 1\nb:\n  - x\n  - y: 2\n", 8).next_document().unwrap().unwrap();
-        let Kind::Map(entries) = root.kind else { panic!("a map") };
+        let YamlKind::Map(entries) = root.kind else { panic!("a map") };
         assert_eq!(entries[1].0.at, Position { line: 2, column: 1 });
-        let Kind::List(items) = &entries[1].1.kind else { panic!("a list") };
+        let YamlKind::List(items) = &entries[1].1.kind else { panic!("a list") };
         assert_eq!(items[1].at, Position { line: 4, column: 5 });
     }
 
@@ -178,6 +178,6 @@ mod tests {
         assert!(documents.next_document().unwrap().is_none());
         assert!(Documents::of(b"a: 1\n---\nb: [1\n", 8).next_document().unwrap().is_some());
         assert!(Documents::of(b"# nothing\n", 8).next_document().unwrap().is_none());
-        assert!(matches!(Documents::of(b"[[[", 1).next_document(), Err(Fault::TooDeep(_))));
+        assert!(matches!(Documents::of(b"[[[", 1).next_document(), Err(YamlError::TooDeep(_))));
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::http::{self, Answer, Client, Identity, PemError, Trust, certificates};
+use super::http::{self, Answer, Client, Identity, PemError, ServerTrust, certificates};
 use super::kubeconfig::Cluster;
 use crate::report::load::{LARGEST_SETTING, load};
 
@@ -44,10 +44,12 @@ impl KubeletApi {
             load(path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
         };
         let trust = match (&credentials.authority, &credentials.shown) {
-            _ if credentials.insecure => Trust::Anybody,
-            (Some(path), _) => Trust::Authorities(certificates(&read(path)?, &path.display().to_string())?),
-            (None, Some(shown)) => Trust::Only(certificates(shown, "the kubelet's certificate file")?),
-            (None, None) => Trust::System,
+            _ if credentials.insecure => ServerTrust::Insecure,
+            (Some(path), _) => {
+                ServerTrust::Authorities(certificates(&read(path)?, &path.display().to_string())?)
+            }
+            (None, Some(shown)) => ServerTrust::Only(certificates(shown, "the kubelet's certificate file")?),
+            (None, None) => ServerTrust::System,
         };
         let identity = match &credentials.certificate {
             Some((certificate, key)) => {

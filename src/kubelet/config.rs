@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Told, go_duration};
+use super::{KubeletSettings, go_duration};
 use crate::host::truth;
 
 /// A value and its source.
@@ -38,19 +38,30 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings; a flag overrides a file.
-    pub fn of(told: &Told) -> Self {
+    pub fn of(settings: &KubeletSettings) -> Self {
         // If the flag is repeated, all of its gates apply, and the last value of a gate wins.
-        let gates = told.every("feature-gates").into_iter().flat_map(|gates| gates.split(','));
+        let gates = settings.all_values("feature-gates").into_iter().flat_map(|gates| gates.split(','));
         let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
         let evented = evented.and_then(truth);
         Self {
-            request_timeout: sourced(told, "runtime-request-timeout", "runtimeRequestTimeout", go_duration),
-            endpoint: sourced(told, "container-runtime-endpoint", "containerRuntimeEndpoint", |endpoint| {
-                Some(endpoint.to_owned())
-            }),
-            cgroup_driver: told.flag("cgroup-driver").or_else(|| told.key("cgroupDriver")).map(str::to_owned),
-            evented: evented.or_else(|| told.key("featureGates.EventedPLEG").and_then(truth)),
-            verbosity: sourced(told, "v", "logging.verbosity", |value| value.parse().ok())
+            request_timeout: sourced(
+                settings,
+                "runtime-request-timeout",
+                "runtimeRequestTimeout",
+                go_duration,
+            ),
+            endpoint: sourced(
+                settings,
+                "container-runtime-endpoint",
+                "containerRuntimeEndpoint",
+                |endpoint| Some(endpoint.to_owned()),
+            ),
+            cgroup_driver: settings
+                .flag("cgroup-driver")
+                .or_else(|| settings.key("cgroupDriver"))
+                .map(str::to_owned),
+            evented: evented.or_else(|| settings.key("featureGates.EventedPLEG").and_then(truth)),
+            verbosity: sourced(settings, "v", "logging.verbosity", |value| value.parse().ok())
                 .map(|verbosity| verbosity.value),
         }
     }
@@ -77,9 +88,14 @@ impl Config {
 }
 
 /// The parsed value of a flag, or of a configuration key if the flag is missing or invalid.
-fn sourced<T>(told: &Told, flag: &str, key: &str, read: impl Fn(&str) -> Option<T>) -> Option<Sourced<T>> {
-    let of_flag = || Some(Sourced::new(read(told.flag(flag)?)?, "the kubelet's command line"));
-    let of_files = || Some(Sourced::new(read(told.key(key)?)?, "the kubelet's configuration file"));
+fn sourced<T>(
+    settings: &KubeletSettings,
+    flag: &str,
+    key: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<Sourced<T>> {
+    let of_flag = || Some(Sourced::new(read(settings.flag(flag)?)?, "the kubelet's command line"));
+    let of_files = || Some(Sourced::new(read(settings.key(key)?)?, "the kubelet's configuration file"));
     of_flag().or_else(of_files)
 }
 
@@ -88,7 +104,7 @@ mod tests {
     use super::*;
 
     fn config(line: &str, file: &str) -> Config {
-        Config::of(&Told::of(line.split(' ').collect(), file.as_bytes()))
+        Config::of(&KubeletSettings::of(line.split(' ').collect(), file.as_bytes()))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Config, Told};
+use super::{Config, KubeletSettings};
 use crate::host::Arguments;
 
 /// The name of this source in reports.
@@ -26,8 +26,9 @@ impl Configz {
     pub fn parse(text: &str) -> Option<Self> {
         let document: Document = serde_json::from_str(text).ok()?;
         // The document has the format of the configuration file.
-        let told = Told::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
-        let mut config = Config::of(&told);
+        let settings =
+            KubeletSettings::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
+        let mut config = Config::of(&settings);
         for source in config.sources() {
             SOURCE.clone_into(source);
         }

@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use self::metered::{Allowance, Metered};
-pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
+use self::metered::{Allowance, LimitedStream};
+pub use self::tls::{CertificateProblem, Identity, PemError, ServerTrust, certificates};
 use crate::threads;
 
 /// The largest answer, unless the caller sets another limit.
@@ -62,7 +62,7 @@ pub enum Error {
         /// The URL.
         url: String,
         /// What is wrong with the certificate.
-        trouble: CertificateTrouble,
+        trouble: CertificateProblem,
     },
     /// No answer arrived in time.
     #[error("`{url}` did not answer within {}", humantime::format_duration(*.waited))]
@@ -219,7 +219,7 @@ fn shown(body: &str) -> String {
 
 /// The parts of a URL that a request needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place<'a> {
+struct UrlParts<'a> {
     tls: bool,
     authority: &'a str,
     host: &'a str,
@@ -227,7 +227,7 @@ struct Place<'a> {
     path: &'a str,
 }
 
-fn place(url: &str) -> Result<Place<'_>, Error> {
+fn parse_url(url: &str) -> Result<UrlParts<'_>, Error> {
     let no = || Error::Url { url: url.to_owned() };
     let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
@@ -247,12 +247,12 @@ fn place(url: &str) -> Result<Place<'_>, Error> {
         None => (authority, format!("{authority}:{}", if tls { 443 } else { 80 })),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Ok(Place { tls, authority, host, address, path })
+    Ok(UrlParts { tls, authority, host, address, path })
 }
 
 /// Whether the client can request a URL, so that a bad URL is found before anything else happens.
 pub fn check(url: &str) -> Result<(), Error> {
-    place(url).map(|_| ())
+    parse_url(url).map(|_| ())
 }
 
 /// Percent-encodes a text for a query.
@@ -302,7 +302,7 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Creates a client that trusts `trust` and presents `identity`.
-    pub fn new(trust: &Trust, identity: Option<&Identity>) -> Result<Self, PemError> {
+    pub fn new(trust: &ServerTrust, identity: Option<&Identity>) -> Result<Self, PemError> {
         let tls = Some(TlsConnector::from(Arc::new(tls::config(trust, identity)?)));
         Ok(Self { tls, ..Self::default() })
     }
@@ -333,18 +333,18 @@ impl Client {
 
     /// Sends one request on a new connection.
     pub async fn get(&self, url: &str, limit: Duration) -> Result<Answer, Error> {
-        Session { client: self, open: None }.get(url, limit).await
+        HttpSession { client: self, open: None }.get(url, limit).await
     }
 
     /// Starts a session, whose requests share a connection as long as the server keeps it open.
-    pub const fn session(&self) -> Session<'_> {
-        Session { client: self, open: None }
+    pub const fn session(&self) -> HttpSession<'_> {
+        HttpSession { client: self, open: None }
     }
 }
 
 /// Requests to one server, one after another, on one connection.
 #[derive(Debug)]
-pub struct Session<'a> {
+pub struct HttpSession<'a> {
     client: &'a Client,
     open: Option<(String, Connection)>,
 }
@@ -357,20 +357,20 @@ struct Connection {
 }
 
 /// Why an exchange failed, before the URL and the limits are added.
-enum Trouble {
+enum RequestFailure {
     Io(io::Error),
     Http(hyper::Error),
     TooLarge,
-    Certificate(CertificateTrouble),
+    Certificate(CertificateProblem),
 }
 
-impl Session<'_> {
+impl HttpSession<'_> {
     /// Sends one request.
     pub async fn get(&mut self, url: &str, limit: Duration) -> Result<Answer, Error> {
-        let place = place(url)?;
+        let parts = parse_url(url)?;
         let mut received = 0;
         let mut begun = false;
-        let outcome = timeout(limit, self.exchange(&place, &mut begun, &mut received)).await;
+        let outcome = timeout(limit, self.exchange(&parts, &mut begun, &mut received)).await;
         let url = url.to_owned();
         match outcome {
             Ok(Ok(answer)) => Ok(answer),
@@ -384,32 +384,32 @@ impl Session<'_> {
             }
             Ok(Err(trouble)) => {
                 self.open = None;
-                Err(trouble.told(url, begun.then_some(received), self.client.largest))
+                Err(trouble.into_error(url, begun.then_some(received), self.client.largest))
             }
         }
     }
 
     async fn exchange(
         &mut self,
-        place: &Place<'_>,
+        parts: &UrlParts<'_>,
         begun: &mut bool,
         received: &mut usize,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, RequestFailure> {
         let mut kept = None;
         if let Some((address, mut connection)) = self.open.take()
-            && address == place.address
+            && address == parts.address
             && connection.sender.ready().await.is_ok()
         {
             kept = Some(connection);
         }
         let mut connection = match kept {
             Some(connection) => connection,
-            None => self.client.connect(place).await?,
+            None => self.client.connect(parts).await?,
         };
-        let response = self.client.send(&mut connection, place).await?;
+        let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
         let answer = answered(response, received, self.client.largest).await?;
-        self.open = Some((place.address.clone(), connection));
+        self.open = Some((parts.address.clone(), connection));
         Ok(answer)
     }
 }
@@ -419,7 +419,7 @@ async fn answered(
     response: Response<Incoming>,
     received: &mut usize,
     largest: usize,
-) -> Result<Answer, Trouble> {
+) -> Result<Answer, RequestFailure> {
     let status = response.status().as_u16();
     let location = response.headers().get(http::header::LOCATION);
     let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
@@ -429,12 +429,12 @@ async fn answered(
     Ok(Answer { status, body, location, date })
 }
 
-impl Trouble {
+impl RequestFailure {
     /// Adds the URL and the limits. `received` is the number of bytes that had arrived, if the answer had begun.
-    fn told(self, url: String, received: Option<usize>, largest: usize) -> Error {
+    fn into_error(self, url: String, received: Option<usize>, largest: usize) -> Error {
         // With TLS 1.3 the server checks the client's certificate after the handshake.
         if let Self::Http(why) = &self
-            && let Some(trouble) = certificate_trouble(why)
+            && let Some(trouble) = certificate_problem(why)
         {
             return Error::Certificate { url, trouble };
         }
@@ -458,39 +458,43 @@ impl Client {
     async fn send(
         &self,
         connection: &mut Connection,
-        place: &Place<'_>,
-    ) -> Result<Response<Incoming>, Trouble> {
-        let mut request = http::Request::get(place.path)
-            .header(http::header::HOST, place.authority)
+        parts: &UrlParts<'_>,
+    ) -> Result<Response<Incoming>, RequestFailure> {
+        let mut request = http::Request::get(parts.path)
+            .header(http::header::HOST, parts.authority)
             .header(http::header::ACCEPT, "*/*")
             .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
-        if let Some(token) = self.token.as_ref().filter(|_| place.tls) {
+        if let Some(token) = self.token.as_ref().filter(|_| parts.tls) {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
         }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let request = request.body(Empty::new()).map_err(|why| Trouble::Io(io::Error::other(why)))?;
-        connection.allowance.asked();
-        let response = connection.sender.send_request(request).await.map_err(Trouble::Http)?;
-        connection.allowance.answered();
+        let request = request.body(Empty::new()).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
+        connection.allowance.reset();
+        let response = connection.sender.send_request(request).await.map_err(RequestFailure::Http)?;
+        connection.allowance.lift();
         Ok(response)
     }
 }
 
-fn certificate_trouble(why: &hyper::Error) -> Option<CertificateTrouble> {
+fn certificate_problem(why: &hyper::Error) -> Option<CertificateProblem> {
     let cause = std::error::Error::source(why)?.downcast_ref::<io::Error>()?;
-    CertificateTrouble::of(cause)
+    CertificateProblem::of(cause)
 }
 
-async fn collect(mut body: Incoming, received: &mut usize, largest: usize) -> Result<Vec<u8>, Trouble> {
+async fn collect(
+    mut body: Incoming,
+    received: &mut usize,
+    largest: usize,
+) -> Result<Vec<u8>, RequestFailure> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(Trouble::Http)?;
+        let frame = frame.map_err(RequestFailure::Http)?;
         if let Some(data) = frame.data_ref() {
             *received += data.len();
             if *received > largest {
-                return Err(Trouble::TooLarge);
+                return Err(RequestFailure::TooLarge);
             }
             bytes.extend_from_slice(data);
         }
@@ -499,41 +503,43 @@ async fn collect(mut body: Incoming, received: &mut usize, largest: usize) -> Re
 }
 
 impl Client {
-    async fn connect(&self, place: &Place<'_>) -> Result<Connection, Trouble> {
-        let addresses = threads::addresses(&place.address).await.map_err(Trouble::Io)?;
-        let stream = TcpStream::connect(&*addresses).await.map_err(Trouble::Io)?;
-        if !place.tls {
+    async fn connect(&self, parts: &UrlParts<'_>) -> Result<Connection, RequestFailure> {
+        let addresses = threads::resolve_address(&parts.address).await.map_err(RequestFailure::Io)?;
+        let stream = TcpStream::connect(&*addresses).await.map_err(RequestFailure::Io)?;
+        if !parts.tls {
             return converse(stream).await;
         }
         let system;
         let connector = if let Some(connector) = &self.tls {
             connector
         } else {
-            let config = tls::config(&Trust::System, None);
-            system = TlsConnector::from(Arc::new(config.map_err(|why| Trouble::Io(io::Error::other(why)))?));
+            let config = tls::config(&ServerTrust::System, None);
+            system = TlsConnector::from(Arc::new(
+                config.map_err(|why| RequestFailure::Io(io::Error::other(why)))?,
+            ));
             &system
         };
-        let name = tls::server_name(self.server_name.as_deref().unwrap_or(place.host));
-        let name =
-            name.ok_or_else(|| Trouble::Io(io::Error::other("its host is no name for a certificate")))?;
+        let name = tls::server_name(self.server_name.as_deref().unwrap_or(parts.host));
+        let name = name
+            .ok_or_else(|| RequestFailure::Io(io::Error::other("its host is no name for a certificate")))?;
         match connector.connect(name, stream).await {
             Ok(stream) => converse(stream).await,
-            Err(why) => Err(match CertificateTrouble::of(&why) {
-                Some(trouble) => Trouble::Certificate(trouble),
-                None => Trouble::Io(why),
+            Err(why) => Err(match CertificateProblem::of(&why) {
+                Some(trouble) => RequestFailure::Certificate(trouble),
+                None => RequestFailure::Io(why),
             }),
         }
     }
 }
 
 /// Starts HTTP on a connection. A spawned task drives the connection until either side closes it.
-async fn converse<S>(stream: S) -> Result<Connection, Trouble>
+async fn converse<S>(stream: S) -> Result<Connection, RequestFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let allowance = Allowance::new();
-    let stream = Metered { stream, allowance: allowance.clone() };
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Trouble::Http)?;
+    let stream = LimitedStream { stream, allowance: allowance.clone() };
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(RequestFailure::Http)?;
     tokio::spawn(connection);
     Ok(Connection { sender, allowance })
 }
@@ -670,8 +676,8 @@ mod tests {
         assert!(matches!(check("http:///x"), Err(Error::Url { .. })));
         assert!(matches!(check("https://me@x/"), Err(Error::Url { .. })));
         assert_eq!(check("http://127.0.0.1:10248/healthz"), Ok(()));
-        assert_eq!(place("https://[::1]/x").unwrap().host, "::1");
-        assert_eq!(place("https://n1/x").unwrap().address, "n1:443");
+        assert_eq!(parse_url("https://[::1]/x").unwrap().host, "::1");
+        assert_eq!(parse_url("https://n1/x").unwrap().address, "n1:443");
     }
 
     #[test]

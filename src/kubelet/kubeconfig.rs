@@ -20,11 +20,11 @@ use serde_json::{Map, Value};
 use crate::children::Group;
 use crate::host::HostRoot;
 
-use crate::host::yaml::{Documents, Fault, Kind, Node};
+use crate::host::yaml::{Documents, YamlError, YamlKind, YamlNode};
 use crate::report::load::{LARGEST_SETTING, load};
 use crate::threads;
 
-use super::http::{Client, Identity, PemError, Trust, certificates};
+use super::http::{Client, Identity, PemError, ServerTrust, certificates};
 
 /// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -71,7 +71,7 @@ pub enum KubeconfigError {
     },
     /// The user authenticates in a way that plegctl does not support.
     #[error("the user `{user}` of the kubeconfig `{name}` authenticates by {way}")]
-    Way {
+    UnsupportedLogin {
         /// The name of the file.
         name: String,
         /// The user.
@@ -238,7 +238,7 @@ struct ExecStatus {
 
 /// Where to look for a kubeconfig.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct KubeconfigSources {
     /// The file that the user named.
     pub flag: Option<PathBuf>,
     /// `$KUBECONFIG`: file names, separated by colons. The files that exist are merged.
@@ -253,7 +253,7 @@ pub struct Places {
     pub node: Option<HostRoot>,
 }
 
-impl Places {
+impl KubeconfigSources {
     /// Reads the environment.
     pub fn of_environment(flag: Option<PathBuf>) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -276,7 +276,7 @@ impl Places {
 /// Finds the API server of a context, or of the current context. This reads files, may run the kubeconfig's
 /// credential program for at most `patience`, and blocks.
 pub fn cluster(
-    places: &Places,
+    places: &KubeconfigSources,
     context: Option<&str>,
     patience: Duration,
 ) -> Result<Cluster, KubeconfigError> {
@@ -300,7 +300,7 @@ fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     let token = read(&account.join("token"))?;
     let bundle = account.join("ca.crt");
     let authorities = certificates(&read(&bundle)?, &bundle.display().to_string())?;
-    let client = Client::new(&Trust::Authorities(authorities), None)?;
+    let client = Client::new(&ServerTrust::Authorities(authorities), None)?;
     Ok(Cluster {
         server: format!("https://{server}"),
         client: client.with_token(Some(String::from_utf8_lossy(&token).trim())),
@@ -398,9 +398,9 @@ fn client(
     let (data, file) = (cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref());
     let bundle = given(of_cluster, data, file)?;
     let trust = match bundle {
-        _ if cluster.insecure_skip_tls_verify => Trust::Anybody,
-        Some(bundle) => Trust::Authorities(certificates(&bundle, name)?),
-        None => Trust::System,
+        _ if cluster.insecure_skip_tls_verify => ServerTrust::Insecure,
+        Some(bundle) => ServerTrust::Authorities(certificates(&bundle, name)?),
+        None => ServerTrust::System,
     };
     let (data, file) = (user.client_certificate_data.as_ref(), user.client_certificate.as_ref());
     let mut certificate = given(of_user, data, file)?;
@@ -412,7 +412,7 @@ fn client(
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
         if origin.node.is_some() {
             let way = "a program, which plegctl runs only if you name the kubeconfig (--kubeconfig FILE)";
-            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.clone(), way });
+            return Err(KubeconfigError::UnsupportedLogin { name: name.to_owned(), user: user_name.clone(), way, });
         }
         let status = run(exec, of_user, patience)?;
         token = status.token;
@@ -426,7 +426,11 @@ fn client(
             (None, None) => None,
         };
         if let Some(way) = way {
-            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.clone(), way });
+            return Err(KubeconfigError::UnsupportedLogin {
+                name: name.to_owned(),
+                user: user_name.clone(),
+                way,
+            });
         }
     }
     let identity = match (certificate, key) {
@@ -506,8 +510,8 @@ fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
 /// huge value.
 fn yaml(text: &[u8]) -> Result<Value, String> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
-        Fault::Syntax { whole, .. } => whole,
-        Fault::TooDeep(_) => "it is nested too deeply".to_owned(),
+        YamlError::Syntax { whole, .. } => whole,
+        YamlError::TooDeep(_) => "it is nested too deeply".to_owned(),
     })?;
     document.map_or(Ok(Value::Null), value_of)
 }
@@ -517,14 +521,14 @@ const TRUTH: &str = "insecure-skip-tls-verify";
 
 /// Converts a YAML node as kubectl does: a key without a value is missing, and a boolean becomes text except for
 /// [`TRUTH`].
-fn value_of(node: Node) -> Result<Value, String> {
+fn value_of(node: YamlNode) -> Result<Value, String> {
     Ok(match node.kind {
-        Kind::Scalar { text, plain } => scalar(text, plain),
-        Kind::List(items) => {
+        YamlKind::Scalar { text, plain } => scalar(text, plain),
+        YamlKind::List(items) => {
             let item = |item| Ok(worded(value_of(item)?));
             Value::Array(items.into_iter().map(item).collect::<Result<_, String>>()?)
         }
-        Kind::Map(entries) => {
+        YamlKind::Map(entries) => {
             let mut map = Map::new();
             for (key, value) in entries {
                 let (key, value) = (text_of(value_of(key)?), value_of(value)?);
@@ -535,7 +539,7 @@ fn value_of(node: Node) -> Result<Value, String> {
             }
             Value::Object(map)
         }
-        Kind::Alias => return Err("it has an alias".to_owned()),
+        YamlKind::Alias => return Err("it has an alias".to_owned()),
     })
 }
 

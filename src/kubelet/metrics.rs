@@ -67,7 +67,7 @@ impl Metrics {
             }
             let series = parse_line(line).ok_or(Error::NotMetrics { line: at + 1 })?;
             any |= series.name.starts_with("kubelet_") || series.name == "kubernetes_build_info";
-            found.take(&series);
+            found.add(&series);
         }
         if any { Ok(found) } else { Err(Error::NotKubelet) }
     }
@@ -85,7 +85,7 @@ impl Metrics {
         text.lines().filter(named).filter(distribution).flat_map(|line| [line, "\n"]).collect()
     }
 
-    fn take(&mut self, series: &Series<'_>) {
+    fn add(&mut self, series: &Series<'_>) {
         let is_exec = series.label("operation_type") == Some("exec_sync");
         let place = match series.name {
             "kubelet_pleg_last_seen_seconds" => &mut self.last_seen,

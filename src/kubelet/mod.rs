@@ -23,8 +23,8 @@ pub(crate) mod kubeconfig;
 mod metrics;
 mod process;
 mod release;
+mod settings;
 pub(crate) mod timing;
-mod told;
 
 pub use crate::host::scalars;
 pub use address::is_address;
@@ -36,4 +36,4 @@ pub use era::Era;
 pub use metrics::Metrics;
 pub use process::{KubeletProcess, Search, doubt, kubelet_of, node_name};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
-pub use told::{Setting, Told};
+pub use settings::{KubeletSettings, Setting};

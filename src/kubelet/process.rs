@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::told::{Setting, Told};
+use super::settings::{KubeletSettings, Setting};
 use crate::host::proc::{
-    Candidate, Choice, ProcSample, Process, Refusal, Role, Trust, cgroup, is_service, waits_uninterruptibly,
+    Candidate, Choice, Disqualification, ProcSample, Process, ProcessTrust, Role, cgroup, is_service,
+    waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
@@ -20,7 +21,7 @@ const LARGEST_CERTIFICATE: usize = 1 << 20;
 pub struct KubeletProcess {
     /// The process id in the process table that was read.
     pub pid: u32,
-    told: Told,
+    settings: KubeletSettings,
     certificate: Option<Vec<u8>>,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Debug for KubeletProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubeletProcess")
             .field("pid", &self.pid)
-            .field("told", &self.told)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
@@ -40,9 +41,9 @@ impl KubeletProcess {
     fn read(pid: u32, dir: &KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
         // A process that waits in the kernel has no arguments here, and nothing else of it is read.
         let cwd = if arguments.is_empty() { None } else { dir.link("cwd").ok() };
-        let told = Told::read(arguments, cwd.as_deref(), host);
-        let certificate = certificate(&told, host);
-        Self { pid, told, certificate }
+        let settings = KubeletSettings::read(arguments, cwd.as_deref(), host);
+        let certificate = certificate(&settings, host);
+        Self { pid, settings, certificate }
     }
 
     /// The certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
@@ -52,23 +53,23 @@ impl KubeletProcess {
 
     /// The port of a setting, or `usual`. Port 0 means that the port is closed.
     pub fn port(&self, flag: &str, key: &str, usual: u16) -> u16 {
-        let told = self.setting(flag, key).ok().flatten();
-        told.and_then(|port| port.value.parse().ok()).unwrap_or(usual)
+        let settings = self.setting(flag, key).ok().flatten();
+        settings.and_then(|port| port.value.parse().ok()).unwrap_or(usual)
     }
 
     /// The command line and the configuration files.
-    pub fn told(&self) -> &Told {
-        &self.told
+    pub fn settings(&self) -> &KubeletSettings {
+        &self.settings
     }
 
     /// The value of a flag; the last one if it is repeated, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        self.told.flag(name)
+        self.settings.flag(name)
     }
 
     /// A setting: the flag if present, otherwise the configuration key.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
-        self.told.setting(flag, key)
+        self.settings.setting(flag, key)
     }
 }
 
@@ -89,15 +90,15 @@ impl Search {
     /// names are only opened once the process qualifies.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
         let Ok(table) = KernelDir::open(proc) else { return Self::default() };
-        let trust = Trust::of_node(proc, host);
+        let trust = ProcessTrust::of_node(proc, host);
         let mut pids = table.numbered();
         pids.sort_unstable();
         let mut found = Self::default();
-        let mut seen: Vec<Seen> = Vec::new();
+        let mut seen: Vec<QualifiedProcess> = Vec::new();
         for pid in pids {
-            match Seen::look(pid, proc, &table, &trust) {
+            match QualifiedProcess::check(pid, proc, &table, &trust) {
                 Some(Ok(one)) => seen.push(one),
-                Some(Err((Refusal::PidNamespace, why))) => found.elsewhere.push(why),
+                Some(Err((Disqualification::PidNamespace, why))) => found.elsewhere.push(why),
                 Some(Err((_, why))) => found.refused.push(why),
                 None => {}
             }
@@ -125,21 +126,21 @@ pub fn several(pids: &[u32]) -> String {
 }
 
 /// A process that qualifies as a kubelet.
-struct Seen {
+struct QualifiedProcess {
     candidate: Candidate,
     dir: KernelDir,
     arguments: Arguments,
 }
 
-impl Seen {
+impl QualifiedProcess {
     /// Checks the process `pid`: `None` if it is not named like a kubelet, `Err` if it is named so but does not
     /// qualify.
-    fn look(
+    fn check(
         pid: u32,
         proc: &Path,
         table: &KernelDir,
-        trust: &Trust,
-    ) -> Option<Result<Self, (Refusal, String)>> {
+        trust: &ProcessTrust,
+    ) -> Option<Result<Self, (Disqualification, String)>> {
         let comm = table.record(&format!("{pid}/comm")).ok()?;
         let comm = comm.trim_ascii_end();
         if Role::of(comm) != Role::Kubelet {
@@ -184,9 +185,9 @@ fn parent(dir: &KernelDir) -> u32 {
 
 /// The certificate from the configured file, or from the usual paths: a certificate that the cluster renews, or one
 /// that the kubelet made.
-fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
-    let named = told.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
-    let folder = told.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
+fn certificate(settings: &KubeletSettings, host: &HostRoot) -> Option<Vec<u8>> {
+    let named = settings.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
+    let folder = settings.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
     let usual = [
         format!("{folder}/kubelet-server-current.pem"),
         format!("{folder}/kubelet.crt"),
@@ -215,7 +216,7 @@ pub fn doubt(sample: &ProcSample) -> Option<String> {
         Choice::One(_) => None,
         Choice::Several(pids) => Some(several(&pids)),
         Choice::Nobody => {
-            let (process, why) = sample.impostors(Role::Kubelet).find(|(_, why)| why.leaves_doubt())?;
+            let (process, why) = sample.impostors(Role::Kubelet).find(|(_, why)| why.may_be_genuine())?;
             Some(format!("{} does not count as the kubelet: {why}", process.label()))
         }
     }
@@ -250,8 +251,8 @@ fn is_kubelet(comm: &str, arguments: &Arguments) -> bool {
 /// case.
 ///
 /// A container has its own hostname. If plegctl runs in a container, the node's `/etc/hostname` is the better source.
-pub fn node_name(told: Option<&Told>, host: &HostRoot, proc: &Path) -> Option<String> {
-    if let Some(name) = told.and_then(|told| told.flag("hostname-override")) {
+pub fn node_name(settings: Option<&KubeletSettings>, host: &HostRoot, proc: &Path) -> Option<String> {
+    if let Some(name) = settings.and_then(|settings| settings.flag("hostname-override")) {
         return non_empty(name);
     }
     let kernels = || non_empty(&kernel_text(&proc.join("sys/kernel/hostname")).ok()?);
@@ -310,8 +311,8 @@ mod tests {
 
         fn name(&self) -> Option<String> {
             let found = self.find();
-            let told = found.as_ref().map(KubeletProcess::told);
-            node_name(told, &HostRoot::resolve(Some(&self.0)), &self.0.join("proc"))
+            let settings = found.as_ref().map(KubeletProcess::settings);
+            node_name(settings, &HostRoot::resolve(Some(&self.0)), &self.0.join("proc"))
         }
     }
 
@@ -442,9 +443,10 @@ mod tests {
             let found = node.find().unwrap();
             found.certificate().map(|text| String::from_utf8_lossy(text).into_owned())
         };
-        let told = "kubelet --tls-cert-file=/etc/kubelet.pem --port=10260";
-        let node = Node::new("pki").process(7, "kubelet", ['S', 'S'], told).file("etc/kubelet.pem", "told");
-        assert_eq!(certificate(&node).as_deref(), Some("told"));
+        let settings = "kubelet --tls-cert-file=/etc/kubelet.pem --port=10260";
+        let node =
+            Node::new("pki").process(7, "kubelet", ['S', 'S'], settings).file("etc/kubelet.pem", "settings");
+        assert_eq!(certificate(&node).as_deref(), Some("settings"));
         let running = node.find().unwrap();
         assert_eq!((running.port("port", "port", 10250), running.port("x", "x", 10248)), (10260, 10248));
         assert!(!format!("{running:?}").contains("certificate"), "its file may have the key too");

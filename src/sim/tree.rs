@@ -3,7 +3,7 @@
 //! Only a part of YAML is allowed: no anchors, no tags, no second document, no repeated keys.
 
 use super::error::Position;
-use crate::host::yaml::{self, Documents, Fault, Node};
+use crate::host::yaml::{self, Documents, YamlError, YamlNode};
 
 /// The maximum depth, which limits the use of the stack.
 const MAX_DEPTH: usize = 16;
@@ -70,26 +70,26 @@ pub fn parse(text: &[u8]) -> Result<YamlValue, FieldProblem> {
     }
 }
 
-fn wrong(fault: Fault) -> FieldProblem {
+fn wrong(fault: YamlError) -> FieldProblem {
     match fault {
-        Fault::Syntax { at, problem, .. } => FieldProblem::new(at, format!("this is not YAML: {problem}")),
-        Fault::TooDeep(at) => FieldProblem::new(at, "this is nested too deeply"),
+        YamlError::Syntax { at, problem, .. } => FieldProblem::new(at, format!("this is not YAML: {problem}")),
+        YamlError::TooDeep(at) => FieldProblem::new(at, "this is nested too deeply"),
     }
 }
 
-fn value(node: Node) -> Result<YamlValue, FieldProblem> {
+fn value(node: YamlNode) -> Result<YamlValue, FieldProblem> {
     let at = node.at;
     let kind = match node.kind {
-        _ if node.adorned => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
-        yaml::Kind::Alias => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
-        yaml::Kind::Scalar { text, .. } => YamlKind::Scalar(text),
-        yaml::Kind::List(items) => YamlKind::List(items.into_iter().map(value).collect::<Result<_, _>>()?),
-        yaml::Kind::Map(entries) => YamlKind::Map(map(entries)?),
+        _ if node.has_anchor_or_tag => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
+        yaml::YamlKind::Alias => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
+        yaml::YamlKind::Scalar { text, .. } => YamlKind::Scalar(text),
+        yaml::YamlKind::List(items) => YamlKind::List(items.into_iter().map(value).collect::<Result<_, _>>()?),
+        yaml::YamlKind::Map(entries) => YamlKind::Map(map(entries)?),
     };
     Ok(YamlValue { at, kind })
 }
 
-fn map(nodes: Vec<(Node, Node)>) -> Result<Vec<(YamlKey, YamlValue)>, FieldProblem> {
+fn map(nodes: Vec<(YamlNode, YamlNode)>) -> Result<Vec<(YamlKey, YamlValue)>, FieldProblem> {
     let mut entries: Vec<(YamlKey, YamlValue)> = Vec::new();
     for (key, node) in nodes {
         let YamlValue { at, kind } = value(key)?;

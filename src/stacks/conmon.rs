@@ -25,7 +25,7 @@ const LONGEST_GRACE: u64 = 24 * 60 * 60;
 
 /// What a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum ConmonWait {
     /// conmon reopens a container's log.
     Log,
     /// A killed container ends. A timer repeats the kill, so the goroutine's age is reset again and again.
@@ -36,7 +36,7 @@ pub enum Wait {
     Exit(Option<u64>),
 }
 
-impl Wait {
+impl ConmonWait {
     /// The wait of `goroutine`.
     pub fn of(goroutine: &Goroutine) -> Option<Self> {
         let frame = |name: &str| goroutine.frames.iter().find(|frame| frame.function.contains(name));
@@ -137,36 +137,39 @@ mod tests {
             "x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000, {0x1, 0x2}, 0x1e?)",
             STOP,
         ]);
-        let wait = Wait::of(&waits).unwrap();
-        assert_eq!(wait, Wait::Stop(Some(Duration::from_secs(30))));
+        let wait = ConmonWait::of(&waits).unwrap();
+        assert_eq!(wait, ConmonWait::Stop(Some(Duration::from_secs(30))));
         assert!(!wait.is_overdue(Duration::from_secs(35)) && wait.is_overdue(Duration::from_secs(60)));
         assert_eq!(container(&waits), Some(0xc000_300000));
         let unknown = goroutine(&["x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000)"]);
-        assert_eq!(Wait::of(&unknown), Some(Wait::Stop(None)));
-        assert!(!Wait::Stop(None).is_overdue(Duration::from_secs(300)));
+        assert_eq!(ConmonWait::of(&unknown), Some(ConmonWait::Stop(None)));
+        assert!(!ConmonWait::Stop(None).is_overdue(Duration::from_secs(300)));
         let stale =
             goroutine(&["oci.(*Container).WaitOnStopTimeout(0x1?)", &STOP.replace("0x1e)", "0x1e?)")]);
-        assert_eq!(Wait::of(&stale), Some(Wait::Stop(None)));
+        assert_eq!(ConmonWait::of(&stale), Some(ConmonWait::Stop(None)));
     }
 
     #[test]
     fn a_container_that_was_killed_has_had_its_time() {
         let stop_loop = "x/internal/oci.(*runtimeOCI).StopLoopForContainer(0xc000100000, {0x1, 0x2}, 0xc000300000, {0x3, 0x4})";
         let asked = goroutine(&[stop_loop]);
-        assert_eq!((Wait::of(&asked), container(&asked)), (Some(Wait::Stop(None)), Some(0xc000_300000)));
+        assert_eq!(
+            (ConmonWait::of(&asked), container(&asked)),
+            (Some(ConmonWait::Stop(None)), Some(0xc000_300000))
+        );
         let killed = goroutine(&["k8s.io/apimachinery/pkg/util/wait.BackoffUntil(0x1, 0x2)", stop_loop]);
-        assert_eq!(Wait::of(&killed), Some(Wait::Killed));
-        assert!(Wait::Killed.is_overdue(Duration::from_secs(10)));
+        assert_eq!(ConmonWait::of(&killed), Some(ConmonWait::Killed));
+        assert!(ConmonWait::Killed.is_overdue(Duration::from_secs(10)));
     }
 
     #[test]
     fn an_exit_is_waited_for_by_the_containers_address() {
         let waits =
             goroutine(&["time.Sleep(0x1)", "x/internal/oci.waitForExitFile({0x1, 0x2}, 0xc000300000)"]);
-        assert_eq!(Wait::of(&waits), Some(Wait::Exit(Some(0xc000_300000))));
+        assert_eq!(ConmonWait::of(&waits), Some(ConmonWait::Exit(Some(0xc000_300000))));
         let log =
             goroutine(&["x/internal/oci.(*runtimeOCI).ReopenContainerLog(0x1, {0x1, 0x2}, 0xc000300000)"]);
-        assert_eq!(Wait::of(&log), Some(Wait::Log));
-        assert_eq!(Wait::of(&goroutine(&["main.main()"])), None);
+        assert_eq!(ConmonWait::of(&log), Some(ConmonWait::Log));
+        assert_eq!(ConmonWait::of(&goroutine(&["main.main()"])), None);
     }
 }

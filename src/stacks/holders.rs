@@ -21,13 +21,13 @@ const SMALLEST_ADDRESS: u64 = 1 << 16;
 const SAMPLED: usize = 16;
 
 /// The most candidates for one lock.
-const CROWD: usize = 4096;
+const MAX_CANDIDATES: usize = 4096;
 
 /// The most goroutines inside one function that may have started another goroutine.
 const MAKERS: usize = 64;
 
 /// How many goroutines may share an argument before the argument means nothing.
-const FEW: usize = 4;
+const MAX_SHARERS: usize = 4;
 
 /// Why a goroutine may hold a lock, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,10 +191,10 @@ fn clues(dump: &Dump, key: &Key<'_>, waiters: &[(usize, Lock)]) -> Clues {
 }
 
 /// For each lock, its candidates, each with its best reason.
-type Found = HashMap<usize, BTreeMap<usize, Reason>>;
+type CandidatesByLock = HashMap<usize, BTreeMap<usize, Reason>>;
 
 /// Searches all words of a dump once.
-fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
+fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> CandidatesByLock {
     let mut by_object: HashMap<u64, Vec<(usize, &str, usize)>> = HashMap::new();
     let mut by_argument: HashMap<u64, Vec<usize>> = HashMap::new();
     let mut by_address: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -209,7 +209,7 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
             by_address.entry(address).or_default().push(nth);
         }
     }
-    let mut found = Found::new();
+    let mut found = CandidatesByLock::new();
     if clues.is_empty() {
         return found;
     }
@@ -236,7 +236,7 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
                 {
                     for (nth, wanted, out) in by_object.get(&word).into_iter().flatten() {
                         if *wanted == kind {
-                            note(&mut found, clues, *nth, at, Reason::SameObject(*out));
+                            add_candidate(&mut found, clues, *nth, at, Reason::SameObject(*out));
                         }
                     }
                 }
@@ -244,12 +244,12 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
                     debug_assert!(*address >= word);
                     for nth in contended {
                         let reason = if certain { Reason::Embeds } else { Reason::Faint };
-                        note(&mut found, clues, *nth, at, reason);
+                        add_candidate(&mut found, clues, *nth, at, reason);
                     }
                 }
                 for nth in by_argument.get(&word).into_iter().flatten() {
                     holders_of.entry(word).or_default().insert(at);
-                    note(&mut found, clues, *nth, at, Reason::SharesArgument);
+                    add_candidate(&mut found, clues, *nth, at, Reason::SharesArgument);
                 }
             }
         }
@@ -259,14 +259,14 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
     found
 }
 
-fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reason) {
+fn add_candidate(found: &mut CandidatesByLock, clues: &[Clues], nth: usize, at: usize, reason: Reason) {
     if clues.get(nth).is_some_and(|clue| clue.waiters.contains(&at)) {
         return;
     }
     let candidates = found.entry(nth).or_default();
     // A word that so many have means nothing, and must not cost more than the dump itself.
     let telling = matches!(reason, Reason::SameObject(_));
-    if !telling && candidates.len() >= CROWD && !candidates.contains_key(&at) {
+    if !telling && candidates.len() >= MAX_CANDIDATES && !candidates.contains_key(&at) {
         return;
     }
     let known = candidates.entry(at).or_insert(reason);
@@ -274,14 +274,14 @@ fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reaso
 }
 
 /// Removes candidates with a shared argument that many goroutines have: a server, a type or a context.
-fn drop_common(found: &mut Found, clues: &[Clues], holders_of: &HashMap<u64, BTreeSet<usize>>) {
+fn drop_common(found: &mut CandidatesByLock, clues: &[Clues], holders_of: &HashMap<u64, BTreeSet<usize>>) {
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         candidates.retain(|at, reason| {
             *reason != Reason::SharesArgument
                 || clue.arguments.iter().any(|word| {
                     holders_of.get(word).is_some_and(|holders| {
-                        holders.contains(at) && holders.difference(&clue.waiters).count() <= FEW
+                        holders.contains(at) && holders.difference(&clue.waiters).count() <= MAX_SHARERS
                     })
                 })
         });
@@ -289,7 +289,12 @@ fn drop_common(found: &mut Found, clues: &[Clues], holders_of: &HashMap<u64, BTr
 }
 
 /// Removes candidates that wait at the same object: they wait for the same lock, whatever their frame is called.
-fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &HashMap<usize, Lock>) {
+fn drop_fellow_waiters(
+    dump: &Dump,
+    found: &mut CandidatesByLock,
+    clues: &[Clues],
+    locks: &HashMap<usize, Lock>,
+) {
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         let innermost: BTreeSet<u64> =
@@ -310,7 +315,7 @@ fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &
 fn background(goroutine: &Goroutine) -> Option<usize> {
     let idle =
         matches!(&*goroutine.state, "select" | "chan receive" | "IO wait" | "sleep" | "sync.Cond.Wait");
-    (idle && !serves(goroutine)).then(|| wait::leaf(goroutine))
+    (idle && !serves(goroutine)).then(|| wait::innermost_frame(goroutine))
 }
 
 /// A filter for words that may matter, with which most words of a dump are skipped. It may accept too many words, but
@@ -376,7 +381,7 @@ fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
     for (reason, holders) in by_reason {
         let telling = match reason {
             Reason::SameObject(0) | Reason::Embeds => true,
-            Reason::SameObject(_) | Reason::Faint | Reason::SharesArgument => holders.len() <= FEW,
+            Reason::SameObject(_) | Reason::Faint | Reason::SharesArgument => holders.len() <= MAX_SHARERS,
         };
         if telling {
             return (Some(reason), holders);
@@ -477,7 +482,7 @@ fn contexts(frame: &Frame) -> impl Iterator<Item = (u64, u64)> + '_ {
 }
 
 /// Cycles of waiters, each as indexes in order: a deadlock, if the candidates are right.
-pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
+pub fn cycles(contentions: &[Contention]) -> Vec<Vec<usize>> {
     let mut waits_for: BTreeMap<usize, &[usize]> = BTreeMap::new();
     for contention in contentions {
         // Several candidates do not prove that one of them closes a cycle.
@@ -488,7 +493,7 @@ pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
         }
     }
     let mut done = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for start in waits_for.keys().copied() {
         let mut path: Vec<usize> = Vec::new();
         let mut at = start;
@@ -503,10 +508,10 @@ pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
             && waits_for.contains_key(&at)
             && path.len() - from > 1
         {
-            circles.push(path.split_off(from));
+            cycles.push(path.split_off(from));
         }
     }
-    circles
+    cycles
 }
 
 #[cfg(test)]
@@ -609,6 +614,6 @@ mod tests {
         let text = waits(1, "0xc000900010", "0xc000900000", "0xc000800000")
             + &waits(2, "0xc000800010", "0xc000800000", "0xc000900000");
         let contentions = contentions(&dump(&text), &|_| false);
-        assert_eq!(circles(&contentions), [vec![0, 1]]);
+        assert_eq!(cycles(&contentions), [vec![0, 1]]);
     }
 }

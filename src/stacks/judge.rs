@@ -11,7 +11,7 @@ use super::dump::{Dump, Form, Goroutine, short};
 use super::holders::{self, Contention, Family, Reason};
 use super::report::{Behind, Chain, DumpInfo, Finding, Group, Holder, Kind, StackReport, Wait, WaitsFor};
 use super::signatures::{LOCK, Pattern, Signature, THREADS, TWO_DUMPS, is_normal, normal};
-use super::wait::{self, LockKind, Outside};
+use super::wait::{self, ExternalWait, LockKind};
 use super::words;
 use crate::report::{Confidence, Severity};
 
@@ -32,7 +32,7 @@ pub struct Source {
 
 /// What is known from other sources.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct KnownHangs {
     /// Calls that were measured to hang while the dump was taken.
     pub hanging: BTreeSet<String>,
 }
@@ -69,8 +69,8 @@ const SHOWN_FRAMES: usize = 40;
 const SAME_PROCESS: f64 = 0.3;
 
 /// Judges dumps: each process once, by its last dump, compared with its earlier ones.
-pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> StackReport {
-    let known: Vec<Known> = sources.iter().map(|source| Known::of(&source.dump)).collect();
+pub fn judge(sources: &[Source], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
+    let known: Vec<Program> = sources.iter().map(|source| Program::of(&source.dump)).collect();
     let normal = normal();
     let mut findings = Vec::new();
     let mut waits = Vec::new();
@@ -83,15 +83,15 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
             continue;
         }
         let earlier = (0..at).rev().find(|other| same_process(&known, sources, *other, at));
-        let apart = earlier.and_then(|other| Some(Apart::of(sources.get(other)?, source)));
+        let apart = earlier.and_then(|other| Some(DumpGap::of(sources.get(other)?, source)));
         let stuck = match (earlier.and_then(|other| sources.get(other)), apart) {
-            (Some(before), Some(Apart::Enough)) => Some(Stuck {
+            (Some(before), Some(DumpGap::Enough)) => Some(Stuck {
                 positions: stuck(&before.dump, &source.dump),
                 for_at_least: between(before, source).unwrap_or(BETWEEN_DUMPS),
             }),
             _ => None,
         };
-        limits.extend(apart.and_then(Apart::limit).map(str::to_owned));
+        limits.extend(apart.and_then(DumpGap::limit).map(str::to_owned));
         let stuck_known = stuck.is_some();
         let judged = Judge::new(
             at,
@@ -100,7 +100,7 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
             stuck,
             &normal,
         )
-        .run(signatures, &normal, told);
+        .run(signatures, &normal, known_hangs);
         findings.extend(judged.findings);
         waiting += judged.waiting;
         waits.extend(
@@ -126,13 +126,13 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
         groups,
         limits: limits.into_iter().collect(),
     };
-    conclude(&mut report);
+    rebuild_summary(&mut report);
     report
 }
 
 /// Sorts the findings and rebuilds the summary and the primary finding after something was added. The order is:
 /// confidence, findings with a holder first, severity.
-pub fn conclude(report: &mut StackReport) {
+pub fn rebuild_summary(report: &mut StackReport) {
     report.findings.sort_by_key(|finding| {
         let has_no_holder = finding.holder.is_none();
         (finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
@@ -144,7 +144,7 @@ pub fn conclude(report: &mut StackReport) {
     };
 }
 
-fn info(source: &Source, known: &Known) -> DumpInfo {
+fn info(source: &Source, known: &Program) -> DumpInfo {
     DumpInfo {
         source: source.name.clone(),
         daemon: known.daemon,
@@ -184,12 +184,12 @@ fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
 }
 
 /// What a dump shows about its program.
-struct Known {
+struct Program {
     daemon: Daemon,
     go: Option<String>,
 }
 
-impl Known {
+impl Program {
     fn of(dump: &Dump) -> Self {
         let (daemon, go) = identify(dump);
         Self { daemon, go }
@@ -206,7 +206,7 @@ fn by_id(dump: &Dump) -> HashMap<u64, &Goroutine> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share of at most a million")]
-fn same_process(known: &[Known], sources: &[Source], one: usize, other: usize) -> bool {
+fn same_process(known: &[Program], sources: &[Source], one: usize, other: usize) -> bool {
     let (Some(one_known), Some(other_known), Some(first), Some(second)) =
         (known.get(one), known.get(other), sources.get(one), sources.get(other))
     else {
@@ -235,13 +235,13 @@ fn same_process(known: &[Known], sources: &[Source], one: usize, other: usize) -
 
 /// How much time is between two dumps of one process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Apart {
+enum DumpGap {
     Enough,
     TooLittle,
     Same,
 }
 
-impl Apart {
+impl DumpGap {
     /// Compares their timestamps if both have one. Without timestamps, two files are assumed to be of two moments.
     fn of(earlier: &Source, later: &Source) -> Self {
         if between(earlier, later).is_some_and(|between| between < BETWEEN_DUMPS) {
@@ -314,7 +314,7 @@ fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
 
 /// The role of a goroutine according to the signatures.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum GoroutineRole {
     Root(usize),
     Queue(usize),
     Normal,
@@ -330,7 +330,7 @@ struct Judge<'a> {
     family: Family,
     /// The call that each goroutine serves or makes itself.
     calls: Vec<Option<&'a str>>,
-    roles: Vec<Role>,
+    roles: Vec<GoroutineRole>,
 }
 
 struct Judged {
@@ -361,7 +361,7 @@ impl<'a> Judge<'a> {
         self.dump.goroutines.get(at)
     }
 
-    fn run(mut self, signatures: &[Signature], normal: &[Pattern], told: &Told) -> Judged {
+    fn run(mut self, signatures: &[Signature], normal: &[Pattern], known_hangs: &KnownHangs) -> Judged {
         let stacks = Stacks::of(self.dump);
         let calls: Vec<Option<&str>> = stacks
             .examples
@@ -369,42 +369,46 @@ impl<'a> Judge<'a> {
             .map(|at| wait::call(self.dump.goroutines.get(*at)?).map(|call| call.rpc))
             .collect();
         self.calls = stacks.of.iter().map(|stack| calls.get(*stack).copied().flatten()).collect();
-        let roles: Vec<Role> = stacks
+        let roles: Vec<GoroutineRole> = stacks
             .examples
             .iter()
             .map(|at| {
-                self.goroutine(*at).map_or(Role::Nobody, |goroutine| self.role(goroutine, signatures, normal))
+                self.goroutine(*at)
+                    .map_or(GoroutineRole::Nobody, |goroutine| self.role(goroutine, signatures, normal))
             })
             .collect();
-        self.roles =
-            stacks.of.iter().map(|stack| roles.get(*stack).copied().unwrap_or(Role::Nobody)).collect();
+        self.roles = stacks
+            .of
+            .iter()
+            .map(|stack| roles.get(*stack).copied().unwrap_or(GoroutineRole::Nobody))
+            .collect();
         self.join_loops(signatures);
         self.join_stops(signatures);
         let covered = self.covered(signatures.len());
         let mut findings: Vec<Finding> = signatures
             .iter()
             .enumerate()
-            .filter_map(|(nth, signature)| self.finding(nth, signature, &covered, told))
+            .filter_map(|(nth, signature)| self.finding(nth, signature, &covered, known_hangs))
             .collect();
-        findings.extend(self.unexplained(signatures, &covered, told));
-        findings.extend(self.circles());
+        findings.extend(self.unexplained(signatures, &covered, known_hangs));
+        findings.extend(self.cycles());
         let confirmed: BTreeSet<usize> =
             covered.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
         let waiting = self.contentions.iter().map(|contention| contention.waiters.len()).sum();
         Judged { findings, waits: self.waits(&confirmed), waiting, groups: stacks.groups(self.dump) }
     }
 
-    fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> Role {
+    fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> GoroutineRole {
         let moving = matches!(&*goroutine.state, "running" | "runnable" | "idle" | "dead");
         if moving || goroutine.frames.is_empty() {
-            return Role::Nobody;
+            return GoroutineRole::Nobody;
         }
         let mine = |signature: &&Signature| {
             signature.daemons.is_empty()
                 || self.daemon == Daemon::Unknown
                 || signature.daemons.contains(&self.daemon)
         };
-        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(goroutine));
+        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(goroutine));
         let of = |test: &dyn Fn(&Signature) -> bool| {
             signatures
                 .iter()
@@ -415,22 +419,26 @@ impl<'a> Judge<'a> {
         // A goroutine at a lock waits behind a cause, whatever its frames are.
         let waits = wait::lock(goroutine).is_some();
         if !waits && let Some(nth) = of(&|signature| fits(&signature.roots)) {
-            return if is_normal(goroutine, normal) { Role::Normal } else { Role::Root(nth) };
+            return if is_normal(goroutine, normal) {
+                GoroutineRole::Normal
+            } else {
+                GoroutineRole::Root(nth)
+            };
         }
         if let Some(nth) = of(&|signature| fits(&signature.queue)) {
-            return Role::Queue(nth);
+            return GoroutineRole::Queue(nth);
         }
-        if is_normal(goroutine, normal) { Role::Normal } else { Role::Nobody }
+        if is_normal(goroutine, normal) { GoroutineRole::Normal } else { GoroutineRole::Nobody }
     }
 
     /// If PLEG waits, a sync loop that waits too is not a separate finding, because it waits for the same runtime.
     fn join_loops(&mut self, signatures: &[Signature]) {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         if let (Some(pleg), Some(sync_loop)) = (position("ST13"), position("ST14"))
-            && self.roles.contains(&Role::Root(pleg))
+            && self.roles.contains(&GoroutineRole::Root(pleg))
         {
-            for role in self.roles.iter_mut().filter(|role| **role == Role::Root(sync_loop)) {
-                *role = Role::Queue(pleg);
+            for role in self.roles.iter_mut().filter(|role| **role == GoroutineRole::Root(sync_loop)) {
+                *role = GoroutineRole::Queue(pleg);
             }
         }
     }
@@ -440,20 +448,21 @@ impl<'a> Judge<'a> {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         let (Some(oci), Some(stop)) = (position("ST06"), position(conmon::SIGNATURE)) else { return };
         let of = |at: usize| self.dump.goroutines.get(at).and_then(conmon::container);
-        let held: BTreeSet<u64> = self.positions(Role::Root(oci)).into_iter().filter_map(of).collect();
+        let held: BTreeSet<u64> =
+            self.positions(GoroutineRole::Root(oci)).into_iter().filter_map(of).collect();
         let joined: Vec<usize> = self
-            .positions(Role::Root(stop))
+            .positions(GoroutineRole::Root(stop))
             .into_iter()
             .filter(|at| of(*at).is_some_and(|container| held.contains(&container)))
             .collect();
         for at in joined {
             if let Some(role) = self.roles.get_mut(at) {
-                *role = Role::Queue(oci);
+                *role = GoroutineRole::Queue(oci);
             }
         }
     }
 
-    fn positions(&self, role: Role) -> Vec<usize> {
+    fn positions(&self, role: GoroutineRole) -> Vec<usize> {
         self.roles.iter().enumerate().filter(|(_, own)| **own == role).map(|(at, _)| at).collect()
     }
 
@@ -462,8 +471,9 @@ impl<'a> Judge<'a> {
     /// goroutine may have one.
     fn minutes(&self, at: usize) -> Option<u32> {
         let goroutine = self.goroutine(at)?;
-        let inside = goroutine.frames.get(wait::leaf(goroutine)).map(|frame| &*frame.function);
-        let waits_for_child = matches!(wait::outside(goroutine), Some(Outside::Child(_) | Outside::Pipe));
+        let inside = goroutine.frames.get(wait::innermost_frame(goroutine)).map(|frame| &*frame.function);
+        let waits_for_child =
+            matches!(wait::external_wait(goroutine), Some(ExternalWait::Child(_) | ExternalWait::Pipe));
         let started_here = |maker: &str| {
             (waits_for_child && maker == "os/exec.(*Cmd).Start")
                 || (self.call(at).is_some() && Some(maker) == inside)
@@ -485,7 +495,7 @@ impl<'a> Judge<'a> {
     }
 
     fn is_overdue(&self, at: usize) -> bool {
-        let wait = self.goroutine(at).and_then(conmon::Wait::of);
+        let wait = self.goroutine(at).and_then(conmon::ConmonWait::of);
         wait.is_some_and(|wait| wait.is_overdue(self.waited(at)))
     }
 
@@ -493,7 +503,8 @@ impl<'a> Judge<'a> {
     fn same_exit(&self, roots: &[usize]) -> usize {
         let mut by_container: BTreeMap<u64, usize> = BTreeMap::new();
         for at in roots {
-            if let Some(conmon::Wait::Exit(Some(container))) = self.goroutine(*at).and_then(conmon::Wait::of)
+            if let Some(conmon::ConmonWait::Exit(Some(container))) =
+                self.goroutine(*at).and_then(conmon::ConmonWait::of)
             {
                 *by_container.entry(container).or_default() += 1;
             }
@@ -503,7 +514,7 @@ impl<'a> Judge<'a> {
 
     fn root_of(&self, at: usize) -> Option<usize> {
         match self.roles.get(at) {
-            Some(Role::Root(nth)) => Some(*nth),
+            Some(GoroutineRole::Root(nth)) => Some(*nth),
             _ => None,
         }
     }
@@ -549,7 +560,7 @@ impl<'a> Judge<'a> {
         // Without a holder, waiters that match the signature are enough, if its cause is in this dump.
         let mut rooted = vec![false; signatures];
         for role in &self.roles {
-            if let Role::Root(nth) = role
+            if let GoroutineRole::Root(nth) = role
                 && let Some(slot) = rooted.get_mut(*nth)
             {
                 *slot = true;
@@ -558,7 +569,7 @@ impl<'a> Judge<'a> {
         for (slot, contention) in covered.iter_mut().zip(&self.contentions) {
             if slot.is_none() && contention.holders.is_empty() {
                 *slot = contention.waiters.iter().find_map(|waiter| match self.roles.get(*waiter) {
-                    Some(Role::Queue(nth)) if rooted.get(*nth) == Some(&true) => Some(*nth),
+                    Some(GoroutineRole::Queue(nth)) if rooted.get(*nth) == Some(&true) => Some(*nth),
                     _ => None,
                 });
             }
@@ -571,13 +582,13 @@ impl<'a> Judge<'a> {
         nth: usize,
         signature: &Signature,
         covered: &[Option<usize>],
-        told: &Told,
+        known_hangs: &KnownHangs,
     ) -> Option<Finding> {
         let mut roots: Vec<usize> = self
             .roles
             .iter()
             .enumerate()
-            .filter(|(_, role)| **role == Role::Root(nth))
+            .filter(|(_, role)| **role == GoroutineRole::Root(nth))
             .map(|(at, _)| at)
             .collect();
         if roots.is_empty() {
@@ -618,7 +629,7 @@ impl<'a> Judge<'a> {
                 .enumerate()
                 .filter(|(at, role)| {
                     // A goroutine at a lock is explained by that lock's holder or not at all.
-                    **role == Role::Queue(nth)
+                    **role == GoroutineRole::Queue(nth)
                         && self.goroutine(*at).is_some_and(|goroutine| wait::lock(goroutine).is_none())
                 })
                 .map(|(at, _)| at),
@@ -627,7 +638,7 @@ impl<'a> Judge<'a> {
             .iter()
             .max_by_key(|contention| weight(contention))
             .map(|contention| words::lock(&contention.at).to_owned());
-        Some(self.assemble(signature, &roots, &waiters, lock, linked, told))
+        Some(self.assemble(signature, &roots, &waiters, lock, linked, known_hangs))
     }
 
     /// The call for which a goroutine works: its own, or that of the goroutine that started it.
@@ -647,13 +658,13 @@ impl<'a> Judge<'a> {
         waiters: &BTreeSet<usize>,
         lock: Option<String>,
         linked: bool,
-        told: &Told,
+        known_hangs: &KnownHangs,
     ) -> Finding {
         let everybody = || roots.iter().chain(waiters).copied();
         let rpcs = self.rpcs(everybody());
         let telling = roots.first().and_then(|root| self.goroutine(*root));
         let root_call = roots.first().and_then(|root| self.call(*root));
-        let weighed = self.weigh(signature, roots, waiters, linked, &rpcs, told);
+        let weighed = self.assess(signature, roots, waiters, linked, &rpcs, known_hangs);
         let (confidence, minutes) = (weighed.confidence, weighed.minutes);
         let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
         let target = self.target(signature, roots, root_call);
@@ -711,11 +722,11 @@ impl<'a> Judge<'a> {
             return (Kind::Unknown, String::new());
         };
         if signature.id == conmon::SIGNATURE
-            && let Some(wait) = conmon::Wait::of(root)
+            && let Some(wait) = conmon::ConmonWait::of(root)
         {
             return (Kind::Process, wait.target().to_owned());
         }
-        let (kind, words) = words::target(wait::outside(root), &signature.id, rpc);
+        let (kind, words) = words::target(wait::external_wait(root), &signature.id, rpc);
         if kind != Kind::Shim || roots.len() == 1 {
             return (kind, words);
         }
@@ -728,15 +739,15 @@ impl<'a> Judge<'a> {
     }
 
     /// Decides the confidence of a finding, with the evidence.
-    fn weigh(
+    fn assess(
         &self,
         signature: &Signature,
         roots: &[usize],
         waiters: &BTreeSet<usize>,
         linked: bool,
         rpcs: &[String],
-        told: &Told,
-    ) -> Weighed {
+        known_hangs: &KnownHangs,
+    ) -> Assessment {
         let everybody = || roots.iter().chain(waiters).copied();
         // A call whose caller chooses its length is not late by its age alone, unless other goroutines wait behind
         // it.
@@ -748,7 +759,7 @@ impl<'a> Judge<'a> {
         let telling = |at: &usize| linked || self.call(*at) != Some(WRITES_LONG);
         let both = everybody().filter(|at| stuck(at) && telling(at)).count();
         let measured: Vec<&str> =
-            rpcs.iter().filter(|rpc| told.hanging.contains(*rpc)).map(String::as_str).collect();
+            rpcs.iter().filter(|rpc| known_hangs.hanging.contains(*rpc)).map(String::as_str).collect();
         let loops = self.loops(signature, roots, waiters);
         let mut evidence = Vec::new();
         let first = roots.first().and_then(|root| self.goroutine(*root));
@@ -756,7 +767,7 @@ impl<'a> Judge<'a> {
         evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it waits for {rpc} over ttrpc")));
         let same_exit = self.same_exit(roots);
         if signature.id == conmon::SIGNATURE {
-            evidence.extend(first.and_then(conmon::Wait::of).and_then(conmon::Wait::words));
+            evidence.extend(first.and_then(conmon::ConmonWait::of).and_then(conmon::ConmonWait::words));
             if same_exit >= SAME_EXIT {
                 evidence.push(format!("{same_exit} calls wait for the exit of one container"));
             }
@@ -787,7 +798,7 @@ impl<'a> Judge<'a> {
             () if lasting || loops >= LOOPS => Confidence::Likely,
             () => Confidence::Possible,
         };
-        Weighed { confidence, minutes, evidence }
+        Assessment { confidence, minutes, evidence }
     }
 
     /// How many of the kubelet's loops wait for the runtime: PLEG's loop and others that did not start waiting
@@ -816,7 +827,8 @@ impl<'a> Judge<'a> {
         let mut behind: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
         for at in waiters {
             let Some(goroutine) = self.goroutine(*at) else { continue };
-            let frame = goroutine.frames.get(wait::leaf(goroutine)).or_else(|| goroutine.frames.first());
+            let frame =
+                goroutine.frames.get(wait::innermost_frame(goroutine)).or_else(|| goroutine.frames.first());
             let function = frame.map_or("", |frame| frame.short());
             *behind.entry((self.call(*at), function)).or_default() += goroutine.count;
         }
@@ -837,7 +849,7 @@ impl<'a> Judge<'a> {
             roots.iter().take(8).chain(waiters.iter().take(8)).filter_map(|at| self.goroutine(*at)).collect();
         for (frames, thread) in THREADS {
             let known = threads.iter().any(|known| known == thread);
-            if !known && some.iter().any(|goroutine| Pattern::new(frames).fits(goroutine)) {
+            if !known && some.iter().any(|goroutine| Pattern::new(frames).matches(goroutine)) {
                 threads.push((*thread).to_owned());
             }
         }
@@ -845,7 +857,12 @@ impl<'a> Judge<'a> {
     }
 
     /// Findings for locks with several waiters that no signature explains.
-    fn unexplained(&self, signatures: &[Signature], covered: &[Option<usize>], told: &Told) -> Vec<Finding> {
+    fn unexplained(
+        &self,
+        signatures: &[Signature],
+        covered: &[Option<usize>],
+        known_hangs: &KnownHangs,
+    ) -> Vec<Finding> {
         let lock = signatures.iter().find(|signature| signature.id == LOCK);
         let Some(lock) = lock.cloned().or_else(super::signatures::lock) else { return Vec::new() };
         let mut found = Vec::new();
@@ -862,7 +879,7 @@ impl<'a> Judge<'a> {
                 &waiters,
                 Some(words.to_owned()),
                 !contention.holders.is_empty(),
-                told,
+                known_hangs,
             );
             // Addresses alone allow no more than likely.
             if finding.confidence == Confidence::Certain {
@@ -881,14 +898,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Findings for cycles of waiters.
-    fn circles(&self) -> Vec<Finding> {
+    fn cycles(&self) -> Vec<Finding> {
         let Some(lock) = super::signatures::lock() else { return Vec::new() };
         let mut found = Vec::new();
-        for circle in holders::circles(&self.contentions) {
-            let waiters: BTreeSet<usize> = circle.iter().copied().collect();
-            let mut finding = self.assemble(&lock, &circle, &waiters, None, false, &Told::default());
+        for cycle in holders::cycles(&self.contentions) {
+            let waiters: BTreeSet<usize> = cycle.iter().copied().collect();
+            let mut finding = self.assemble(&lock, &cycle, &waiters, None, false, &KnownHangs::default());
             let ids: Vec<String> =
-                circle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();
+                cycle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();
             "goroutines wait for each other in a circle".clone_into(&mut finding.title);
             finding.evidence = vec![format!(
                 "{}, which waits for the first: a deadlock, if the candidates are the holders",
@@ -941,7 +958,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The confidence of a finding, with its evidence.
-struct Weighed {
+struct Assessment {
     confidence: Confidence,
     minutes: Option<u32>,
     evidence: Vec<String>,
@@ -986,7 +1003,7 @@ const LIBRARIES: &[&str] = &[
 
 /// A root's frames without libraries, innermost first, down to the call's handler.
 fn telling_frames(root: &Goroutine) -> Vec<String> {
-    let frames = root.frames.get(wait::leaf(root)..).unwrap_or_default();
+    let frames = root.frames.get(wait::innermost_frame(root)..).unwrap_or_default();
     let mut shown = Vec::new();
     for frame in frames {
         let function = &*frame.function;

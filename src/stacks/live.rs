@@ -17,8 +17,8 @@ use super::daemon::Daemon;
 use super::dump::Goroutine;
 use super::judge::Source;
 use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
-use super::wait::{self, ID_LENGTH, Outside};
-use crate::host::proc::{Refusal, Role, Trust, cgroup, command_line, waits_uninterruptibly};
+use super::wait::{self, ExternalWait, ID_LENGTH};
+use crate::host::proc::{Disqualification, ProcessTrust, Role, cgroup, command_line, waits_uninterruptibly};
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
 
@@ -31,16 +31,16 @@ const ROOTS: usize = 4;
 
 /// The node on which names are looked up, and what is already known about it.
 #[derive(Clone, Debug, Default)]
-pub struct Node {
+pub struct NodeView {
     /// The path of the process table.
     pub proc: PathBuf,
     /// Whether the user stated that the dump is of this node, although nothing in the dump shows it.
-    pub told: bool,
+    pub user_says_same_node: bool,
     /// Ids of containers and sandboxes that the runtime lists, if it answered.
     pub listed: BTreeSet<String>,
 }
 
-impl Node {
+impl NodeView {
     /// The node with this process table; the runtime was not called.
     pub fn at(proc: &Path) -> Self {
         Self { proc: proc.to_owned(), ..Self::default() }
@@ -48,9 +48,9 @@ impl Node {
 }
 
 /// Names the pod, container and process of every finding in `report`, and returns what could not be named.
-pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<String> {
+pub fn name(report: &mut StackReport, sources: &[Source], node: &NodeView) -> Vec<String> {
     let mut limits = Vec::new();
-    let trust = Trust::of_table(&node.proc);
+    let trust = ProcessTrust::of_table(&node.proc);
     let mut lives: HashMap<usize, Option<Process>> = HashMap::new();
     let mut table = None;
     for finding in report.findings.iter_mut().take(FINDINGS) {
@@ -93,7 +93,7 @@ struct Table {
 }
 
 impl Table {
-    fn read(node: &Node, trust: &Trust) -> Self {
+    fn read(node: &NodeView, trust: &ProcessTrust) -> Self {
         let proc = &node.proc;
         let mut table = Self {
             proc: proc.clone(),
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// The sandbox and the pod of a network plugin, from two variables of its environment and no others.
-    fn plugin_is_for(&self, pid: u32) -> Option<Named> {
+    fn plugin_is_for(&self, pid: u32) -> Option<FoundContainer> {
         // This read could block for a process in uninterruptible sleep.
         self.stat(pid).filter(|stat| stat.state != 'D')?;
         let bytes = kernel_bytes(&self.proc.join(pid.to_string()).join("environ")).ok()?;
@@ -179,8 +179,12 @@ impl Table {
         let pod =
             PodRef { uid: of("K8S_POD_UID"), namespace: of("K8S_POD_NAMESPACE"), name: of("K8S_POD_NAME") };
         let how = format!("the network plugin (pid {pid}) was started for {pod}");
-        let named =
-            Named { name: Some(CriName { container: None, pod: pod.clone() }), id, how, ..Named::default() };
+        let named = FoundContainer {
+            name: Some(CriName { container: None, pod: pod.clone() }),
+            id,
+            how,
+            ..FoundContainer::default()
+        };
         (!pod.name.is_empty()).then_some(named)
     }
 
@@ -232,14 +236,14 @@ impl Table {
     /// The create for which a goroutine waits. CRI-O lets conmon run it, containerd the shim. It is known if only one
     /// create is running and only one goroutine waits for one.
     fn create_behind(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
-        let innermost = root.frames.get(wait::leaf(root)).map_or("", |frame| &*frame.function);
+        let innermost = root.frames.get(wait::innermost_frame(root)).map_or("", |frame| &*frame.function);
         let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
         let by_shim = wait::shim_call(root) == Some("Create");
         (roots == 1 && (below_conmon || by_shim)).then(|| self.only_create(below_conmon))?
     }
 
     /// The container of an OCI runtime, with the pod that its conmon or shim names.
-    fn worked_on(&self, process: &OciProcess) -> Option<Named> {
+    fn worked_on(&self, process: &OciProcess) -> Option<FoundContainer> {
         let id = process.id.clone()?;
         let name = self.conmon_of(&id).and_then(|conmon| conmon.name.clone());
         let of_pod = || {
@@ -254,7 +258,7 @@ impl Table {
         if self.conmons.contains(&process.parent) {
             how = format!("{how}, which conmon (pid {}) started", process.parent);
         }
-        Some(Named { id, name, uid, how, ..Named::default() })
+        Some(FoundContainer { id, name, uid, how, ..FoundContainer::default() })
     }
 }
 
@@ -301,10 +305,15 @@ struct Process {
 impl Process {
     /// The process of a dump, if it runs here; otherwise the reason, if there is one to report. The memory of a
     /// process that only has the daemon's name is not read.
-    fn of(source: &Source, daemon: Daemon, node: &Node, trust: &Trust) -> Result<Self, Option<String>> {
+    fn of(
+        source: &Source,
+        daemon: Daemon,
+        node: &NodeView,
+        trust: &ProcessTrust,
+    ) -> Result<Self, Option<String>> {
         let pid = match source.pid {
             Some(pid) => pid,
-            None if node.told => only_one(daemon, &node.proc, trust).ok_or(None)?,
+            None if node.user_says_same_node => only_one(daemon, &node.proc, trust).ok_or(None)?,
             None => return Err(None),
         };
         let dir = node.proc.join(pid.to_string());
@@ -340,7 +349,7 @@ impl Process {
             finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
         let Some(first) = roots.first() else { return };
         let Some(holder) = finding.holder.as_mut() else { return };
-        let child = matches!(wait::outside(first), Some(Outside::Child(_)))
+        let child = matches!(wait::external_wait(first), Some(ExternalWait::Child(_)))
             .then(|| self.child(first, &finding.id, table))
             .flatten();
         let plugin = child.and_then(|pid| table.plugin_is_for(pid));
@@ -366,10 +375,10 @@ impl Process {
             {
                 // Each container has its own stop and its own conmon.
                 let what = if finding.id == conmon::SIGNATURE { "too" } else { "for the same" };
-                finding.evidence.push(format!("{} waits {what}: {}", also.whose(), also.how));
+                finding.evidence.push(format!("{} waits {what}: {}", also.description(), also.how));
             }
         }
-        let waits = Waits { root: first, named: named.as_ref(), signature: &finding.id, oci };
+        let waits = WaitContext { root: first, named: named.as_ref(), signature: &finding.id, oci };
         let on = &mut holder.waits_for;
         let stopped = self.what_it_waits_for(on, &waits, table);
         if on.kind == Kind::Shim
@@ -379,12 +388,12 @@ impl Process {
             finding.evidence.push(format!("that shim waits for {}", process.words()));
         }
         if stopped {
-            surer(finding);
+            raise_confidence(finding);
         }
     }
 
     /// The container or the pod for which a goroutine works.
-    fn identify(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
+    fn identify(&self, goroutine: &Goroutine, table: &Table) -> Option<FoundContainer> {
         if self.daemon == Daemon::Kubelet {
             return self.pod_uid(goroutine);
         }
@@ -392,29 +401,30 @@ impl Process {
             let id = self.id(by_value.id.0)?;
             let name = self.string(by_value.name.0, by_value.name.1).and_then(|name| CriName::parse(&name));
             let sandbox = by_value.sandbox.and_then(|sandbox| self.id(sandbox.0));
-            Some(Named { id, name, sandbox, ..Named::default() })
+            Some(FoundContainer { id, name, sandbox, ..FoundContainer::default() })
         });
         if let Some(named) = by_value {
-            return named.believed(table, "read from the memory of the process");
+            return named.verified(table, "read from the memory of the process");
         }
         if let Some(init) = wait::update_pid(goroutine)
             && let Ok(cgroup) = kernel_text(&table.proc.join(init.to_string()).join("cgroup"))
             && let Some(id) = cgroup::id_of(&cgroup)
         {
-            return Named { id, ..Named::default() }
-                .believed(table, "the cgroup of the container's first process");
+            return FoundContainer { id, ..FoundContainer::default() }
+                .verified(table, "the cgroup of the container's first process");
         }
         if let Some(named) = self.by_request(goroutine, table) {
             return Some(named);
         }
         wait::id_strings(goroutine).into_iter().find_map(|pointer| {
             let id = self.id(pointer)?;
-            Named { id, ..Named::default() }.believed(table, "read from the memory of the process")
+            FoundContainer { id, ..FoundContainer::default() }
+                .verified(table, "read from the memory of the process")
         })
     }
 
     /// The id in the request that a goroutine serves: the first field, in both forms of CRI messages in Go.
-    fn by_request(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
+    fn by_request(&self, goroutine: &Goroutine, table: &Table) -> Option<FoundContainer> {
         const FIRST_FIELD: [u64; 2] = [0, 8];
         let call = wait::call(goroutine)?;
         let request = wait::request(goroutine, call.rpc)?;
@@ -422,8 +432,8 @@ impl Process {
             let (pointer, length) = self.string_header(request.checked_add(*offset)?)?;
             (length == ID_LENGTH).then(|| self.id(pointer))?
         })?;
-        let named =
-            Named { id, ..Named::default() }.believed(table, "read from the request that it serves")?;
+        let named = FoundContainer { id, ..FoundContainer::default() }
+            .verified(table, "read from the request that it serves")?;
         // These calls name a sandbox; only its name shows the pod.
         let is_sandbox = call.rpc.contains("PodSandbox") || call.rpc == "CreateContainer";
         let says_so = || named.name.as_ref().is_some_and(|name| name.container.is_none());
@@ -439,7 +449,7 @@ impl Process {
     }
 
     /// The pod UID in the arguments of a kubelet's pod worker.
-    fn pod_uid(&self, goroutine: &Goroutine) -> Option<Named> {
+    fn pod_uid(&self, goroutine: &Goroutine) -> Option<FoundContainer> {
         const UID: [u64; 2] = [36, 32];
         let worker = goroutine.frames.iter().find(|frame| frame.function.contains("podWorkerLoop"))?;
         let words: Vec<(u64, bool)> = worker.words().collect();
@@ -448,10 +458,10 @@ impl Process {
             _ => None,
         })?;
         let looks = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        looks.then(|| Named {
+        looks.then(|| FoundContainer {
             uid: Some(uid),
             how: "pod UID read from the memory of the process".to_owned(),
-            ..Named::default()
+            ..FoundContainer::default()
         })
     }
 
@@ -465,22 +475,25 @@ impl Process {
     }
 
     /// Fills in what is waited for, and returns whether that is certainly stopped.
-    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &Waits<'_>, table: &Table) -> bool {
-        let Waits { root, named, signature, oci } = *waits;
-        let outside = wait::outside(root);
+    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &WaitContext<'_>, table: &Table) -> bool {
+        let WaitContext { root, named, signature, oci } = *waits;
+        let outside = wait::external_wait(root);
         let asks_conmon = signature == conmon::SIGNATURE
-            && matches!(conmon::Wait::of(root), Some(conmon::Wait::Log | conmon::Wait::Exit(_)));
+            && matches!(
+                conmon::ConmonWait::of(root),
+                Some(conmon::ConmonWait::Log | conmon::ConmonWait::Exit(_))
+            );
         let conmon = named.filter(|_| asks_conmon).and_then(|named| table.conmon_of(&named.id));
         let conmon = conmon.map(|conmon| conmon.pid);
         let pid = match outside {
-            Some(Outside::Child(_)) => self.child(root, signature, table),
-            Some(Outside::Shim(_)) if on.kind == Kind::Shim => {
+            Some(ExternalWait::Child(_)) => self.child(root, signature, table),
+            Some(ExternalWait::Shim(_)) if on.kind == Kind::Shim => {
                 let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
                 let member = wait::update_pid(root)
                     .or_else(|| named.and_then(|named| table.ids.get(&named.id).copied()));
                 table.shim(member, sandbox).or_else(|| oci.map(|process| process.parent))
             }
-            Some(Outside::File(_, Some(fd))) => {
+            Some(ExternalWait::File(_, Some(fd))) => {
                 on.path = fs::read_link(self.dir.join("fd").join(fd.to_string()))
                     .ok()
                     .map(|path| path.display().to_string());
@@ -499,7 +512,8 @@ impl Process {
         if on.kind != Kind::Shim {
             on.path = Some(stat.comm);
         }
-        let is_sure = conmon.is_some() || matches!(outside, Some(Outside::Shim(_) | Outside::Child(Some(_))));
+        let is_sure =
+            conmon.is_some() || matches!(outside, Some(ExternalWait::Shim(_) | ExternalWait::Child(Some(_))));
         stat.state == 'T' && is_sure
     }
 
@@ -511,16 +525,16 @@ impl Process {
 }
 
 /// A goroutine to look up, with what is already known.
-struct Waits<'a> {
+struct WaitContext<'a> {
     root: &'a Goroutine,
-    named: Option<&'a Named>,
+    named: Option<&'a FoundContainer>,
     signature: &'a str,
     oci: Option<&'a OciProcess>,
 }
 
 /// Raises the confidence if the process that is waited for is stopped, however short the wait is: to certain if the
 /// waiters lead there by address, otherwise to likely.
-fn surer(finding: &mut Finding) {
+fn raise_confidence(finding: &mut Finding) {
     let sure = if finding.chain.by_address { Confidence::Certain } else { Confidence::Likely };
     finding.confidence = finding.confidence.min(sure);
     if let Some(severity) = finding.chain.severity {
@@ -551,13 +565,13 @@ const fn role_of(daemon: Daemon) -> Option<Role> {
 }
 
 /// Whether the process in `dir` qualifies for `role`.
-fn counts(trust: &Trust, dir: &Path, role: Role) -> Result<(), Refusal> {
-    let opened = KernelDir::open(dir).map_err(|_| Refusal::Unknown)?;
+fn counts(trust: &ProcessTrust, dir: &Path, role: Role) -> Result<(), Disqualification> {
+    let opened = KernelDir::open(dir).map_err(|_| Disqualification::Unknown)?;
     trust.judge(&opened, role, !waits_uninterruptibly(dir)).map(drop)
 }
 
 /// The only process of a daemon, if there is exactly one.
-fn only_one(daemon: Daemon, proc: &Path, trust: &Trust) -> Option<u32> {
+fn only_one(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
     let role = role_of(daemon)?;
     let pids = KernelDir::open(proc).ok()?.numbered();
     let mut fitting = pids.into_iter().filter(|pid| {
@@ -571,7 +585,7 @@ fn only_one(daemon: Daemon, proc: &Path, trust: &Trust) -> Option<u32> {
 
 /// A container that was found.
 #[derive(Debug, Default)]
-struct Named {
+struct FoundContainer {
     id: String,
     name: Option<CriName>,
     sandbox: Option<String>,
@@ -579,10 +593,10 @@ struct Named {
     how: String,
 }
 
-impl Named {
+impl FoundContainer {
     /// Keeps the container only if the runtime lists it, a cgroup of this node has its id, or the name next to the id
     /// has the CRI's format.
-    fn believed(mut self, table: &Table, how: &str) -> Option<Self> {
+    fn verified(mut self, table: &Table, how: &str) -> Option<Self> {
         let named_beside = self.name.is_some();
         if !named_beside {
             self.name = table.conmon_of(&self.id).and_then(|conmon| conmon.name.clone());
@@ -606,7 +620,7 @@ impl Named {
     }
 
     /// `namespace/pod/container`, as far as known.
-    fn whose(&self) -> String {
+    fn description(&self) -> String {
         match &self.name {
             Some(CriName { container: Some(container), pod }) => format!("{pod}/{container}"),
             Some(CriName { container: None, pod }) => pod.to_string(),
@@ -640,7 +654,7 @@ mod tests {
         let runc = Copied { comm: "runc", line: &line, cgroup: "/system.slice", ..KUBELET };
         copy.process(7, &Copied { uids: [4_000_000; 4], ..runc });
         copy.process(8, &Copied { pids: "8 1", pid_namespace: "pid:[2]", ..runc });
-        let read = || Table::read(&Node::at(&copy.proc()), &Trust::of_table(&copy.proc()));
+        let read = || Table::read(&NodeView::at(&copy.proc()), &ProcessTrust::of_table(&copy.proc()));
         assert_eq!(read().works_on(ID), None);
         copy.process(9, &runc);
         assert!(read().works_on(ID).is_some_and(|who| who.starts_with("runc create (pid 9")));
@@ -666,15 +680,19 @@ mod tests {
             working: OnceCell::new(),
             watching: OnceCell::new(),
         };
-        let named = || Named { id: ID.to_owned(), ..Named::default() };
-        assert!(named().believed(&table(&[]), "here").is_none());
-        assert!(named().believed(&table(&[ID]), "here").is_some());
+        let named = || FoundContainer { id: ID.to_owned(), ..FoundContainer::default() };
+        assert!(named().verified(&table(&[]), "here").is_none());
+        assert!(named().verified(&table(&[ID]), "here").is_some());
         let listed = Table { listed: BTreeSet::from([ID.to_owned()]), ..table(&[]) };
-        assert!(named().believed(&listed, "here").unwrap().how.contains("the runtime lists that id"));
-        let sandbox = Named { id: ID.replace('0', "f"), sandbox: Some(ID.to_owned()), ..Named::default() };
-        assert!(sandbox.believed(&listed, "here").unwrap().how.contains("lists its sandbox"));
-        let with_name = Named { name: CriName::parse("a_b_c_d_0"), ..named() };
-        assert!(with_name.believed(&table(&[]), "here").is_some());
+        assert!(named().verified(&listed, "here").unwrap().how.contains("the runtime lists that id"));
+        let sandbox = FoundContainer {
+            id: ID.replace('0', "f"),
+            sandbox: Some(ID.to_owned()),
+            ..FoundContainer::default()
+        };
+        assert!(sandbox.verified(&listed, "here").unwrap().how.contains("lists its sandbox"));
+        let with_name = FoundContainer { name: CriName::parse("a_b_c_d_0"), ..named() };
+        assert!(with_name.verified(&table(&[]), "here").is_some());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::judge::{Source, Told, conclude, judge};
-use super::live::{Node, name};
+use super::judge::{KnownHangs, Source, judge, rebuild_summary};
+use super::live::{NodeView, name};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
 use super::signatures::signatures;
@@ -53,9 +53,9 @@ impl Processes {
 
     fn named(&self, source: Source) -> StackReport {
         let sources = [source];
-        let mut report = judge(&sources, &signatures(), &Told::default());
-        name(&mut report, &sources, &Node::at(&self.0));
-        conclude(&mut report);
+        let mut report = judge(&sources, &signatures(), &KnownHangs::default());
+        name(&mut report, &sources, &NodeView::at(&self.0));
+        rebuild_summary(&mut report);
         report
     }
 

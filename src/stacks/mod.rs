@@ -6,7 +6,7 @@
 //! and traces and stops no process.
 //!
 //! ```
-//! use plegctl::stacks::judge::{Source, Told, judge};
+//! use plegctl::stacks::judge::{Source, KnownHangs, judge};
 //! use plegctl::stacks::read::{Bounds, read};
 //! use plegctl::stacks::signatures::signatures;
 //!
@@ -17,7 +17,7 @@
 //!     .into_iter()
 //!     .map(|dump| Source { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
 //!     .collect();
-//! let report = judge(&sources, &signatures(), &Told::default());
+//! let report = judge(&sources, &signatures(), &KnownHangs::default());
 //! assert_eq!(report.summary, "nobody waits for anybody");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -60,13 +60,13 @@ pub struct Signature {
 /// The frames of a pattern, from the caller to the innermost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    frames: Vec<Needle>,
+    frames: Vec<FramePattern>,
     state: Option<String>,
 }
 
 /// One frame of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Needle {
+struct FramePattern {
     any: Vec<String>,
     innermost: bool,
 }
@@ -75,30 +75,30 @@ impl Pattern {
     /// Parses the frames of a pattern.
     pub fn new(frames: &[&str]) -> Self {
         let mut state = None;
-        let needle = |text: &&str| {
+        let wanted_frame = |text: &&str| {
             let (innermost, text) = text.strip_prefix('^').map_or((false, *text), |rest| (true, rest));
             let text = text.split_once('@').map_or(text, |(name, wanted)| {
                 state = Some(wanted.to_owned());
                 name
             });
-            Needle { any: text.split('|').map(str::to_owned).collect(), innermost }
+            FramePattern { any: text.split('|').map(str::to_owned).collect(), innermost }
         };
-        let frames = frames.iter().map(needle).collect();
+        let frames = frames.iter().map(wanted_frame).collect();
         Self { frames, state }
     }
 
     /// Whether `goroutine` matches the pattern.
-    pub fn fits(&self, goroutine: &Goroutine) -> bool {
+    pub fn matches(&self, goroutine: &Goroutine) -> bool {
         if self.state.as_ref().is_some_and(|state| *state != *goroutine.state) {
             return false;
         }
-        let innermost = wait::leaf(goroutine);
+        let innermost = wait::innermost_frame(goroutine);
         let mut wanted = self.frames.iter().peekable();
         for (depth, frame) in goroutine.frames.iter().enumerate().rev() {
             // One frame can match several names of a pattern only if they follow each other.
-            if let Some(needle) = wanted.peek()
-                && (!needle.innermost || depth == innermost)
-                && needle.any.iter().any(|name| frame.function.contains(name.as_str()))
+            if let Some(wanted_frame) = wanted.peek()
+                && (!wanted_frame.innermost || depth == innermost)
+                && wanted_frame.any.iter().any(|name| frame.function.contains(name.as_str()))
             {
                 wanted.next();
             }
@@ -165,7 +165,7 @@ const NORMAL: &[Frames] = &[
 
 /// Whether a goroutine waits as it does in a healthy daemon.
 pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
-    normal.iter().any(|pattern| pattern.fits(goroutine))
+    normal.iter().any(|pattern| pattern.matches(goroutine))
 }
 
 /// The normal waits as patterns.
@@ -754,7 +754,7 @@ mod tests {
         let text = format!("goroutine 1 [{state}]:\n{}", lines.concat());
         let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
         let goroutine = &dump.goroutines[0];
-        let fits = |signature: &Signature| signature.roots.iter().any(|root| root.fits(goroutine));
+        let fits = |signature: &Signature| signature.roots.iter().any(|root| root.matches(goroutine));
         signatures().into_iter().find(fits).map(|signature| signature.id)
     }
 

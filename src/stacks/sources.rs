@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::clock::Wall;
-use crate::host::proc::{Role, Trust, command_line, waits_uninterruptibly};
+use crate::host::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly};
 use crate::host::{HostRoot, KernelDir, kernel_text, open_to_others};
 
 /// The time limit for an answer.
@@ -55,7 +55,7 @@ impl Request {
 
 /// A source that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DumpLocation {
     /// `-`
     Stdin,
     /// A path.
@@ -66,7 +66,7 @@ pub enum Place {
     Url(String),
 }
 
-impl Place {
+impl DumpLocation {
     /// Parses the user's text.
     pub fn parse(text: &str) -> Self {
         if text == "-" {
@@ -83,7 +83,7 @@ impl Place {
 
 /// A source that this node offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Passive {
+pub enum NodeSource {
     /// A socket to send a request to.
     Socket(PathBuf),
     /// An existing file.
@@ -147,12 +147,12 @@ async fn exchange(path: &Path, request: Request) -> Result<Answer, Error> {
     stream.write_all(request.text().as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(LARGEST).read_to_end(&mut answer).await?;
-    let (status, body) = taken_apart(answer).ok_or(Error::Protocol)?;
+    let (status, body) = split_answer(answer).ok_or(Error::Protocol)?;
     if status == 200 { Ok(Answer { body, pid }) } else { Err(Error::Status(status)) }
 }
 
 /// Splits an answer that ends with its connection into status and body.
-fn taken_apart(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
+fn split_answer(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let body = answer.split_off(end + 4);
     let head = String::from_utf8(answer).ok()?;
@@ -174,10 +174,10 @@ pub fn with_path(url: &str) -> String {
 
 /// The sources that a node offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct NodeSources {
     /// Sockets and files.
-    pub places: Vec<Passive>,
-    /// What lies there and is not believed, with the reason.
+    pub places: Vec<NodeSource>,
+    /// Files and sockets that are not trusted, with the reasons.
     pub refused: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ fn peer(stream: &UnixStream) -> Option<u32> {
 
 /// The sources of the runtime behind `socket`, whatever else runs on this node. `daemon` is the process that listens
 /// there, if known. CRI-O serves dumps on its own socket; a containerd names its debug socket in its configuration.
-pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> Offer {
+pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> NodeSources {
     let mut refused = Vec::new();
     let comm = daemon.and_then(|pid| kernel_text(&proc.join(pid.to_string()).join("comm")).ok());
     let is_crio = match comm.as_deref().map(str::trim) {
@@ -202,29 +202,29 @@ pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u3
         _ => socket.file_name().is_some_and(|name| name.to_string_lossy().contains("crio")),
     };
     if is_crio {
-        return Offer { places: vec![Passive::Socket(socket.to_owned())], refused };
+        return NodeSources { places: vec![NodeSource::Socket(socket.to_owned())], refused };
     }
     if let Some(debug) = debug_socket(host, proc, daemon, &mut refused) {
-        return Offer { places: vec![Passive::Socket(debug)], refused };
+        return NodeSources { places: vec![NodeSource::Socket(debug)], refused };
     }
-    let left = left_behind(&host.path("/tmp"), proc, &mut refused)
+    let left = newest_dump_file(&host.path("/tmp"), proc, &mut refused)
         .filter(|path| daemon.is_none() || pid_in_name(path).is_some_and(|pid| Some(pid) == daemon));
-    Offer { places: left.map(Passive::File).into_iter().collect(), refused }
+    NodeSources { places: left.map(NodeSource::File).into_iter().collect(), refused }
 }
 
 /// The sources of this node: CRI-O's socket, containerd's debug socket, otherwise the newest dump file. The
 /// configuration is the one with which `daemon` was started, if known. Files and sockets that other users could have
 /// created are not used.
-pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Offer {
+pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> NodeSources {
     let mut refused = Vec::new();
-    let mut found: Vec<Passive> = Vec::new();
+    let mut found: Vec<NodeSource> = Vec::new();
     let crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path));
-    found.extend(crio.into_iter().find(|path| is_ours(host, path, &mut refused)).map(Passive::Socket));
-    found.extend(debug_socket(host, proc, daemon, &mut refused).map(Passive::Socket));
+    found.extend(crio.into_iter().find(|path| is_ours(host, path, &mut refused)).map(NodeSource::Socket));
+    found.extend(debug_socket(host, proc, daemon, &mut refused).map(NodeSource::Socket));
     if found.is_empty() {
-        found.extend(left_behind(&host.path("/tmp"), proc, &mut refused).map(Passive::File));
+        found.extend(newest_dump_file(&host.path("/tmp"), proc, &mut refused).map(NodeSource::File));
     }
-    Offer { places: found, refused }
+    NodeSources { places: found, refused }
 }
 
 /// Whether a socket exists that only root or plegctl's user can have created.
@@ -260,7 +260,7 @@ fn config_flag(proc: &Path, pid: u32) -> Option<String> {
     let dir = &proc.join(pid.to_string());
     let opened = KernelDir::open(dir).ok()?;
     // A process with only the daemon's name could name any file.
-    Trust::of_table(proc).judge(&opened, Role::Daemon, !waits_uninterruptibly(dir)).ok()?;
+    ProcessTrust::of_table(proc).judge(&opened, Role::Daemon, !waits_uninterruptibly(dir)).ok()?;
     let arguments = command_line(dir);
     let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
     file.starts_with('/').then(|| file.to_owned())
@@ -291,7 +291,7 @@ fn debug_address(config: &str) -> Option<String> {
 
 /// The newest dump file in a temporary directory, preferably one whose process still runs. Only files that root or
 /// plegctl's user wrote are used, because any user may leave a file there.
-fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<PathBuf> {
+fn newest_dump_file(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<PathBuf> {
     let entries = fs::read_dir(tmp).ok()?;
     entries
         .filter_map(Result::ok)
@@ -303,7 +303,7 @@ fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<Pat
         })
         .filter_map(|entry| {
             let path = entry.path();
-            let modified = match left_dump(&path).and_then(|dump| dump.metadata()?.modified()) {
+            let modified = match open_dump_file(&path).and_then(|dump| dump.metadata()?.modified()) {
                 Ok(modified) => modified,
                 Err(why) => {
                     refused.push(format!("{} is not read: {why}", path.display()));
@@ -319,7 +319,7 @@ fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<Pat
 
 /// Opens a dump file in a directory that every user can write to. It refuses links, files with a second name, and
 /// files that other users own or can write to.
-pub fn left_dump(path: &Path) -> io::Result<fs::File> {
+pub fn open_dump_file(path: &Path) -> io::Result<fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let about = file.metadata()?;
@@ -356,10 +356,10 @@ mod tests {
 
     #[test]
     fn a_source_is_what_it_looks_like() {
-        assert_eq!(Place::parse("-"), Place::Stdin);
-        assert_eq!(Place::parse("unix:///run/a.sock"), Place::Socket("/run/a.sock".into()));
-        assert_eq!(Place::parse("http://n:1/"), Place::Url("http://n:1/".to_owned()));
-        assert_eq!(Place::parse("/tmp/dump.gz"), Place::File("/tmp/dump.gz".into()));
+        assert_eq!(DumpLocation::parse("-"), DumpLocation::Stdin);
+        assert_eq!(DumpLocation::parse("unix:///run/a.sock"), DumpLocation::Socket("/run/a.sock".into()));
+        assert_eq!(DumpLocation::parse("http://n:1/"), DumpLocation::Url("http://n:1/".to_owned()));
+        assert_eq!(DumpLocation::parse("/tmp/dump.gz"), DumpLocation::File("/tmp/dump.gz".into()));
     }
 
     #[test]
@@ -400,15 +400,15 @@ mod tests {
             fs::write(proc.join(pid).join("comm"), comm).unwrap();
         }
         let of = |socket: &Path, daemon| of_runtime(&host, &proc, socket, daemon).places;
-        assert_eq!(of(&crio, None), [Passive::Socket(crio.clone())]);
-        assert_eq!(of(&containerd, None), [Passive::Socket(debug.clone())]);
-        assert_eq!(of(&other, Some(7)), [Passive::Socket(other.clone())]);
-        assert_eq!(of(&other, Some(8)), [Passive::Socket(debug.clone())]);
+        assert_eq!(of(&crio, None), [NodeSource::Socket(crio.clone())]);
+        assert_eq!(of(&containerd, None), [NodeSource::Socket(debug.clone())]);
+        assert_eq!(of(&other, Some(7)), [NodeSource::Socket(other.clone())]);
+        assert_eq!(of(&other, Some(8)), [NodeSource::Socket(debug.clone())]);
         fs::remove_file(&debug).unwrap();
         fs::create_dir_all(root.join("tmp")).unwrap();
         let left = root.join("tmp/containerd.8.stacks.log");
         fs::write(&left, "").unwrap();
-        assert_eq!(of(&containerd, Some(8)), [Passive::File(left)]);
+        assert_eq!(of(&containerd, Some(8)), [NodeSource::File(left)]);
         assert_eq!(of(&containerd, Some(9)), []);
         fs::remove_dir_all(&root).unwrap();
     }
@@ -423,10 +423,10 @@ mod tests {
     #[test]
     fn an_answer_is_taken_apart() {
         assert_eq!(
-            taken_apart(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody".to_vec()),
+            split_answer(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody".to_vec()),
             Some((200, b"body".to_vec()))
         );
-        assert_eq!(taken_apart(b"\0\0\x06\x04".to_vec()), None);
+        assert_eq!(split_answer(b"\0\0\x06\x04".to_vec()), None);
     }
 
     #[test]
@@ -440,23 +440,26 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             path
         };
-        assert!(left_dump(&file("containerd.1.stacks.log", 0o644)).is_ok());
-        assert!(left_dump(&file("containerd.2.stacks.log", 0o666)).is_err(), "others may write to it");
+        assert!(open_dump_file(&file("containerd.1.stacks.log", 0o644)).is_ok());
+        assert!(open_dump_file(&file("containerd.2.stacks.log", 0o666)).is_err(), "others may write to it");
         let secret = file("secret", 0o600);
         let (link, name) = (tmp.join("containerd.3.stacks.log"), tmp.join("containerd.4.stacks.log"));
         std::os::unix::fs::symlink(&secret, &link).unwrap();
         fs::hard_link(&secret, &name).unwrap();
-        assert!(left_dump(&link).is_err() && left_dump(&name).is_err(), "a second name of another file");
+        assert!(
+            open_dump_file(&link).is_err() && open_dump_file(&name).is_err(),
+            "a second name of another file"
+        );
         let strangers = file("containerd.5.stacks.log", 0o644);
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&strangers, Some(65534), None).unwrap();
-            assert!(left_dump(&strangers).unwrap_err().to_string().contains("user 65534"));
+            assert!(open_dump_file(&strangers).unwrap_err().to_string().contains("user 65534"));
         } else {
             println!("skipped in part: only root can give a file to another user");
             fs::remove_file(strangers).unwrap();
         }
         let mut refused = Vec::new();
-        let found = left_behind(&tmp, Path::new("/plegctl-test-no-proc"), &mut refused);
+        let found = newest_dump_file(&tmp, Path::new("/plegctl-test-no-proc"), &mut refused);
         assert_eq!(found, Some(tmp.join("containerd.1.stacks.log")));
         assert!(refused.len() >= 3, "{refused:?}");
         fs::remove_dir_all(&tmp).unwrap();

@@ -1,7 +1,7 @@
 //! Tests with whole dumps: scripted ones for faults without a recording, and details of recordings beyond their first
 //! finding.
 
-use super::judge::{Source, Told, judge};
+use super::judge::{KnownHangs, Source, judge};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
 use super::signatures::signatures;
@@ -14,7 +14,7 @@ fn source(text: &str, taken_at: Option<&str>) -> Source {
 }
 
 fn judged(text: &str) -> StackReport {
-    judge(&[source(text, None)], &signatures(), &Told::default())
+    judge(&[source(text, None)], &signatures(), &KnownHangs::default())
 }
 
 /// Two dumps of the same goroutines, eleven seconds apart.
@@ -22,7 +22,7 @@ fn twice(text: &str) -> StackReport {
     // The second dump has another goroutine, because two equal dumps count as one dump that was given twice.
     let later = format!("{text}goroutine 999 [running]:\nmain.main()\n\t/m.go:1 +0x1\n\n");
     let sources = [source(text, Some("2026-01-01T00:00:00Z")), source(&later, Some("2026-01-01T00:00:11Z"))];
-    judge(&sources, &signatures(), &Told::default())
+    judge(&sources, &signatures(), &KnownHangs::default())
 }
 
 pub(super) fn goroutine(id: u64, state: &str, frames: &[&str]) -> String {
@@ -262,7 +262,7 @@ fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/o-runc.t200.usr1.gz");
     let dump = read(std::fs::File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
     let source = Source { name: path.to_owned(), dump, pid: None, taken_at: None, fresh: false };
-    let report = judge(&[source], &signatures(), &Told::default());
+    let report = judge(&[source], &signatures(), &KnownHangs::default());
     assert_eq!(report.findings[0].id, "ST06");
     assert!(found(&report, "ST12").is_none(), "{:#?}", report.findings);
 }

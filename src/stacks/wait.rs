@@ -87,7 +87,7 @@ pub fn is_below(frame: &Frame) -> bool {
 }
 
 /// The index of the first frame of the program itself.
-pub fn leaf(goroutine: &Goroutine) -> usize {
+pub fn innermost_frame(goroutine: &Goroutine) -> usize {
     goroutine.frames.iter().take_while(|frame| is_below(frame)).count()
 }
 
@@ -96,7 +96,7 @@ pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
     if matches!(&*goroutine.state, "running" | "runnable") {
         return None;
     }
-    let owner = leaf(goroutine);
+    let owner = innermost_frame(goroutine);
     let (mut kind, mut address) = (None, None);
     for frame in goroutine.frames.get(..owner)? {
         let function = &*frame.function;
@@ -121,7 +121,7 @@ pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
 
 /// What a goroutine waits for outside of the process, if it waits for no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outside {
+pub enum ExternalWait {
     /// A shim or another ttrpc plugin: the client's address.
     Shim(Option<u64>),
     /// A child process: the descriptor of its pidfd, if it has one.
@@ -141,15 +141,15 @@ pub enum Outside {
 }
 
 /// What the goroutine waits for outside of the process, from the innermost frames outwards.
-pub fn outside(goroutine: &Goroutine) -> Option<Outside> {
+pub fn external_wait(goroutine: &Goroutine) -> Option<ExternalWait> {
     if matches!(&*goroutine.state, "running" | "runnable") {
         return None;
     }
-    let inner = goroutine.frames.get(leaf(goroutine)..)?;
+    let inner = goroutine.frames.get(innermost_frame(goroutine)..)?;
     // The wait is in the innermost frames; the frames of a call's handler begin after some thirty.
     for frame in inner.iter().take(24) {
         let function = &*frame.function;
-        if let Some(found) = outside_by(function, goroutine) {
+        if let Some(found) = external_wait_in(function, goroutine) {
             return Some(found);
         }
         if function.contains("_Handler") {
@@ -159,45 +159,45 @@ pub fn outside(goroutine: &Goroutine) -> Option<Outside> {
     None
 }
 
-fn outside_by(function: &str, goroutine: &Goroutine) -> Option<Outside> {
+fn external_wait_in(function: &str, goroutine: &Goroutine) -> Option<ExternalWait> {
     let ends = |name: &str| function.ends_with(name);
     if ends("ttrpc.(*Client).dispatch") {
-        return Some(Outside::Shim(shim(goroutine)));
+        return Some(ExternalWait::Shim(shim(goroutine)));
     }
     if ends("os.(*Process).wait")
         || ends("os.(*Process).blockUntilWaitable")
         || ends("os.(*Process).pidfdWait")
     {
-        return Some(Outside::Child(pidfd(goroutine)));
+        return Some(ExternalWait::Child(pidfd(goroutine)));
     }
     if ends("os/exec.(*Cmd).awaitGoroutines") {
-        return Some(Outside::Pipe);
+        return Some(ExternalWait::Pipe);
     }
     if ends("os/exec.(*Cmd).Wait") || ends("reaper.(*Monitor).Wait") {
-        return Some(Outside::Child(pidfd(goroutine)));
+        return Some(ExternalWait::Child(pidfd(goroutine)));
     }
     if ends("(*writeQuota).get") {
-        return Some(Outside::Reader);
+        return Some(ExternalWait::Reader);
     }
     if ends("godbus/dbus/v5.(*Object).Call") || ends("dbus.(*Object).Call") {
-        return Some(Outside::Bus);
+        return Some(ExternalWait::Bus);
     }
     if ends("transport.(*ClientStream).waitOnHeader")
         || ends("transport.(*Stream).waitOnHeader")
         || ends("transport.(*recvBufferReader).readClient")
     {
-        return Some(Outside::Runtime);
+        return Some(ExternalWait::Runtime);
     }
     if function.starts_with("net/http.(*persistConn).roundTrip")
         || function.starts_with("net.(*conn).Read")
         || ends("net.(*netFD).connect")
     {
-        return Some(Outside::Network);
+        return Some(ExternalWait::Network);
     }
     FILE_CALLS
         .iter()
         .find(|(name, _)| ends(name))
-        .map(|(_, what)| Outside::File(what, file(goroutine).map(|(_, fd)| fd)))
+        .map(|(_, what)| ExternalWait::File(what, file(goroutine).map(|(_, fd)| fd)))
 }
 
 /// Functions that wait for a file system, with the operation.
@@ -450,11 +450,14 @@ mod tests {
         let child = goroutine(
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x3, 0x1d, 0x14ace73a580, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).pidfdWait(0x1)\n\t/e.go:2\n",
         );
-        assert_eq!((pidfd(&child), outside(&child)), (Some(0x1d), Some(Outside::Child(Some(0x1d)))));
+        assert_eq!(
+            (pidfd(&child), external_wait(&child)),
+            (Some(0x1d), Some(ExternalWait::Child(Some(0x1d))))
+        );
         let write = goroutine(
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0x12, 0x6, 0x2d4f69257000, 0x1000, 0x21000, 0x0, 0x0)\n\t/s.s:1\nsyscall.pwrite(0x8?)\n\t/e.go:2\n",
         );
-        assert_eq!(outside(&write), Some(Outside::File("write", Some(6))));
+        assert_eq!(external_wait(&write), Some(ExternalWait::File("write", Some(6))));
         // A `waitid` on a process id has no pidfd.
         let by_pid = goroutine(
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x1, 0x1d, 0x1, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).wait(0x1)\n\t/e.go:2\n",

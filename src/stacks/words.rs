@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::report::{Finding, Kind, WaitsFor};
-use super::wait::Outside;
+use super::wait::ExternalWait;
 
 /// What a lock protects, from the function that wants it.
 pub fn lock(at: &str) -> &'static str {
@@ -30,28 +30,28 @@ pub fn lock(at: &str) -> &'static str {
 }
 
 /// What a root waits for. The signature decides what an unnamed child or ttrpc client is.
-pub fn target(outside: Option<Outside>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
+pub fn target(outside: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
     match outside {
-        Some(Outside::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
-        Some(Outside::Shim(_)) => (Kind::Shim, "its shim".to_owned()),
-        Some(Outside::Child(_)) => (Kind::Process, child(signature).to_owned()),
-        Some(Outside::Pipe) => {
+        Some(ExternalWait::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
+        Some(ExternalWait::Shim(_)) => (Kind::Shim, "its shim".to_owned()),
+        Some(ExternalWait::Child(_)) => (Kind::Process, child(signature).to_owned()),
+        Some(ExternalWait::Pipe) => {
             (Kind::Process, format!("the output of {}, which somebody keeps open", child(signature)))
         }
-        Some(Outside::File(what, _)) => (Kind::File, format!("the file system ({what})")),
-        Some(Outside::Network) => (Kind::Network, "the network".to_owned()),
-        Some(Outside::Runtime) => (
+        Some(ExternalWait::File(what, _)) => (Kind::File, format!("the file system ({what})")),
+        Some(ExternalWait::Network) => (Kind::Network, "the network".to_owned()),
+        Some(ExternalWait::Runtime) => (
             Kind::Process,
             rpc.map_or_else(|| "the runtime".to_owned(), |rpc| format!("the runtime's {rpc}")),
         ),
-        Some(Outside::Bus) => (Kind::Process, "systemd (D-Bus)".to_owned()),
-        Some(Outside::Reader) => (Kind::Network, "a reader of the event stream".to_owned()),
-        None => beside(signature),
+        Some(ExternalWait::Bus) => (Kind::Process, "systemd (D-Bus)".to_owned()),
+        Some(ExternalWait::Reader) => (Kind::Network, "a reader of the event stream".to_owned()),
+        None => target_of_signature(signature),
     }
 }
 
 /// What a root waits for if its innermost frames do not show it.
-fn beside(signature: &str) -> (Kind, String) {
+fn target_of_signature(signature: &str) -> (Kind, String) {
     let (kind, words) = match signature {
         "ST06" => (Kind::Process, "the OCI runtime"),
         "ST07" => (Kind::Network, "the registry"),
@@ -87,7 +87,7 @@ pub fn counted(count: u64, one: &str) -> String {
 }
 
 /// `an UpdateContainerResources`, `a RunPodSandbox`
-fn a(noun: &str) -> String {
+fn with_article(noun: &str) -> String {
     if noun.contains(' ') {
         return noun.to_owned();
     }
@@ -107,7 +107,7 @@ pub fn sentence(finding: &Finding) -> String {
         holder.map_or_else(|| chain.target.clone(), |holder| with_process(&chain.target, &holder.waits_for));
     let minutes = finding.minutes.map_or_else(String::new, |minutes| format!(" {minutes} min"));
     let subject = match (&chain.root_call, chain.root_count) {
-        (Some(call), 1) => a(call),
+        (Some(call), 1) => with_article(call),
         (Some(call), count) => format!("{count} goroutines ({call})"),
         (None, 1) => holder.map_or_else(|| "a goroutine".to_owned(), |holder| holder.function.clone()),
         (None, count) => counted(count, "goroutine"),

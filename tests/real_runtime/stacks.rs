@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plegctl::report::Severity;
-use plegctl::stacks::judge::{Source, Told, conclude, judge};
+use plegctl::stacks::judge::{KnownHangs, Source, judge, rebuild_summary};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::report::{Finding, Kind, StackReport};
 use plegctl::stacks::signatures::signatures;
@@ -44,9 +44,9 @@ fn look(runtime: &RealRuntime) -> StackReport {
     assert_eq!((dump.announced, dump.not_understood), (dump.count(), 0));
     let source = Source { name: "debug.sock".to_owned(), dump, pid: answer.pid, taken_at: None, fresh: true };
     let sources = [source];
-    let mut report = judge(&sources, &signatures(), &Told::default());
-    live::name(&mut report, &sources, &live::Node::at(Path::new("/proc")));
-    conclude(&mut report);
+    let mut report = judge(&sources, &signatures(), &KnownHangs::default());
+    live::name(&mut report, &sources, &live::NodeView::at(Path::new("/proc")));
+    rebuild_summary(&mut report);
     report
 }
 

@@ -54,5 +54,5 @@ fn in_time(
     work: impl FnOnce() -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
     let failed = |source: io::Error| Err(save::Error { path: path.to_path_buf(), source }.into());
-    threads::within(patience, work).unwrap_or_else(failed)
+    threads::with_time_limit(patience, work).unwrap_or_else(failed)
 }

@@ -45,7 +45,7 @@ use crate::diagnosis::{
     MetricsSource, Mode, SimulatedPod, SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, time_on_and_for_processors};
-use crate::kubelet::kubeconfig::{self, Places};
+use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 
@@ -468,7 +468,7 @@ impl HealthArgs {
     fn through(&self, node: String) -> LazyKubeletApi {
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
         LazyKubeletApi::made_by(move |limit| {
-            let places = Places::of_environment(kubeconfig.clone());
+            let places = KubeconfigSources::of_environment(kubeconfig.clone());
             let cluster = kubeconfig::cluster(&places, context.as_deref(), limit);
             cluster.map(|cluster| KubeletApi::through(&cluster, &node)).map_err(|why| why.to_string())
         })

@@ -12,7 +12,7 @@ use super::{PodsArgs, States};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::manifest_url;
-use crate::kubelet::kubeconfig::Places;
+use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
@@ -95,7 +95,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     let document =
         arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
-        let places = Places { flag: Some(path.clone()), ..Places::default() };
+        let places = KubeconfigSources { flag: Some(path.clone()), ..KubeconfigSources::default() };
         let (name, request_timeout) = (arguments.context.clone(), context.timeout);
         Api::Server(ApiServer { places, context: name, node: node(), request_timeout })
     });
@@ -143,7 +143,7 @@ fn own(
     if let Ok(Some(setting)) = running.setting("manifest-url", "staticPodURL") {
         context.note(1, &format!("source http: {} ({})", setting.value, setting.source));
         if http::check(&setting.value).is_ok() {
-            found.url = Some(url(setting.value, running.told().url_headers()));
+            found.url = Some(url(setting.value, running.settings().url_headers()));
         } else {
             found.unread.insert(Source::Http, format!("`{}` cannot be asked", setting.value));
         }
@@ -153,11 +153,11 @@ fn own(
 /// Uses the kubelet's own credential for the API server: it may list the pods of its node.
 fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
     if let Some(path) = running.flag("kubeconfig") {
-        let places = Places::of_kubelet(path, &context.host);
+        let places = KubeconfigSources::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
         found.api =
             Some(Api::Server(ApiServer { places, context: None, node, request_timeout: context.timeout }));
-    } else if let Some(why) = running.told().misplaced("kubeconfig") {
+    } else if let Some(why) = running.settings().unresolved_path("kubeconfig") {
         found.unread.insert(Source::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
         let why = "the kubelet has no credential yet: it has not joined the cluster";

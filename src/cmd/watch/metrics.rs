@@ -51,7 +51,7 @@ pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 /// event loop.
 pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: Page) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
-    threads::drive("metrics", async move {
+    threads::run_event_loop("metrics", async move {
         // The socket was registered with another event loop a moment ago, so this cannot fail in practice; if
         // it does, nothing is served.
         if let Ok(listener) = TcpListener::from_std(listener) {

@@ -30,7 +30,7 @@ impl InProcess {
     /// Starts to serve; `endpoint` is the user's name for the service.
     pub fn start(endpoint: &str, service: Arc<impl Service>) -> io::Result<Self> {
         let (callers, waiting) = unbounded_channel();
-        threads::drive("runtime", receive(service, waiting))?;
+        threads::run_event_loop("runtime", receive(service, waiting))?;
         Ok(Self { callers, endpoint: endpoint.into() })
     }
 

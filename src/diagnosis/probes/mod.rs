@@ -24,13 +24,13 @@ pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
-use crate::panics::held_future;
+use crate::panics::catch_panic_async;
 
 /// Waits for `call` no longer than `limit`, and then gives it up as silent. Only for calls from whose silence
 /// no rule draws a conclusion.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
     let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
-    match tokio::time::timeout(limit, held_future(call)).await {
+    match tokio::time::timeout(limit, catch_panic_async(call)).await {
         Ok(Ok(call)) => call,
         Ok(Err(detail)) => failed(Duration::ZERO, Error::Internal { rpc, detail }),
         Err(_) => failed(limit, Error::Silent { rpc, waited: limit }),

@@ -26,7 +26,7 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, Finding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
-use crate::panics::held;
+use crate::panics::catch_panic;
 
 /// The input of a rule.
 #[derive(Debug)]
@@ -130,11 +130,11 @@ impl<'a> Case<'a> {
 pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
     let (mut findings, mut failed) = judged(judges, case);
-    match held(|| hang::silent_so_far(case)) {
+    match catch_panic(|| hang::silent_so_far(case)) {
         Ok(silent) => findings.extend(silent),
         Err(why) => failed.push((RuleId::D01, why)),
     }
-    match held(|| size::slow_lists(case, &findings)) {
+    match catch_panic(|| size::slow_lists(case, &findings)) {
         Ok(slow) => findings.extend(slow),
         Err(why) => failed.push((RuleId::D30, why)),
     }
@@ -154,7 +154,7 @@ fn judged(
 ) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     let (mut findings, mut failed) = (Vec::new(), Vec::new());
     for (id, judge) in judges {
-        match held(|| judge(case)) {
+        match catch_panic(|| judge(case)) {
             Ok(found) => findings.extend(found),
             Err(why) => failed.push((id, why)),
         }

@@ -208,15 +208,11 @@ async fn shims_are_looked_into_where_something_may_hang_on_them() {
     let healthy = node.gathered(Scripted::with_pods(3)).await;
     assert_eq!(read(&healthy, 1001), (Shims::Counted, true, 0));
     let hanging = node.gathered(hung(3, 1)).await;
-    assert_eq!(
-        read(&hanging, 1001),
-        (Shims::LookedInto, true, 1),
-        "one that waits is not asked for its words"
-    );
-    assert_eq!(read(&hanging, 1002), (Shims::LookedInto, false, 0));
+    assert_eq!(read(&hanging, 1001), (Shims::Detailed, true, 1), "one that waits is not asked for its words");
+    assert_eq!(read(&hanging, 1002), (Shims::Detailed, false, 0));
 
     node.pressure("io", 60.0);
-    assert_eq!(read(&node.gathered(Scripted::with_pods(3)).await, 1001).0, Shims::LookedInto);
+    assert_eq!(read(&node.gathered(Scripted::with_pods(3)).await, 1001).0, Shims::Detailed);
     node.pressure("io", 0.0);
     // Whose it is only its command line says: it has no process left.
     let lonely = sandbox_id(7);
@@ -700,7 +696,7 @@ fn a_blocked_process_is_not_asked_for_its_command_line() {
         command: &["shim", "-id", &sandbox],
         ..Made::default()
     });
-    let places = crate::diagnosis::proc::Places {
+    let places = crate::diagnosis::proc::ProcPaths {
         proc: node.proc(),
         cgroup: Path::new("/plegctl-test-no-cgroup").to_owned(),
         socket: None,

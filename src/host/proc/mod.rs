@@ -20,7 +20,7 @@ pub use node::{
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 #[cfg(test)]
 pub(crate) use trust::tests as copies;
-pub use trust::{Candidate, Choice, Refusal, Trust, is_service};
+pub use trust::{Candidate, Choice, Disqualification, ProcessTrust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
 
@@ -77,7 +77,7 @@ impl ProcSample {
     }
 
     /// Processes that are named like this role but do not qualify, with the reason.
-    pub fn impostors(&self, role: Role) -> impl Iterator<Item = (&Process, &Refusal)> {
+    pub fn impostors(&self, role: Role) -> impl Iterator<Item = (&Process, &Disqualification)> {
         self.processes.values().filter_map(move |process| {
             let (claimed, why) = process.impostor.as_ref()?;
             (*claimed == role).then_some((process, why))
@@ -145,7 +145,7 @@ impl ProcSample {
         }
     }
 
-    fn take(&mut self, section: Section) {
+    fn add(&mut self, section: Section) {
         match section {
             Section::Processes(processes, shims) => {
                 self.processes = processes;
@@ -185,7 +185,7 @@ pub enum Section {
 
 /// The paths to read.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct ProcPaths {
     /// `/proc`
     pub proc: PathBuf,
     /// `/sys/fs/cgroup`
@@ -194,7 +194,7 @@ pub struct Places {
     pub socket: Option<PathBuf>,
 }
 
-impl Places {
+impl ProcPaths {
     /// Whether this is a process file system or a copy of one.
     pub fn is_proc(&self) -> bool {
         ["stat", "meminfo", "self", "1"].iter().any(|name| self.proc.join(name).symlink_metadata().is_ok())
@@ -203,14 +203,14 @@ impl Places {
 
 /// Reads everything and sends it section by section. Shims are read completely if nobody listens on the socket,
 /// because their container ids may then show whose process table this is.
-pub fn read(places: &Places, shims: Shims, send: &dyn Fn(Section)) {
+pub fn read(places: &ProcPaths, shims: Shims, send: &dyn Fn(Section)) {
     send(Section::Node(Box::new(node::read(&places.proc))));
     let uptime = uptime(&places.proc);
     let pids = KernelDir::open(&places.proc).map(|proc| proc.numbered()).unwrap_or_default();
     let mut processes = read_each(places, pids, uptime, shims);
     let owner = places.socket.as_deref().and_then(|socket| socket_owner(&places.proc, socket, &processes));
     send(Section::SocketOwner(owner));
-    let shims = if owner.is_none() { Shims::LookedInto } else { shims };
+    let shims = if owner.is_none() { Shims::Detailed } else { shims };
     if owner.is_none() {
         let again = processes.values().filter(|process| process.role == Role::Shim).map(|shim| shim.pid);
         let again: Vec<u32> = again.collect();
@@ -221,29 +221,29 @@ pub fn read(places: &Places, shims: Shims, send: &dyn Fn(Section)) {
     send(Section::Cgroups(cgroups));
 }
 
-fn read_each(places: &Places, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
+fn read_each(places: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
     let Ok(dir) = KernelDir::open(&places.proc) else {
         return BTreeMap::new();
     };
-    let trust = Trust::of_table(&places.proc);
+    let trust = ProcessTrust::of_table(&places.proc);
     let table = process::Table { path: &places.proc, dir, uptime, trust };
     pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
 }
 
 /// Reads some processes again, with all details.
-pub fn read_again(places: &Places, pids: Vec<u32>) -> BTreeMap<u32, Process> {
-    read_each(places, pids, uptime(&places.proc), Shims::LookedInto)
+pub fn read_again(places: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
+    read_each(places, pids, uptime(&places.proc), Shims::Detailed)
 }
 
 /// How much the limit of `process`'s cgroup throttles it now.
-pub fn throttled_now(places: &Places, process: &Process) -> Option<Throttled> {
+pub fn throttled_now(places: &ProcPaths, process: &Process) -> Option<Throttled> {
     node::throttled(&places.cgroup, &process.cgroup)
 }
 
 /// Reads one whole sample in this thread.
-pub fn sample(places: &Places) -> ProcSample {
+pub fn sample(places: &ProcPaths) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
-    read(places, Shims::LookedInto, &|section| parts.borrow_mut().push(section));
+    read(places, Shims::Detailed, &|section| parts.borrow_mut().push(section));
     assemble(parts.into_inner(), true)
 }
 
@@ -251,7 +251,7 @@ pub fn sample(places: &Places) -> ProcSample {
 pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> ProcSample {
     let mut sample = ProcSample { complete, ..ProcSample::default() };
     for section in sections {
-        sample.take(section);
+        sample.add(section);
     }
     sample
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroup;
-use super::trust::{Refusal, Trust};
+use super::trust::{Disqualification, ProcessTrust};
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
 /// The unit of CPU times in `/proc`, whatever the kernel's own tick is (`USER_HZ`).
@@ -56,7 +56,7 @@ pub enum Shims {
     Counted,
     /// Their threads and command lines too.
     #[default]
-    LookedInto,
+    Detailed,
 }
 
 /// A task in uninterruptible sleep.
@@ -82,7 +82,7 @@ pub struct Process {
     /// The role.
     pub role: Role,
     /// The role that its name claims, if the process does not qualify for it, and the reason.
-    pub impostor: Option<(Role, Refusal)>,
+    pub impostor: Option<(Role, Disqualification)>,
     /// Whether it runs as plegctl's own user, if that is not root.
     pub is_own: bool,
     /// State letter.
@@ -146,7 +146,7 @@ pub(super) struct Table<'a> {
     /// The node's uptime.
     pub uptime: Duration,
     /// Decides which processes qualify.
-    pub trust: Trust,
+    pub trust: ProcessTrust,
 }
 
 /// Reads one process; `None` if it has ended. A shim's threads and command line are only read if `shims` requires it.
@@ -183,7 +183,7 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
     let looked_into = match process.role {
         Role::Other => false,
-        Role::Shim => shims == Shims::LookedInto,
+        Role::Shim => shims == Shims::Detailed,
         Role::Kubelet | Role::Daemon | Role::OciRuntime => true,
     };
     process.blocked = if looked_into {

@@ -20,7 +20,7 @@ const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperku
 
 /// Why a process with the name of a kubelet, runtime or shim does not qualify.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Disqualification {
     /// It runs as a user who is neither root nor plegctl's own user.
     User(u32),
     /// It runs in another PID namespace.
@@ -37,14 +37,14 @@ pub enum Refusal {
     Unknown,
 }
 
-impl Refusal {
+impl Disqualification {
     /// Whether it may still be the node's own kubelet, for example one that root runs from a container image.
-    pub const fn leaves_doubt(&self) -> bool {
+    pub const fn may_be_genuine(&self) -> bool {
         matches!(self, Self::MountNamespace | Self::Container | Self::Unknown)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Disqualification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(uid) => write!(f, "it runs as user {uid}"),
@@ -80,7 +80,7 @@ impl<T> Fact<T> {
 
 /// A namespace of the node, such as `mnt:[4026531832]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reference {
+enum NodeNamespace {
     /// The namespace of the node's first process.
     Node(String),
     /// plegctl's own namespace, if the node's cannot be read. A process in another namespace may still be in the
@@ -91,16 +91,16 @@ enum Reference {
 
 /// Decides which processes of a table qualify.
 #[derive(Clone, Debug)]
-pub struct Trust {
+pub struct ProcessTrust {
     /// plegctl's own user.
     uid: u32,
-    pid_namespace: Reference,
-    mount_namespace: Reference,
+    pid_namespace: NodeNamespace,
+    mount_namespace: NodeNamespace,
     /// Whether the table is a copy in ordinary files, in which missing facts prove nothing.
     is_copy: bool,
 }
 
-impl Trust {
+impl ProcessTrust {
     /// For the process table at `proc` of the node with the root `host`.
     pub fn of_node(proc: &Path, host: &HostRoot) -> Self {
         let first = host.path("/proc/1");
@@ -119,8 +119,9 @@ impl Trust {
                 let target = std::fs::read_link(process.join("ns").join(name)).ok()?;
                 Some(target.to_string_lossy().into_owned())
             };
-            let node = link(first).map(Reference::Node);
-            node.or_else(|| link(&proc.join("self")).map(Reference::Own)).unwrap_or(Reference::Unknown)
+            let node = link(first).map(NodeNamespace::Node);
+            node.or_else(|| link(&proc.join("self")).map(NodeNamespace::Own))
+                .unwrap_or(NodeNamespace::Unknown)
         };
         Self {
             uid: geteuid().as_raw(),
@@ -138,63 +139,68 @@ impl Trust {
 
     /// Whether the process in this directory qualifies for the role. The result is true if it runs as plegctl's own
     /// user, who is not root. If the process is not `awake`, its program is not read, because that could block.
-    pub fn judge(&self, process: &KernelDir, role: Role, awake: bool) -> Result<bool, Refusal> {
+    pub fn judge(&self, process: &KernelDir, role: Role, awake: bool) -> Result<bool, Disqualification> {
         let status = Fact::of(process.record("status"));
         let is_own = match &status {
             Fact::Known(text) => self.user(text)? && self.uid != 0,
             // The kernel shows the user of every visible process to everybody.
             Fact::Absent if self.is_copy => false,
-            Fact::Absent | Fact::Hidden => return Err(Refusal::Unknown),
+            Fact::Absent | Fact::Hidden => return Err(Disqualification::Unknown),
         };
         let cgroups = process.record("cgroup").unwrap_or_default();
-        let place = Place::of(&cgroups);
+        let kind = CgroupKind::of(&cgroups);
         if is_own {
             // A process of plegctl's own user has no more rights than plegctl. A process in a container runs somebody
             // else's image.
-            let is_member = place == Place::Container && !is_below_runtime(role);
-            return if is_member { Err(Refusal::Container) } else { Ok(true) };
+            let is_member = kind == CgroupKind::Container && !is_below_runtime(role);
+            return if is_member { Err(Disqualification::Container) } else { Ok(true) };
         }
         if let Fact::Known(text) = &status
             && depth_of_pid_namespace(text) > 1
         {
-            return Err(Refusal::PidNamespace);
+            return Err(Disqualification::PidNamespace);
         }
         let namespace =
             |name: &str| Fact::of(process.link(name).map(|link| link.to_string_lossy().into_owned()));
-        if let (Reference::Node(node), Fact::Known(own)) = (&self.pid_namespace, namespace("ns/pid"))
+        if let (NodeNamespace::Node(node), Fact::Known(own)) = (&self.pid_namespace, namespace("ns/pid"))
             && *node != own
         {
-            return Err(Refusal::PidNamespace);
+            return Err(Disqualification::PidNamespace);
         }
-        let is_known = self.mounts(&namespace("ns/mnt"), place, role)?;
+        let is_known = self.mounts(&namespace("ns/mnt"), kind, role)?;
         if awake {
-            Self::program(process, role, place, is_known, self.uid == 0)?;
+            Self::program(process, role, kind, is_known, self.uid == 0)?;
         }
         Ok(false)
     }
 
     /// Whether all four user ids are plegctl's own.
-    fn user(&self, status: &str) -> Result<bool, Refusal> {
+    fn user(&self, status: &str) -> Result<bool, Disqualification> {
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
         let uids: Result<Vec<u32>, _> = line.split_ascii_whitespace().map(str::parse).collect();
-        let Some(uids) = uids.ok().filter(|uids| uids.len() == 4) else { return Err(Refusal::Unknown) };
-        if uids.iter().all(|uid| *uid == self.uid) {
+        let Some(uids) = uids.ok().filter(|uids| uids.len() == 4) else {
+            return Err(Disqualification::Unknown) };
+                if uids.iter().all(|uid| *uid == self.uid) {
             return Ok(true);
         }
-        uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Refusal::User(uid)))
+        uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Disqualification::User(uid)))
     }
 
     /// Whether the mount namespace is known to be the node's.
-    fn mounts(&self, own: &Fact<String>, place: Place, role: Role) -> Result<bool, Refusal> {
+    fn mounts(&self, own: &Fact<String>, kind: CgroupKind, role: Role) -> Result<bool, Disqualification> {
         match (&self.mount_namespace, own) {
-            (Reference::Node(node) | Reference::Own(node), Fact::Known(own)) if node == own => Ok(true),
+            (NodeNamespace::Node(node) | NodeNamespace::Own(node), Fact::Known(own)) if node == own => {
+                Ok(true)
+            }
             // A systemd unit or a snap may give its service its own mounts: MicroK8s in strict confinement.
-            (Reference::Node(_), Fact::Known(_)) if place == Place::Service => Ok(true),
-            (Reference::Node(_), Fact::Known(_)) => Err(Refusal::MountNamespace),
+            (NodeNamespace::Node(_), Fact::Known(_)) if kind == CgroupKind::Service => Ok(true),
+            (NodeNamespace::Node(_), Fact::Known(_)) => Err(Disqualification::MountNamespace),
             // A container cannot leave its cgroup. The cgroup of CRI-O's conmon has the container's id too, and the
             // OCI runtime that conmon starts is in the same cgroup.
-            _ if place == Place::Container || (place == Place::Monitor && !is_below_runtime(role)) => {
-                Err(Refusal::Container)
+            _ if kind == CgroupKind::Container
+                || (kind == CgroupKind::Monitor && !is_below_runtime(role)) =>
+            {
+                Err(Disqualification::Container)
             }
             _ => Ok(false),
         }
@@ -203,21 +209,21 @@ impl Trust {
     fn program(
         process: &KernelDir,
         role: Role,
-        place: Place,
+        kind: CgroupKind,
         is_known: bool,
         we_are_root: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Disqualification> {
         let Ok(link) = process.link("exe") else {
             // If the program cannot be read, a login session could have started `sudo` under this name.
-            let is_doubtful = we_are_root && !is_known && place == Place::Session;
-            return if is_doubtful { Err(Refusal::Unknown) } else { Ok(()) };
+            let is_doubtful = we_are_root && !is_known && kind == CgroupKind::Session;
+            return if is_doubtful { Err(Disqualification::Unknown) } else { Ok(()) };
         };
         if process.is_set_user_id("exe") {
-            return Err(Refusal::SetUserId);
+            return Err(Disqualification::SetUserId);
         }
         let name = link.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let fits = role != Role::Kubelet || KUBELET_PROGRAMS.iter().any(|program| name.starts_with(program));
-        if fits { Ok(()) } else { Err(Refusal::Program(link.to_string_lossy().into_owned())) }
+        if fits { Ok(()) } else { Err(Disqualification::Program(link.to_string_lossy().into_owned())) }
     }
 }
 
@@ -228,7 +234,7 @@ const fn is_below_runtime(role: Role) -> bool {
 
 /// The kind of cgroup in which a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CgroupKind {
     /// A container or a pod.
     Container,
     /// CRI-O's scope for the conmon of a container, outside of the container.
@@ -240,7 +246,7 @@ enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl CgroupKind {
     fn of(cgroups: &str) -> Self {
         let (path, _) = cgroup::path_of(cgroups);
         let (above, last) = path.rsplit_once('/').unwrap_or_default();
@@ -404,8 +410,8 @@ pub(crate) mod tests {
         }
 
         /// The decision of a plegctl that runs as `uid` on the process 7.
-        fn seen_by(&self, uid: u32, role: Role) -> Result<(), Refusal> {
-            let trust = Trust::of_table(&self.proc()).seen_by(uid);
+        fn seen_by(&self, uid: u32, role: Role) -> Result<(), Disqualification> {
+            let trust = ProcessTrust::of_table(&self.proc()).seen_by(uid);
             trust.judge(&KernelDir::open(&self.proc().join("7")).unwrap(), role, true).map(drop)
         }
     }
@@ -416,7 +422,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn verdict(uid: u32, role: Role, copied: &Copied<'_>) -> Result<(), Refusal> {
+    fn verdict(uid: u32, role: Role, copied: &Copied<'_>) -> Result<(), Disqualification> {
         let table = Table::new(&format!("{uid}-{}", copied.program.replace('/', "-")));
         table.process(7, copied);
         table.seen_by(uid, role)
@@ -429,11 +435,11 @@ pub(crate) mod tests {
         assert_eq!(verdict(0, Role::Kubelet, &KUBELET), Ok(()));
         for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
             let stranger = Copied { uids: [1000; 4], ..KUBELET };
-            assert_eq!(verdict(0, role, &stranger), Err(Refusal::User(1000)));
+            assert_eq!(verdict(0, role, &stranger), Err(Disqualification::User(1000)));
         }
         // A set-user-id program keeps the real user id of the user who started it.
         let lent = Copied { uids: [1000, 0, 0, 0], ..KUBELET };
-        assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Refusal::User(1000)));
+        assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Disqualification::User(1000)));
     }
 
     #[test]
@@ -450,13 +456,13 @@ pub(crate) mod tests {
     fn root_in_a_container_does_not_count() {
         let cgroup = format!("/kubepods/burstable/podu-1/{ID}");
         let inside = Copied { pids: "7 1", pid_namespace: "pid:[2]", mount_namespace: "mnt:[2]", ..KUBELET };
-        assert_eq!(verdict(0, Role::Kubelet, &inside), Err(Refusal::PidNamespace));
+        assert_eq!(verdict(0, Role::Kubelet, &inside), Err(Disqualification::PidNamespace));
         let host_pid = Copied { mount_namespace: "mnt:[2]", cgroup: &cgroup, ..KUBELET };
-        assert_eq!(verdict(0, Role::Kubelet, &host_pid), Err(Refusal::MountNamespace));
+        assert_eq!(verdict(0, Role::Kubelet, &host_pid), Err(Disqualification::MountNamespace));
         // The cgroup shows a service, but below the cgroup of its own container.
         let nested = format!("{cgroup}/system.slice/kubelet.service");
         let nested = Copied { cgroup: &nested, ..host_pid };
-        assert_eq!(verdict(0, Role::Kubelet, &nested), Err(Refusal::MountNamespace));
+        assert_eq!(verdict(0, Role::Kubelet, &nested), Err(Disqualification::MountNamespace));
     }
 
     #[test]
@@ -470,7 +476,7 @@ pub(crate) mod tests {
         };
         assert_eq!(verdict(0, Role::Kubelet, &snap), Ok(()));
         let session = Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..snap };
-        assert_eq!(verdict(0, Role::Kubelet, &session), Err(Refusal::MountNamespace));
+        assert_eq!(verdict(0, Role::Kubelet, &session), Err(Disqualification::MountNamespace));
     }
 
     #[test]
@@ -480,10 +486,10 @@ pub(crate) mod tests {
         let program = table.0.join(KUBELET.program);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
         for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
-            assert_eq!(table.seen_by(0, role), Err(Refusal::SetUserId));
+            assert_eq!(table.seen_by(0, role), Err(Disqualification::SetUserId));
         }
         let another = Copied { program: "usr/bin/sudo", ..KUBELET };
-        assert!(matches!(verdict(0, Role::Kubelet, &another), Err(Refusal::Program(_))));
+        assert!(matches!(verdict(0, Role::Kubelet, &another), Err(Disqualification::Program(_))));
         assert_eq!(verdict(0, Role::Daemon, &another), Ok(()), "a runtime has many programs");
     }
 
@@ -499,18 +505,18 @@ pub(crate) mod tests {
         };
         assert_eq!(judge("/../../../system.slice/kubelet.service", Role::Kubelet), Ok(()));
         let pod = format!("/../cri-containerd-{ID}.scope");
-        assert_eq!(judge(&pod, Role::Kubelet), Err(Refusal::Container));
-        assert_eq!(judge(&pod, Role::Shim), Err(Refusal::Container));
+        assert_eq!(judge(&pod, Role::Kubelet), Err(Disqualification::Container));
+        assert_eq!(judge(&pod, Role::Shim), Err(Disqualification::Container));
         let monitor = format!("/system.slice/crio-conmon-{ID}.scope");
         assert_eq!(judge(&monitor, Role::Shim), Ok(()));
         let inside = format!("/kubepods/podu-1/{ID}/crio-conmon-{ID}.scope");
         assert_eq!(
             judge(&inside, Role::Shim),
-            Err(Refusal::Container),
+            Err(Disqualification::Container),
             "a container's own cgroup of that name"
         );
         let session = "/user.slice/user-1000.slice/session-1.scope";
-        assert_eq!(judge(session, Role::Kubelet), Err(Refusal::Unknown));
+        assert_eq!(judge(session, Role::Kubelet), Err(Disqualification::Unknown));
     }
 
     #[test]
@@ -524,11 +530,11 @@ pub(crate) mod tests {
             ..KUBELET
         };
         assert_eq!(verdict(1000, Role::Kubelet, &own), Ok(()), "a rootless kubelet");
-        assert_eq!(verdict(1001, Role::Kubelet, &own), Err(Refusal::User(1000)));
+        assert_eq!(verdict(1001, Role::Kubelet, &own), Err(Disqualification::User(1000)));
         assert_eq!(verdict(1000, Role::Kubelet, &KUBELET), Ok(()), "root's");
         let cgroup = format!("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope");
         let contained = Copied { cgroup: &cgroup, ..own };
-        assert_eq!(verdict(1000, Role::Kubelet, &contained), Err(Refusal::Container));
+        assert_eq!(verdict(1000, Role::Kubelet, &contained), Err(Disqualification::Container));
     }
 
     #[test]

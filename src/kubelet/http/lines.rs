@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{Client, Error, Trouble, answered, place};
+use super::{Client, Error, RequestFailure, answered, parse_url};
 
 /// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -28,11 +28,11 @@ impl Client {
     /// Requests an answer that is read line by line. `limit` applies until the answer begins, and to the whole of an
     /// error answer.
     pub async fn lines(&self, url: &str, limit: Duration) -> Result<Lines, Error> {
-        let place = place(url)?;
+        let parts = parse_url(url)?;
         let mut begun = None;
         let asked = async {
-            let mut connection = self.connect(&place).await?;
-            let response = self.send(&mut connection, &place).await?;
+            let mut connection = self.connect(&parts).await?;
+            let response = self.send(&mut connection, &parts).await?;
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }
@@ -40,7 +40,7 @@ impl Client {
         };
         match timeout(limit, asked).await {
             Err(_) => Err(Error::Silent { url: url.to_owned(), waited: limit }),
-            Ok(Err(trouble)) => Err(trouble.told(url.to_owned(), begun, self.largest)),
+            Ok(Err(failure)) => Err(failure.into_error(url.to_owned(), begun, self.largest)),
             Ok(Ok(Ok(body))) => {
                 Ok(Lines { url: url.to_owned(), body, rest: Vec::new(), seen: 0, received: 0 })
             }
@@ -66,7 +66,11 @@ impl Lines {
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(why)) => {
-                    return Err(Trouble::Http(why).told(self.url.clone(), Some(self.received), LONGEST_LINE));
+                    return Err(RequestFailure::Http(why).into_error(
+                        self.url.clone(),
+                        Some(self.received),
+                        LONGEST_LINE,
+                    ));
                 }
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {

@@ -23,12 +23,12 @@ impl Allowance {
     }
 
     /// Resets the limit before a request is sent.
-    pub(super) fn asked(&self) {
+    pub(super) fn reset(&self) {
         self.0.store(BEFORE_ANSWER, Ordering::Relaxed);
     }
 
     /// Removes the limit once an answer has begun; the body has its own limit.
-    pub(super) fn answered(&self) {
+    pub(super) fn lift(&self) {
         self.0.store(usize::MAX, Ordering::Relaxed);
     }
 
@@ -41,12 +41,12 @@ impl Allowance {
 
 /// A connection with an [`Allowance`] for received bytes.
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct LimitedStream<S> {
     pub(super) stream: S,
     pub(super) allowance: Allowance,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

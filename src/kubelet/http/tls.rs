@@ -28,7 +28,7 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 
 /// Which server certificates are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum ServerTrust {
     /// Certificates that the system's authorities signed.
     System,
     /// Certificates that these authorities signed.
@@ -36,7 +36,7 @@ pub enum Trust {
     /// Only these certificates, whatever name they have.
     Only(Vec<CertificateDer<'static>>),
     /// Any certificate.
-    Anybody,
+    Insecure,
 }
 
 /// A client certificate and its key.
@@ -74,7 +74,7 @@ pub enum PemError {
         detail: String,
     },
     /// The certificate and the key do not fit together, or cannot be used at all.
-    #[error("the certificate cannot be used: {}", plain(&.0.to_string()))]
+    #[error("the certificate cannot be used: {}", without_type_names(&.0.to_string()))]
     Unusable(rustls::Error),
     /// The system has no trusted authorities at the usual paths.
     #[error("this system has no bundle of certificate authorities (looked at {})", SYSTEM_BUNDLES.join(", "))]
@@ -115,9 +115,9 @@ pub fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'static
 }
 
 fn system_authorities() -> Result<Vec<CertificateDer<'static>>, PemError> {
-    let told = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let settings = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let usual = SYSTEM_BUNDLES.iter().map(PathBuf::from);
-    let path = told.into_iter().chain(usual).find(|path| path.is_file()).ok_or(PemError::NoBundle)?;
+    let path = settings.into_iter().chain(usual).find(|path| path.is_file()).ok_or(PemError::NoBundle)?;
     let pem = load(&path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.clone(), source })?;
     certificates(&pem, &path.display().to_string())
 }
@@ -128,7 +128,7 @@ pub(super) fn server_name(host: &str) -> Option<ServerName<'static>> {
 }
 
 /// The TLS configuration of a client.
-pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, PemError> {
+pub(super) fn config(trust: &ServerTrust, identity: Option<&Identity>) -> Result<ClientConfig, PemError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -143,14 +143,22 @@ pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<Clien
     }
 }
 
-fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
+fn verifier(
+    trust: &ServerTrust,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
     let authorities = match trust {
-        Trust::Anybody => return Ok(Arc::new(Any { only: None, provider: Arc::clone(provider) })),
-        Trust::Only(known) => {
-            return Ok(Arc::new(Any { only: Some(known.clone()), provider: Arc::clone(provider) }));
+        ServerTrust::Insecure => {
+            return Ok(Arc::new(PinnedVerifier { only: None, provider: Arc::clone(provider) }));
         }
-        Trust::System => system_authorities()?,
-        Trust::Authorities(authorities) => authorities.clone(),
+        ServerTrust::Only(known) => {
+            return Ok(Arc::new(PinnedVerifier {
+                only: Some(known.clone()),
+                provider: Arc::clone(provider),
+            }));
+        }
+        ServerTrust::System => system_authorities()?,
+        ServerTrust::Authorities(authorities) => authorities.clone(),
     };
     let mut roots = RootCertStore::empty();
     // One invalid certificate in a bundle does not affect the others.
@@ -160,18 +168,18 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
     let chains = verifier.map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))?;
-    Ok(Arc::new(Listed { chains, authorities }))
+    Ok(Arc::new(AuthorityVerifier { chains, authorities }))
 }
 
 /// Accepts certificates that an authority signed. Like Go, it also accepts a certificate that is itself in the list,
 /// because a server may present the certificate that was given as its authority.
 #[derive(Debug)]
-struct Listed {
+struct AuthorityVerifier {
     chains: Arc<WebPkiServerVerifier>,
     authorities: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Listed {
+impl ServerCertVerifier for AuthorityVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -218,7 +226,7 @@ impl ServerCertVerifier for Listed {
 
 /// Removes the type names from an error of the TLS library: `Other(OtherError(CaUsedAsEndEntity))` becomes `ca used
 /// as end entity`.
-fn plain(words: &str) -> String {
+fn without_type_names(words: &str) -> String {
     let mut text = String::new();
     let unwrapped = words.split(' ').map(|word| {
         let inner = word.rsplit('(').next().unwrap_or(word);
@@ -249,12 +257,12 @@ fn plain(words: &str) -> String {
 /// Accepts any certificate, or only the listed ones. The handshake still proves that the server has the certificate's
 /// key.
 #[derive(Debug)]
-struct Any {
+struct PinnedVerifier {
     only: Option<Vec<CertificateDer<'static>>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Any {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -294,7 +302,7 @@ impl ServerCertVerifier for Any {
 
 /// Why a certificate is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CertificateTrouble {
+pub enum CertificateProblem {
     /// No trusted authority signed the certificate.
     UnknownIssuer,
     /// The certificate is for other names.
@@ -313,7 +321,7 @@ pub enum CertificateTrouble {
     Other(String),
 }
 
-impl CertificateTrouble {
+impl CertificateProblem {
     /// The reason why a handshake failed; `None` if the reason is not TLS.
     pub(super) fn of(why: &io::Error) -> Option<Self> {
         let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
@@ -329,7 +337,7 @@ impl CertificateTrouble {
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
                 }
-                other => Self::Other(plain(&other.to_string())),
+                other => Self::Other(without_type_names(&other.to_string())),
             },
             rustls::Error::AlertReceived(
                 AlertDescription::CertificateRequired
@@ -339,7 +347,7 @@ impl CertificateTrouble {
                 | AlertDescription::CertificateUnknown,
             ) => Self::OursRefused,
             rustls::Error::InvalidMessage(_) => Self::NotTls,
-            other => Self::Other(plain(&other.to_string())),
+            other => Self::Other(without_type_names(&other.to_string())),
         })
     }
 
@@ -360,7 +368,7 @@ impl CertificateTrouble {
     }
 }
 
-impl fmt::Display for CertificateTrouble {
+impl fmt::Display for CertificateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownIssuer => f.write_str("shows a certificate that no trusted authority has signed"),
@@ -381,7 +389,7 @@ mod tests {
     use super::*;
 
     /// What a verifier decides about the server's certificate for a name that is not in it.
-    fn judged(trust: &Trust) -> Result<(), rustls::Error> {
+    fn judged(trust: &ServerTrust) -> Result<(), rustls::Error> {
         let shown = certificates(include_bytes!("../../../tests/fleet/pki/server.crt"), "server").unwrap();
         let provider = Arc::new(ring::default_provider());
         let name = server_name("elsewhere.example").unwrap();
@@ -394,11 +402,12 @@ mod tests {
         let pem = |text: &[u8]| certificates(text, "").unwrap();
         let authority = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
         let server = pem(include_bytes!("../../../tests/fleet/pki/server.crt"));
-        assert!(judged(&Trust::Only([authority.clone(), server].concat())).is_ok());
-        let other = judged(&Trust::Only(pem(include_bytes!("../../../tests/fleet/pki/other-name.crt"))));
-        let trouble = CertificateTrouble::of(&io::Error::other(other.unwrap_err())).unwrap();
+        assert!(judged(&ServerTrust::Only([authority.clone(), server].concat())).is_ok());
+        let other =
+            judged(&ServerTrust::Only(pem(include_bytes!("../../../tests/fleet/pki/other-name.crt"))));
+        let trouble = CertificateProblem::of(&io::Error::other(other.unwrap_err())).unwrap();
         assert_eq!(trouble.to_string(), "shows another certificate than the one in the kubelet's file");
-        assert!(judged(&Trust::Authorities(authority)).is_err(), "an authority vouches for a name");
+        assert!(judged(&ServerTrust::Authorities(authority)).is_err(), "an authority vouches for a name");
     }
 
     #[test]
@@ -408,15 +417,15 @@ mod tests {
         let other = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
         let provider = Arc::new(ring::default_provider());
         let judged = |trust: &[CertificateDer<'static>], name: &str| {
-            let verifier = verifier(&Trust::Authorities(trust.to_vec()), &provider).unwrap();
+            let verifier = verifier(&ServerTrust::Authorities(trust.to_vec()), &provider).unwrap();
             let name = server_name(name).unwrap();
             verifier.verify_server_cert(&own[0], &[], &name, &[], UnixTime::now()).map(|_| ())
         };
         assert_eq!(judged(&own, "localhost"), Ok(()));
         let trouble = |judged: Result<(), rustls::Error>| {
-            CertificateTrouble::of(&io::Error::other(judged.unwrap_err())).unwrap()
+            CertificateProblem::of(&io::Error::other(judged.unwrap_err())).unwrap()
         };
-        assert!(matches!(trouble(judged(&own, "elsewhere.example")), CertificateTrouble::OtherName(_)));
+        assert!(matches!(trouble(judged(&own, "elsewhere.example")), CertificateProblem::OtherName(_)));
         let stranger = trouble(judged(&other, "localhost"));
         let said = stranger.to_string();
         assert!(!said.contains("Other") && !said.contains('('), "{said}");
@@ -425,11 +434,11 @@ mod tests {
 
     #[test]
     fn words_of_a_library_are_plain() {
-        assert_eq!(plain("Other(OtherError(CaUsedAsEndEntity))"), "ca used as end entity");
+        assert_eq!(without_type_names("Other(OtherError(CaUsedAsEndEntity))"), "ca used as end entity");
         assert_eq!(
-            plain("received fatal alert: HandshakeFailure"),
+            without_type_names("received fatal alert: HandshakeFailure"),
             "received fatal alert: handshake failure"
         );
-        assert_eq!(plain("peer is incompatible: TLS"), "peer is incompatible: TLS");
+        assert_eq!(without_type_names("peer is incompatible: TLS"), "peer is incompatible: TLS");
     }
 }

@@ -366,7 +366,7 @@ fn profile(line: &str) -> &str {
 mod tests {
     use super::*;
     use crate::host::Arguments;
-    use crate::kubelet::Told;
+    use crate::kubelet::KubeletSettings;
     use crate::manifests::checks::testing::{Directory, NONE, found, ids, in_container, in_spec, kubelet};
     use crate::manifests::inspect;
 
@@ -439,7 +439,7 @@ mod tests {
         node
     }
 
-    fn on(node: &Directory, text: &str, kubelet_settings: Option<&Told>) -> Vec<u16> {
+    fn on(node: &Directory, text: &str, kubelet_settings: Option<&KubeletSettings>) -> Vec<u16> {
         let directory = Directory::new().with("a.yaml", text);
         let kubelet = kubelet();
         let mut report = inspect(&directory.0, &kubelet);
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn sp073_and_sp074_use_the_kubelets_settings() {
         let node = small_node();
-        let kubelet_settings = |flags: &[&str]| Told::of(flags.iter().copied().collect::<Arguments>(), b"");
+        let kubelet_settings = |flags: &[&str]| KubeletSettings::of(flags.iter().copied().collect::<Arguments>(), b"");
         let sysctl = in_spec("securityContext: {sysctls: [{name: kernel.msgmax, value: \"1\"}]}");
         assert_eq!(on(&node, &sysctl, None), [73]);
         let allows =

@@ -2,7 +2,7 @@
 //! verdict.
 
 use super::CheckContext;
-use crate::kubelet::Told;
+use crate::kubelet::KubeletSettings;
 use crate::manifests::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
 
 /// The prefix of annotations that the kubelet sets itself.
@@ -142,12 +142,12 @@ fn scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
 }
 
 /// Reports a runtime class. A kubelet without an API server looks the class up in a cache that is never filled.
-fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&Told>) -> Option<LintFinding> {
+fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&KubeletSettings>) -> Option<LintFinding> {
     let class = spec.get("runtimeClassName");
     if class.is_empty() {
         return None;
     }
-    if kubelet_settings.is_some_and(Told::is_standalone) {
+    if kubelet_settings.is_some_and(KubeletSettings::is_standalone) {
         let message = "this node's kubelet runs without an API server. A pod with a runtime class makes it \
                        panic after each start, so it manages no pod of the node";
         return Some(
@@ -229,14 +229,14 @@ mod tests {
     #[test]
     fn sp071_is_an_error_where_the_kubelet_has_no_api_server() {
         use crate::host::Arguments;
-        use crate::kubelet::Told;
+        use crate::kubelet::KubeletSettings;
         use crate::manifests::checks::CheckContext;
         use crate::manifests::checks::testing::kubelet;
         use crate::manifests::{Check, Severity, inspect_bytes};
         let severity_with = |words: Option<&[&str]>| {
             let kubelet = kubelet();
             let kubelet_settings =
-                words.map(|words| Told::of(words.iter().copied().collect::<Arguments>(), b""));
+                words.map(|words| KubeletSettings::of(words.iter().copied().collect::<Arguments>(), b""));
             let text = in_spec("runtimeClassName: kata");
             let mut file = inspect_bytes("web.yaml".as_ref(), text.as_bytes(), &kubelet);
             let kubelet_settings = kubelet_settings.as_ref();

@@ -18,7 +18,7 @@ mod testing;
 use std::path::Path;
 
 use crate::host::HostRoot;
-use crate::kubelet::Told;
+use crate::kubelet::KubeletSettings;
 
 use super::{Kubelet, SourceReport};
 
@@ -34,7 +34,7 @@ pub struct CheckContext<'a> {
     /// The root of the node's file system, if paths that pods mount can be looked up.
     pub host: Option<&'a HostRoot>,
     /// The configuration of the kubelet on this node, if one was found and the path is its own.
-    pub kubelet_settings: Option<&'a Told>,
+    pub kubelet_settings: Option<&'a KubeletSettings>,
 }
 
 /// Runs all checks and adds their findings to the report.

@@ -17,7 +17,7 @@ use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
 use super::{ApiError, ApiPods, Source, WantedPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
-use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, Places};
+use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
 use crate::manifests::PodIdentity;
 use crate::threads;
 
@@ -40,7 +40,7 @@ const MAX_LIST_BYTES: usize = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     /// The location of the kubeconfig.
-    pub places: Places,
+    pub places: KubeconfigSources,
     /// The kubeconfig context.
     pub context: Option<String>,
     /// The node's name.

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 
 use super::file::{FileScan, FileSource};
 use super::{Source, WantedPod};
-use crate::host::{PathWatch, Seen};
+use crate::host::{PathEvent, PathWatch};
 
 /// The pause before a file watch that failed is tried again (retryPeriod in `pkg/kubelet/config/file_linux.go`).
 const RETRY: Duration = Duration::from_secs(1);
@@ -51,12 +51,12 @@ pub async fn follow_files(mut source: FileSource, every: Duration, messages: Sen
     }
 }
 
-fn on_event(source: &mut FileSource, event: &Seen) -> FileScan {
+fn on_event(source: &mut FileSource, event: &PathEvent) -> FileScan {
     let hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     match event {
-        Seen::Changed(path) | Seen::Removed(path) if hidden(path) => FileScan::default(),
-        Seen::Changed(path) => source.changed(path),
-        Seen::Removed(path) => source.removed(path),
+        PathEvent::Changed(path) | PathEvent::Removed(path) if hidden(path) => FileScan::default(),
+        PathEvent::Changed(path) => source.changed(path),
+        PathEvent::Removed(path) => source.removed(path),
     }
 }
 
@@ -76,7 +76,7 @@ async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(
 }
 
 enum FileWatchEvent {
-    Event(Seen),
+    Event(PathEvent),
     Watching,
     Missing,
     Failed(String),

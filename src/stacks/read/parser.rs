@@ -29,7 +29,7 @@ pub struct Parser {
     crash: bool,
     seen: HashSet<u64>,
     names: HashMap<Box<str>, Name>,
-    /// Names seen last: most lines of a large dump are those of the goroutine before.
+    /// The cache of recent names: most lines of a large dump equal those of the goroutine before.
     recent: Vec<Option<Name>>,
     /// Arguments of the current frame.
     words: Vec<Token>,

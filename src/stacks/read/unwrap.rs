@@ -121,7 +121,7 @@ fn prefix(line: &str) -> usize {
 
 fn prefixed(line: &str) -> Option<usize> {
     let after_time = if line.get(..3).is_some_and(|month| MONTHS.contains(&month)) {
-        // `Nov 21 18:33:10`, perhaps with a fraction.
+        // `Nov 21 18:33:10`, optionally with a fraction.
         let clock = line.get(7..15)?;
         let looks = clock
             .bytes()

@@ -39,12 +39,12 @@ const PATH_KEYS: [&str; 4] =
 
 /// The settings that a kubelet was given, as far as they are single values.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct KubeletSettings {
     arguments: Arguments,
     /// The absolute paths of flags with relative paths; `None` if the working directory is unknown.
-    placed: BTreeMap<&'static str, Option<String>>,
+    absolute_paths: BTreeMap<&'static str, Option<String>>,
     files: BTreeMap<String, Setting>,
-    trouble: Option<Arc<ScalarsError>>,
+    file_error: Option<Arc<ScalarsError>>,
 }
 
 /// A value that the kubelet was given, and its source.
@@ -56,57 +56,58 @@ pub struct Setting {
     pub source: String,
 }
 
-impl Told {
+impl KubeletSettings {
     /// Reads the configuration of a process with this command line and the working directory `cwd`, below `host`.
     /// Relative paths are never resolved from plegctl's own directory. A file may be on a disk that does not answer,
     /// so call this in a thread that can be abandoned.
     pub fn read(arguments: Arguments, cwd: Option<&Path>, host: &HostRoot) -> Self {
-        let outer = Self { placed: placed(&arguments, cwd), arguments, ..Self::default() };
+        let outer = Self { absolute_paths: absolute_paths(&arguments, cwd), arguments, ..Self::default() };
         let arguments = with_inner_arguments(&outer, host);
-        let mut told = Self { placed: placed(&arguments, cwd), arguments, ..Self::default() };
+        let mut settings =
+            Self { absolute_paths: absolute_paths(&arguments, cwd), arguments, ..Self::default() };
         for flag in ["config", "config-dir"] {
-            told.trouble = told.misplaced(flag).map(Arc::new).or(told.trouble);
+            settings.file_error = settings.unresolved_path(flag).map(Arc::new).or(settings.file_error);
         }
-        let main = told.flag("config").map(PathBuf::from);
-        let drop_ins = told.flag("config-dir").map(|path| drop_ins(&host.path(path))).unwrap_or_default();
+        let main = settings.flag("config").map(PathBuf::from);
+        let drop_ins = settings.flag("config-dir").map(|path| drop_ins(&host.path(path))).unwrap_or_default();
         if let Some(main) = main {
-            told.take_file(&host.path(&main), main.parent());
+            settings.add_file(&host.path(&main), main.parent());
         }
         for file in drop_ins {
-            told.take_file(&file, cwd);
+            settings.add_file(&file, cwd);
         }
-        told
+        settings
     }
 
     /// Reads the settings of a file. Its relative paths begin at `base`.
-    fn take_file(&mut self, file: &Path, base: Option<&Path>) {
+    fn add_file(&mut self, file: &Path, base: Option<&Path>) {
         let mut scalars = match file_scalars(file) {
             Ok(scalars) => scalars,
             Err(why) => {
-                self.trouble = Some(Arc::new(why));
+                self.file_error = Some(Arc::new(why));
                 return;
             }
         };
         for key in PATH_KEYS {
             let Some(path) = scalars.get_mut(key).filter(|path| is_relative(path)) else { continue };
-            if let Some(placed) = absolute(base, path) {
-                *path = placed;
+            if let Some(absolute_paths) = absolute(base, path) {
+                *path = absolute_paths;
             } else {
-                self.trouble = Some(Arc::new(ScalarsError::Relative { path: PathBuf::from(&*path) }));
+                self.file_error = Some(Arc::new(ScalarsError::Relative { path: PathBuf::from(&*path) }));
                 scalars.remove(key);
             }
         }
-        self.take(scalars, file);
+        self.add_values(scalars, file);
     }
 
     /// Combines a command line with the text of a configuration file. An invalid text has no settings.
     pub fn of(arguments: Arguments, file: &[u8]) -> Self {
-        let mut told = Self { arguments, ..Self::default() };
-        told.take(scalars(file).unwrap_or_default(), Path::new("the configuration file"));
-        told
+        let mut settings = Self { arguments, ..Self::default() };
+        settings.add_values(scalars(file).unwrap_or_default(), Path::new("the configuration file"));
+        settings
     }
 
-    fn take(&mut self, scalars: BTreeMap<String, String>, file: &Path) {
+    fn add_values(&mut self, scalars: BTreeMap<String, String>, file: &Path) {
         for (key, value) in scalars {
             let source = format!("{key} in {}", file.display());
             self.files.insert(key, Setting { value, source });
@@ -115,22 +116,22 @@ impl Told {
 
     /// The value of a flag; the last one if it is repeated, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        match self.placed.get(name) {
-            Some(placed) => placed.as_deref(),
+        match self.absolute_paths.get(name) {
+            Some(absolute_paths) => absolute_paths.as_deref(),
             None => self.arguments.flag(name),
         }
     }
 
     /// Why the path of a flag cannot be resolved although the flag is given.
-    pub fn misplaced(&self, flag: &str) -> Option<ScalarsError> {
-        let is_unknown = self.placed.get(flag).is_some_and(Option::is_none);
+    pub fn unresolved_path(&self, flag: &str) -> Option<ScalarsError> {
+        let is_unknown = self.absolute_paths.get(flag).is_some_and(Option::is_none);
         let path = self.arguments.flag(flag).filter(|_| is_unknown)?;
         Some(ScalarsError::Relative { path: PathBuf::from(path) })
     }
 
     /// All values of a flag that may be repeated, in order.
-    pub fn every(&self, name: &str) -> Vec<&str> {
-        self.arguments.every(name)
+    pub fn all_values(&self, name: &str) -> Vec<&str> {
+        self.arguments.all_values(name)
     }
 
     /// The value of a configuration key.
@@ -148,7 +149,7 @@ impl Told {
 
     /// The headers that the kubelet sends to its manifest URL, from the flags or, without flags, from the files.
     pub fn url_headers(&self) -> Vec<(String, String)> {
-        let flags = self.every("manifest-url-header");
+        let flags = self.all_values("manifest-url-header");
         let pair = |(key, value): (&str, &str)| (key.trim().to_owned(), value.trim().to_owned());
         if !flags.is_empty() {
             let pairs = flags.into_iter().flat_map(|flag| flag.split(','));
@@ -163,14 +164,14 @@ impl Told {
 
     /// A setting: the flag if present, otherwise the configuration key.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
-        if let Some(why) = self.misplaced(flag) {
+        if let Some(why) = self.unresolved_path(flag) {
             return Err(Arc::new(why));
         }
         if let Some(value) = self.flag(flag) {
             return Ok(Some(Setting { value: value.to_owned(), source: format!("the kubelet's --{flag}") }));
         }
         let found = self.files.get(key).filter(|setting| !setting.value.is_empty()).cloned();
-        match (found, &self.trouble) {
+        match (found, &self.file_error) {
             (None, Some(why)) => Err(Arc::clone(why)),
             (found, _) => Ok(found),
         }
@@ -178,7 +179,7 @@ impl Told {
 }
 
 /// The path flags with relative values, each with its absolute path if that is known.
-fn placed(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'static str, Option<String>> {
+fn absolute_paths(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'static str, Option<String>> {
     let relative = |flag: &'static str| {
         let path = arguments.flag(flag).filter(|path| is_relative(path))?;
         Some((flag, absolute(cwd, path)))
@@ -223,11 +224,12 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 
 /// Adds the kubelet's own arguments of a program that contains a kubelet: k3s passes on `--kubelet-arg`, and kubelite
 /// of `MicroK8s` reads them from a file.
-fn with_inner_arguments(told: &Told, host: &HostRoot) -> Arguments {
-    let arguments = &told.arguments;
-    let handed_on = arguments.every("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
+fn with_inner_arguments(settings: &KubeletSettings, host: &HostRoot) -> Arguments {
+    let arguments = &settings.arguments;
+    let handed_on = arguments.all_values("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
     let node_name = arguments.flag("node-name").map(|name| format!("--hostname-override={name}"));
-    let file = told.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
+    let file =
+        settings.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
     let inner: Vec<String> = handed_on.chain(node_name).chain(file).collect();
     arguments.iter().cloned().chain(inner).collect()
 }
@@ -253,7 +255,7 @@ mod tests {
 
     impl Scratch {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("plegctl-told-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("plegctl-settings-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(&path).unwrap();
             Self(path)
@@ -265,13 +267,17 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn told(&self, line: &str) -> Told {
+        fn settings(&self, line: &str) -> KubeletSettings {
             self.told_in(line, None)
         }
 
         /// Reads the settings of a process with this working directory.
-        fn told_in(&self, line: &str, cwd: Option<&str>) -> Told {
-            Told::read(line.split(' ').collect(), cwd.map(Path::new), &HostRoot::resolve(Some(&self.0)))
+        fn told_in(&self, line: &str, cwd: Option<&str>) -> KubeletSettings {
+            KubeletSettings::read(
+                line.split(' ').collect(),
+                cwd.map(Path::new),
+                &HostRoot::resolve(Some(&self.0)),
+            )
         }
     }
 
@@ -285,13 +291,14 @@ mod tests {
     fn a_flag_beats_the_file() {
         let host = Scratch::new("flag");
         host.write("etc/k.yaml", "staticPodPath: /file\n");
-        let told = host.told("kubelet --config=/etc/k.yaml --pod-manifest-path=/flag");
-        let found = told.setting("pod-manifest-path", "staticPodPath").unwrap().unwrap();
+        let settings = host.settings("kubelet --config=/etc/k.yaml --pod-manifest-path=/flag");
+        let found = settings.setting("pod-manifest-path", "staticPodPath").unwrap().unwrap();
         assert_eq!(
             (found.value.as_str(), found.source.as_str()),
             ("/flag", "the kubelet's --pod-manifest-path")
         );
-        let found = host.told("kubelet --config /etc/k.yaml").setting("pod-manifest-path", "staticPodPath");
+        let found =
+            host.settings("kubelet --config /etc/k.yaml").setting("pod-manifest-path", "staticPodPath");
         assert_eq!(found.unwrap().unwrap().value, "/file");
     }
 
@@ -303,8 +310,8 @@ mod tests {
         host.write("etc/k.d/10-a.conf", "a: ten\nb: ten\n");
         host.write("etc/k.d/30-more/one.conf", "c: thirty\n");
         host.write("etc/k.d/90.yaml", "d: ignored\n");
-        let told = host.told("kubelet --config=/etc/k.yaml --config-dir=/etc/k.d");
-        let keys = ["a", "b", "c", "d", "m.x", "m.y"].map(|key| told.key(key).unwrap_or_default());
+        let settings = host.settings("kubelet --config=/etc/k.yaml --config-dir=/etc/k.d");
+        let keys = ["a", "b", "c", "d", "m.x", "m.y"].map(|key| settings.key(key).unwrap_or_default());
         assert_eq!(keys, ["ten", "twenty", "thirty", "file", "file", "twenty"]);
     }
 
@@ -317,7 +324,7 @@ mod tests {
         );
         host.write("etc/k.d/10.conf", "staticPodURLHeader: {Authorization: [c]}\n");
         let pairs = |line: &str| -> Vec<String> {
-            let headers = host.told(line).url_headers();
+            let headers = host.settings(line).url_headers();
             headers.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
         };
         let file = "kubelet --config=/etc/k.yaml";
@@ -333,11 +340,13 @@ mod tests {
         host.write("var/lib/k/k.yaml", "staticPodPath: manifests\ntlsCertFile: pki/k.pem\n");
         host.write("var/lib/k/k.d/10.conf", "tlsCertFile: own.pem\n");
         let line = "kubelet --config=k.yaml --config-dir k.d --kubeconfig=kc";
-        let told = host.told_in(line, Some("/var/lib/k"));
-        let value = |told: &Told, flag: &str, key: &str| told.setting(flag, key).unwrap().unwrap().value;
-        assert_eq!(value(&told, "pod-manifest-path", "staticPodPath"), "/var/lib/k/manifests");
-        assert_eq!(value(&told, "tls-cert-file", "tlsCertFile"), "/var/lib/k/own.pem");
-        assert_eq!(told.flag("kubeconfig"), Some("/var/lib/k/kc"));
+        let settings = host.told_in(line, Some("/var/lib/k"));
+        let value = |settings: &KubeletSettings, flag: &str, key: &str| {
+            settings.setting(flag, key).unwrap().unwrap().value
+        };
+        assert_eq!(value(&settings, "pod-manifest-path", "staticPodPath"), "/var/lib/k/manifests");
+        assert_eq!(value(&settings, "tls-cert-file", "tlsCertFile"), "/var/lib/k/own.pem");
+        assert_eq!(settings.flag("kubeconfig"), Some("/var/lib/k/kc"));
         let by_flag = host.told_in("kubelet --pod-manifest-path=m", Some("/etc"));
         assert_eq!(value(&by_flag, "pod-manifest-path", "staticPodPath"), "/etc/m");
 
@@ -354,10 +363,10 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_not_an_empty_one() {
         let host = Scratch::new("missing");
-        let told = host.told("kubelet --config=/none.yaml --v=4");
-        assert!(told.setting("pod-manifest-path", "staticPodPath").unwrap_err().is_missing());
-        assert_eq!(told.setting("v", "logging.verbosity").unwrap().unwrap().value, "4");
-        assert_eq!(host.told("kubelet").setting("pod-manifest-path", "staticPodPath").unwrap(), None);
+        let settings = host.settings("kubelet --config=/none.yaml --v=4");
+        assert!(settings.setting("pod-manifest-path", "staticPodPath").unwrap_err().is_missing());
+        assert_eq!(settings.setting("v", "logging.verbosity").unwrap().unwrap().value, "4");
+        assert_eq!(host.settings("kubelet").setting("pod-manifest-path", "staticPodPath").unwrap(), None);
     }
 
     #[test]
@@ -368,10 +377,10 @@ mod tests {
             "# comment\n--config=${SNAP_DATA}/k.yaml\n--hostname-override=a b\n",
         );
         host.write("var/snap/microk8s/7/k.yaml", "readOnlyPort: 10255\n");
-        let told = host.told("kubelite --kubelet-args-file=/var/snap/microk8s/7/args/kubelet");
-        assert_eq!(told.key("readOnlyPort"), Some("10255"));
-        assert_eq!(told.flag("hostname-override"), Some("a b"));
-        let k3s = host.told("k3s-server server --kubelet-arg=v=4 --kubelet-arg v=5 --node-name n1");
+        let settings = host.settings("kubelite --kubelet-args-file=/var/snap/microk8s/7/args/kubelet");
+        assert_eq!(settings.key("readOnlyPort"), Some("10255"));
+        assert_eq!(settings.flag("hostname-override"), Some("a b"));
+        let k3s = host.settings("k3s-server server --kubelet-arg=v=4 --kubelet-arg v=5 --node-name n1");
         assert_eq!((k3s.flag("v"), k3s.flag("hostname-override")), (Some("5"), Some("n1")));
     }
 }
