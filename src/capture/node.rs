@@ -193,7 +193,7 @@ impl Samples {
     /// Looks which shims there are; of one that is known the command line is not read again.
     fn find_shims(&mut self, proc: &Path) {
         let Ok(table) = KernelDir::open(proc) else { return };
-        let trust = Trust::of_table(proc);
+        let trust = ProcessTrust::of_table(proc);
         let known = std::mem::take(&mut self.shims);
         let shim = |pid: u32| {
             let name = table.record(&format!("{pid}/comm")).ok()?;

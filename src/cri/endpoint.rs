@@ -244,13 +244,13 @@ fn well_known(host: &HostRoot, silent: &mut Option<PathBuf>) -> Option<Resolved>
             source: format!("the well-known socket of {runtime}"),
             silent_file: None,
         };
-        match look_at(host, &path, patience) {
-            Some(Place::Socket) => return Some(found()),
+        match path_state(host, &path, patience) {
+            Some(PathState::Socket) => return Some(found()),
             // A file that is not a socket only matters if there is no socket at all.
-            Some(Place::Occupied) => {
+            Some(PathState::Occupied) => {
                 occupied.get_or_insert_with(found);
             }
-            Some(Place::Empty) => {}
+            Some(PathState::Empty) => {}
             None => {
                 silent.get_or_insert(path);
                 patience = NEXT_READ_LIMIT;
@@ -260,17 +260,17 @@ fn well_known(host: &HostRoot, silent: &mut Option<PathBuf>) -> Option<Resolved>
     occupied
 }
 
-/// What lies where a socket may be.
+/// What a path where a socket may be leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PathState {
     Socket,
-    /// Something else.
+    /// A file that is no socket.
     Occupied,
-    /// Nothing, or nothing that may be believed.
+    /// Nothing, or a socket that others may replace.
     Empty,
 }
 
-impl Place {
+impl PathState {
     fn of(host: &HostRoot, path: &Path) -> Self {
         if open_to_others(host, path).is_some() {
             return Self::Empty;
@@ -283,14 +283,14 @@ impl Place {
     }
 }
 
-/// What lies at `path`; `None` if its disk does not answer in time.
-fn look_at(host: &HostRoot, path: &Path, patience: Duration) -> Option<Place> {
+/// What is at `path`; `None` if its disk does not answer in time.
+fn path_state(host: &HostRoot, path: &Path, patience: Duration) -> Option<PathState> {
     let (root, wanted) = (host.clone(), path.to_path_buf());
-    match threads::within(patience, move || Place::of(&root, &wanted)) {
+    match threads::with_time_limit(patience, move || PathState::of(&root, &wanted)) {
         Ok(place) => Some(place),
         Err(why) if why.kind() == io::ErrorKind::TimedOut => None,
-        // No thread can be had: then without one.
-        Err(_) => Some(Place::of(host, path)),
+        // No thread can be started, so this thread looks itself.
+        Err(_) => Some(PathState::of(host, path)),
     }
 }
 

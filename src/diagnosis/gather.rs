@@ -77,12 +77,19 @@ async fn first_probes<R: Runtime + 'static>(
     pending: &mut probes::PendingCalls,
 ) -> (bool, Option<FirstSample>) {
     let mut outside = Vec::new();
-    let make_calls = probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
+    let make_calls =
+        probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
     let make_calls = Box::pin(make_calls);
     let sample_proc = first_sample(inputs, budget);
     let kubelet = Box::pin(requests::fetch_all(inputs, budget));
     // A panic in one of them does not affect the others.
-    let all = async { tokio::join!(catch_panic_async(make_calls), catch_panic_async(sample_proc), catch_panic_async(kubelet)) };
+    let all = async {
+        tokio::join!(
+            catch_panic_async(make_calls),
+            catch_panic_async(sample_proc),
+            catch_panic_async(kubelet)
+        )
+    };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();
     let sample_proc = match ended {

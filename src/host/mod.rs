@@ -85,11 +85,11 @@ impl HostRoot {
             let (plain, below) = (plain.clone(), below.clone());
             move || holds_a_node(&below.root) && plain.is_only_a_view_of(&below)
         };
-        // What hangs is no node that can be looked at.
-        let is_view = match threads::within(PATIENCE, is_view.clone()) {
+        // A root that does not answer is not used.
+        let is_view = match threads::with_time_limit(PATIENCE, is_view.clone()) {
             Ok(is_view) => is_view,
             Err(why) if why.kind() == io::ErrorKind::TimedOut => false,
-            // No thread can be had: then without one.
+            // No thread can be started, so this thread looks itself.
             Err(_) => is_view(),
         };
         if is_view { below } else { plain }

@@ -412,7 +412,11 @@ fn client(
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
         if origin.node.is_some() {
             let way = "a program, which plegctl runs only if you name the kubeconfig (--kubeconfig FILE)";
-            return Err(KubeconfigError::UnsupportedLogin { name: name.to_owned(), user: user_name.clone(), way, });
+            return Err(KubeconfigError::UnsupportedLogin {
+                name: name.to_owned(),
+                user: user_name.clone(),
+                way,
+            });
         }
         let status = run(exec, of_user, patience)?;
         token = status.token;

@@ -72,7 +72,9 @@ pub fn parse(text: &[u8]) -> Result<YamlValue, FieldProblem> {
 
 fn wrong(fault: YamlError) -> FieldProblem {
     match fault {
-        YamlError::Syntax { at, problem, .. } => FieldProblem::new(at, format!("this is not YAML: {problem}")),
+        YamlError::Syntax { at, problem, .. } => {
+            FieldProblem::new(at, format!("this is not YAML: {problem}"))
+        }
         YamlError::TooDeep(at) => FieldProblem::new(at, "this is nested too deeply"),
     }
 }
@@ -83,7 +85,9 @@ fn value(node: YamlNode) -> Result<YamlValue, FieldProblem> {
         _ if node.has_anchor_or_tag => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
         yaml::YamlKind::Alias => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
         yaml::YamlKind::Scalar { text, .. } => YamlKind::Scalar(text),
-        yaml::YamlKind::List(items) => YamlKind::List(items.into_iter().map(value).collect::<Result<_, _>>()?),
+        yaml::YamlKind::List(items) => {
+            YamlKind::List(items.into_iter().map(value).collect::<Result<_, _>>()?)
+        }
         yaml::YamlKind::Map(entries) => YamlKind::Map(map(entries)?),
     };
     Ok(YamlValue { at, kind })

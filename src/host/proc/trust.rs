@@ -179,8 +179,9 @@ impl ProcessTrust {
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
         let uids: Result<Vec<u32>, _> = line.split_ascii_whitespace().map(str::parse).collect();
         let Some(uids) = uids.ok().filter(|uids| uids.len() == 4) else {
-            return Err(Disqualification::Unknown) };
-                if uids.iter().all(|uid| *uid == self.uid) {
+            return Err(Disqualification::Unknown);
+        };
+        if uids.iter().all(|uid| *uid == self.uid) {
             return Ok(true);
         }
         uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Disqualification::User(uid)))
@@ -448,7 +449,7 @@ pub(crate) mod tests {
         table.process(7, &KUBELET);
         for uids in ["0 0 0", "x 0 0 0 0", "0 0 0 0 0", "-1 0 0 0"] {
             fs::write(table.proc().join("7/status"), format!("Uid:\t{uids}\nNSpid:\t7\n")).unwrap();
-            assert_eq!(table.seen_by(0, Role::Kubelet), Err(Refusal::Unknown), "{uids}");
+            assert_eq!(table.seen_by(0, Role::Kubelet), Err(Disqualification::Unknown), "{uids}");
         }
     }
 

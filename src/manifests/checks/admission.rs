@@ -483,7 +483,8 @@ mod tests {
     #[test]
     fn sp073_and_sp074_use_the_kubelets_settings() {
         let node = small_node();
-        let kubelet_settings = |flags: &[&str]| KubeletSettings::of(flags.iter().copied().collect::<Arguments>(), b"");
+        let kubelet_settings =
+            |flags: &[&str]| KubeletSettings::of(flags.iter().copied().collect::<Arguments>(), b"");
         let sysctl = in_spec("securityContext: {sysctls: [{name: kernel.msgmax, value: \"1\"}]}");
         assert_eq!(on(&node, &sysctl, None), [73]);
         let allows =

@@ -397,7 +397,12 @@ mod tests {
 
     /// An API server without a kubeconfig.
     fn without_kubeconfig() -> ApiServer {
-        ApiServer { places: Places::default(), context: None, node: "n1".to_owned(), request_timeout: None }
+        ApiServer {
+            places: KubeconfigSources::default(),
+            context: None,
+            node: "n1".to_owned(),
+            request_timeout: None,
+        }
     }
 
     /// Answers each request on its own connection: a list to a list request, 403 to a watch.
