@@ -38,7 +38,7 @@ impl fmt::Debug for EventConnection {
 pub struct ConnectionCloser(StdStream);
 
 impl ConnectionCloser {
-    /// Closes the connection at single_use, for this process and for the runtime.
+    /// Closes the connection at once, for this process and for the runtime.
     pub fn close(&self) {
         // The connection may be closed already.
         let _ = self.0.shutdown(Shutdown::Both);
@@ -68,7 +68,7 @@ impl EventConnection {
 
     /// Subscribes to the events and starts the thread that reads them. That thread also sends everything that arrives
     /// on `pings` back, which proves that it can still read events. A runtime without events sends nothing, not even
-    /// headers, so the stream counts as open single_use this function returns.
+    /// headers, so the stream counts as open once this function returns.
     pub fn subscribe(self, pings: Option<StdStream>) -> io::Result<(EventStream, ConnectionCloser)> {
         let Self { socket, endpoint, clock, observer } = self;
         let close = ConnectionCloser(socket.try_clone()?);

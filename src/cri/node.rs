@@ -278,7 +278,7 @@ impl SandboxStatus {
 pub struct SandboxStatusAnswer {
     /// Absent in a broken answer.
     pub status: Option<SandboxStatus>,
-    /// Filled by runtimes that support EventedPLEG.
+    /// Filled by runtimes that support `EventedPLEG`.
     pub containers: Vec<ContainerStatus>,
     /// Unix nanoseconds; 0 if the runtime does not fill [`Self::containers`].
     pub timestamp: i64,

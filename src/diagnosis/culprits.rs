@@ -42,11 +42,12 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         record.is_silent()
             && young.iter().any(|(rpc, target, _)| (*rpc, *target) == (record.rpc, Some(&record.target)))
     };
-    let records = runtime.asked.iter().chain(&runtime.shims).filter(is_young);
+    let records = runtime.status_calls.iter().chain(&runtime.shims).filter(is_young);
     all.extend(records.map(|record| named(record, CulpritOutcome::Silent, Confidence::Possible)));
     let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
     all.extend(slow.map(|record| named(record, CulpritOutcome::Slow, Confidence::Certain)));
-    let failing = runtime.asked.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
+    let failing =
+        runtime.status_calls.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
     all.extend(failing.map(|record| named(record, CulpritOutcome::Error, Confidence::Certain)));
     all.sort_unstable_by(|one, other| {
         (one.outcome, one.confidence)

@@ -87,7 +87,7 @@ impl<'a> Measured<'a> {
         let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
         let changed = changed_pods(evidence, &hung);
         let calls = calls_by_pod(evidence);
-        let cost = CallCost::of(&runtime.asked);
+        let cost = CallCost::of(&runtime.status_calls);
         let slow = slow_by_pod(evidence, &cost);
         let visit = |pod: &Cow<'_, str>| {
             let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
@@ -141,7 +141,7 @@ impl<'a> Measured<'a> {
             per_call: self.cost.typical,
             samples: self.cost.samples,
             late: self.late,
-            p99: p99(&runtime.asked),
+            p99: p99(&runtime.status_calls),
             other_era: None,
         }
     }
@@ -181,7 +181,7 @@ fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BT
     let listed_containers = runtime.containers.items().into_iter().flatten();
     let sandboxes = listed_sandboxes.map(|sandbox| (&sandbox.id, Wall::known(sandbox.created_at)));
     let containers = listed_containers.map(|container| (&container.id, Wall::known(container.created_at)));
-    let finished = runtime.asked.iter().filter_map(|record| {
+    let finished = runtime.status_calls.iter().filter_map(|record| {
         let facts = record.result.as_ref().ok()?;
         Some((&record.target.id, facts.finished_at))
     });

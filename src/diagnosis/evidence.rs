@@ -61,7 +61,7 @@ pub struct Evidence {
     /// Files of the node, if a bundle is written.
     pub input_files: Vec<InputFile>,
     /// Why the run ended before all probes were done.
-    pub cut_off: Option<String>,
+    pub ended_early: Option<String>,
     /// Whether the caller ended the run.
     pub interrupted: bool,
     /// What could not be checked, and why.
@@ -88,7 +88,7 @@ impl Evidence {
         take_own_failure(&mut runtime.sandboxes.second, &mut failed);
         take_own_failure(&mut runtime.containers.first, &mut failed);
         take_own_failure(&mut runtime.containers.second, &mut failed);
-        for records in [&mut runtime.asked, &mut runtime.shims] {
+        for records in [&mut runtime.status_calls, &mut runtime.shims] {
             records.retain(|record| match &record.result {
                 Err(why @ Error::Internal { rpc, .. }) => {
                     failed.push((*rpc, why.to_string()));
@@ -107,7 +107,7 @@ impl Evidence {
 
     /// Returns the result of a part of the run; if the part panicked, notes it as not checked and returns
     /// nothing.
-    pub fn held<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
+    pub fn value_or_skip<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
         part.unwrap_or_else(|why| {
             self.skip(what, format!("plegctl itself failed: {why}"));
             T::default()
@@ -178,9 +178,9 @@ pub struct RuntimeEvidence {
     /// One pair of lists filtered to one pod, as kubelets before 1.36 send for each changed pod.
     pub filtered_pair: Option<Duration>,
     /// All status calls.
-    pub asked: Vec<StatusRecord>,
+    pub status_calls: Vec<StatusRecord>,
     /// The number of ids without a status call, because the budget was spent or too many calls were silent.
-    pub unasked: usize,
+    pub ids_left_out: usize,
     /// The number of ids that were found outside the CRI.
     pub outside_ids: usize,
     /// The `ContainerStats` calls, which the shims answer.
@@ -190,13 +190,13 @@ pub struct RuntimeEvidence {
 impl RuntimeEvidence {
     /// Returns the status calls that have been silent for so long that they are called hung.
     pub fn hung(&self) -> impl Iterator<Item = &StatusRecord> {
-        self.asked.iter().filter(|record| record.is_silent() && self.silence.hangs(record.duration))
+        self.status_calls.iter().filter(|record| record.is_silent() && self.silence.hangs(record.duration))
     }
 
     /// Returns the status calls that were answered late, the slowest first.
     pub fn slow_calls(&self) -> Vec<&StatusRecord> {
         let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
-        let mut slow: Vec<&StatusRecord> = self.asked.iter().filter(late).collect();
+        let mut slow: Vec<&StatusRecord> = self.status_calls.iter().filter(late).collect();
         slow.sort_unstable_by(|one, other| {
             (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id))
         });
@@ -220,7 +220,7 @@ impl RuntimeEvidence {
             open(self.containers.first.as_ref()),
         ];
         let single = single.into_iter().flatten().filter(|_| interrupted);
-        let records = self.asked.iter().chain(&self.shims);
+        let records = self.status_calls.iter().chain(&self.shims);
         let records = records.filter(|record| record.is_silent() && (interrupted || !record.pending));
         let mut silent: Vec<(Rpc, Option<&Target>, Duration)> = single
             .map(|(rpc, waited)| (rpc, None, waited))
@@ -234,7 +234,7 @@ impl RuntimeEvidence {
     /// Returns the status calls whose outcome is unknown because the run ended: neither answered nor silent
     /// for long enough.
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
-        self.asked.iter().filter(|record| match record.result {
+        self.status_calls.iter().filter(|record| match record.result {
             Err(Error::Silent { .. }) => !self.silence.hangs(record.duration),
             Err(ref why) => why.is_unread(),
             Ok(_) => false,
@@ -311,7 +311,7 @@ impl RuntimeEvidence {
         self.status.as_ref().is_some_and(|call| call.result.is_ok())
             || self.sandboxes.items().is_some()
             || self.containers.items().is_some()
-            || self.asked.iter().any(|record| !record.is_silent())
+            || self.status_calls.iter().any(|record| !record.is_silent())
     }
 
     /// Returns every pod UID in the sandbox list.

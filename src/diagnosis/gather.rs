@@ -38,12 +38,12 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     let mut pending = probes::PendingCalls::default();
     // Each future is boxed: together they exceed a thread's stack.
     let first = first_probes(inputs, &budget, progress, &mut evidence, &mut pending);
-    let (in_time, sample_proc) = Box::pin(first).await;
+    let (in_time, first) = Box::pin(first).await;
     let in_time = in_time && {
-        let more = Box::pin(follow_up(inputs, &budget, progress, &mut evidence, sample_proc, &mut pending));
+        let more = Box::pin(follow_up(inputs, &budget, progress, &mut evidence, first, &mut pending));
         let more = budget.until_over(catch_panic_async(more)).await;
         let in_time = more.is_some();
-        evidence.held("the last checks", more.unwrap_or(Ok(())));
+        evidence.value_or_skip("the last checks", more.unwrap_or(Ok(())));
         in_time
     };
     read_throttling(inputs, &budget, &mut evidence).await;
@@ -57,7 +57,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence.interrupted = !in_time && budget.is_stopped();
     if !in_time {
         let took = seconds(evidence.took);
-        evidence.cut_off = Some(if evidence.interrupted {
+        evidence.ended_early = Some(if evidence.interrupted {
             format!("interrupted after {took}")
         } else {
             format!("the budget of {} was spent", seconds(inputs.budget))
@@ -80,27 +80,27 @@ async fn first_probes<R: Runtime + 'static>(
     let make_calls =
         probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
     let make_calls = Box::pin(make_calls);
-    let sample_proc = first_sample(inputs, budget);
+    let first = first_sample(inputs, budget);
     let kubelet = Box::pin(requests::fetch_all(inputs, budget));
     // A panic in one of them does not affect the others.
     let all = async {
         tokio::join!(
             catch_panic_async(make_calls),
-            catch_panic_async(sample_proc),
+            catch_panic_async(first),
             catch_panic_async(kubelet)
         )
     };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();
-    let sample_proc = match ended {
-        Some((asked, sample_proc, kubelet)) => {
-            evidence.held("the calls to the runtime", asked);
-            let mut kubelet = evidence.held("the kubelet", kubelet);
+    let first = match ended {
+        Some((asked, first, kubelet)) => {
+            evidence.value_or_skip("the calls to the runtime", asked);
+            let mut kubelet = evidence.value_or_skip("the kubelet", kubelet);
             evidence.bad_input.append(&mut kubelet.bad_input);
             evidence.not_checked.append(&mut kubelet.not_checked);
             evidence.input_files.append(&mut kubelet.input_files);
             evidence.kubelet = kubelet.found;
-            evidence.held("processes of the node", sample_proc.map(Some))
+            evidence.value_or_skip("processes of the node", first.map(Some))
         }
         None => None,
     };
@@ -111,7 +111,7 @@ async fn first_probes<R: Runtime + 'static>(
     );
     evidence.names.learn_outside(&outside);
     skip_unrecorded_calls(evidence);
-    (in_time, sample_proc)
+    (in_time, first)
 }
 
 /// Follows up on the first answers: files, second samples and a goroutine dump, where they are needed.
@@ -120,12 +120,12 @@ async fn follow_up<R: Runtime + 'static>(
     budget: &Budget,
     progress: Progress<'_>,
     evidence: &mut Evidence,
-    sample_proc: Option<FirstSample>,
+    first: Option<FirstSample>,
     pending: &mut probes::PendingCalls,
 ) {
-    let at = sample_proc.as_ref().map_or_else(|| inputs.clock.mono(), |sample_proc| sample_proc.at);
-    if let Some(sample_proc) = sample_proc {
-        store_first_sample(inputs, evidence, sample_proc.sample, at);
+    let at = first.as_ref().map_or_else(|| inputs.clock.mono(), |first| first.at);
+    if let Some(first) = first {
+        store_first_sample(inputs, evidence, first.sample, at);
     }
     read_shims(inputs, budget, evidence).await;
     confirm_blocked(inputs, budget, evidence).await;
@@ -239,10 +239,10 @@ async fn sample_proc(places: ProcPaths, shims: Shims, limit: Duration) -> Result
 fn store_first_sample<R>(
     inputs: &Inputs<R>,
     evidence: &mut Evidence,
-    sample_proc: Result<ProcSample, String>,
+    first: Result<ProcSample, String>,
     sampled_at: Mono,
 ) {
-    let sample = match sample_proc {
+    let sample = match first {
         Ok(sample) => sample,
         Err(why) => {
             if inputs.proc_is_explicit {
@@ -257,7 +257,7 @@ fn store_first_sample<R>(
     let runtime = &evidence.runtime;
     let sandboxes = runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
     let containers = runtime.containers.items().into_iter().flatten().map(|container| container.id.as_str());
-    let answered = runtime.asked.iter().filter(|record| record.result.is_ok());
+    let answered = runtime.status_calls.iter().filter(|record| record.result.is_ok());
     let ids = sandboxes.chain(containers).chain(answered.map(|record| record.target.id.as_str()));
     let ownership = sample.ownership(ids);
     if ownership == Ownership::Foreign {
@@ -291,7 +291,7 @@ async fn read_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evide
         || host.first.with_role(Role::Shim).any(odd)
         || node_is_suspicious(evidence)
         || super::rules::state::lists_are_suspicious(evidence)
-        || evidence.runtime.unasked > 0;
+        || evidence.runtime.ids_left_out > 0;
     let Some(places) = places(inputs).filter(|_| suspicious) else { return };
     let limit = inputs.deadlines().proc.min(budget.left());
     let again = offload::value(limit, move || proc::read_again(&places, shims)).await;
@@ -469,7 +469,7 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
         || !runtime.hung_lists().is_empty()
         || runtime.sandboxes.error().is_some()
         || runtime.containers.error().is_some()
-        || runtime.asked.iter().chain(&runtime.shims).any(super::evidence::StatusRecord::is_silent)
+        || runtime.status_calls.iter().chain(&runtime.shims).any(super::evidence::StatusRecord::is_silent)
 }
 
 fn node_is_suspicious(evidence: &Evidence) -> bool {
@@ -579,7 +579,7 @@ fn skip_unrecorded_calls(evidence: &mut Evidence) {
     }
     let runtime = &mut evidence.runtime;
     let mut missing: Vec<String> = Vec::new();
-    for records in [&mut runtime.asked, &mut runtime.shims] {
+    for records in [&mut runtime.status_calls, &mut runtime.shims] {
         let before = records.len();
         records.retain(|record| !record.result.as_ref().is_err_and(Error::is_not_recorded));
         if records.len() < before {
@@ -638,9 +638,9 @@ fn note_missing_answers(evidence: &mut Evidence) {
     for why in runtime.unread_lists() {
         missing.push(("the content of a large list".into(), why.to_string()));
     }
-    if runtime.unasked > 0 {
+    if runtime.ids_left_out > 0 {
         missing.push((
-            format!("the status of {} more ids", runtime.unasked),
+            format!("the status of {} more ids", runtime.ids_left_out),
             "the budget was spent, or too many were silent already".into(),
         ));
     }

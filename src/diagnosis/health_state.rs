@@ -260,19 +260,19 @@ mod tests {
     fn hung_list() -> HealthState {
         let mut report = unhealthy();
         report.probes.push(probe("ListContainers"));
-        let mut standing = HealthState::new("unix:///x");
-        standing.learn(&report, at(4));
-        standing
+        let mut state = HealthState::new("unix:///x");
+        state.learn(&report, at(4));
+        state
     }
 
     #[test]
     fn the_pause_between_two_calls_grows_to_the_kubelets_own() {
-        let mut standing = hung_list();
+        let mut state = hung_list();
         let mut asked = Vec::new();
         for second in (4..604).step_by(10) {
-            if standing.step(at(second)) == NextRun::AskAgain {
+            if state.step(at(second)) == NextRun::AskAgain {
                 asked.push(second);
-                standing.asked_again(at(second));
+                state.asked_again(at(second));
             }
         }
         assert_eq!(asked, [34, 94, 214, 334, 454, 574]);
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn what_is_silent_twice_is_certain_and_tells_its_age() {
-        let mut standing = hung_list();
-        let first = standing.hang().unwrap().report(at(20));
+        let mut state = hung_list();
+        let first = state.hang().unwrap().report(at(20));
         assert_eq!(first.primary.unwrap().confidence, Confidence::Likely);
-        standing.asked_again(at(34));
-        let again = standing.hang().unwrap().report(at(64));
+        state.asked_again(at(34));
+        let again = state.hang().unwrap().report(at(64));
         assert_eq!(again.taken_at, at(64));
         let primary = again.primary.unwrap();
         assert_eq!(primary.confidence, Confidence::Certain);
@@ -327,29 +327,29 @@ mod tests {
 
     #[test]
     fn a_runtime_that_falls_silent_altogether_is_asked_for_nothing_but_its_name() {
-        let mut standing = hung_list();
-        standing.nobody_answers(at(34));
-        assert_eq!(standing.hang().and_then(RememberedHang::call), Some((Rpc::Version, None)));
-        assert_eq!(standing.step(at(63)), NextRun::Wait);
-        assert_eq!(standing.step(at(64)), NextRun::AskAgain);
+        let mut state = hung_list();
+        state.nobody_answers(at(34));
+        assert_eq!(state.hang().and_then(RememberedHang::call), Some((Rpc::Version, None)));
+        assert_eq!(state.step(at(63)), NextRun::Wait);
+        assert_eq!(state.step(at(64)), NextRun::AskAgain);
     }
 
     #[test]
     fn likely_is_announced_by_the_second_run_and_ends_with_the_second_good_one() {
-        let mut standing = HealthState::new("unix:///x");
+        let mut state = HealthState::new("unix:///x");
         let said: Vec<bool> =
             [(true, false), (true, false), (false, true), (true, false), (false, true), (false, true)]
                 .into_iter()
-                .map(|(bad, certain)| standing.announce(bad, certain))
+                .map(|(bad, certain)| state.announce(bad, certain))
                 .collect();
         assert_eq!(said, [false, true, true, true, true, false]);
-        assert!(standing.announce(true, true), "what is certain needs no second run");
+        assert!(state.announce(true, true), "what is certain needs no second run");
     }
 
     #[test]
     fn it_is_about_one_runtime() {
-        let standing = hung_list();
-        let text = serde_json::to_string(&standing).unwrap();
+        let state = hung_list();
+        let text = serde_json::to_string(&state).unwrap();
         let read: HealthState = serde_json::from_str(&text).unwrap();
         assert!(read.is_about("unix:///x") && !read.is_about("unix:///y"));
         assert_eq!(read.step(at(5)), NextRun::Wait);

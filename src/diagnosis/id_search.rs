@@ -21,7 +21,7 @@ use super::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
-/// The directories, under_root the host root, in which runtimes keep one directory for each container.
+/// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
     "run/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -68,7 +68,7 @@ pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String>
     found.into_iter().flatten().collect()
 }
 
-/// Returns an absolute path of the node as a path under_root `root`.
+/// Returns an absolute path of the node as a path below `root`.
 pub(super) fn under_root(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -184,7 +184,7 @@ fn from_state_dir(dir: &Path) -> Vec<OutsideId> {
 }
 
 /// Reads the annotations of a bundle: containerd keeps `config.json` in the directory itself, CRI-O in
-/// `userdata` under_root it.
+/// `userdata` below it.
 fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let file = ["config.json", "userdata/config.json"]
         .iter()

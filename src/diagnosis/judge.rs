@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::estimate::{self, Estimate};
 use super::evidence::{Evidence, StatusRecord};
 use super::report::{
-    Confidence, Finding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
+    Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
     Verdict,
 };
 use super::rules::{self, Case};
@@ -65,19 +65,19 @@ fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
     NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed: {why}") }
 }
 
-fn order(finding: &Finding) -> (bool, Reverse<Severity>, u8, Confidence) {
+fn order(finding: &HealthFinding) -> (bool, Reverse<Severity>, u8, Confidence) {
     let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.rank);
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
-fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
+fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     let evidence = case.evidence;
     if let Some(verdict) = connection_verdict(evidence) {
         return verdict;
     }
     let runtime = &evidence.runtime;
-    let sure = |finding: &&Finding| finding.confidence != Confidence::Possible;
-    let by_itself = |finding: &Finding| match finding.id {
+    let sure = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
+    let by_itself = |finding: &HealthFinding| match finding.id {
         RuleId::D31 => true,
         // The kubelet itself reports an unhealthy PLEG, or no kubelet works; otherwise D22 and D32 are only
         // warnings.
@@ -94,7 +94,7 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
     // Good answers to only a part of the calls do not make the node healthy.
     let open = runtime.cut_short().next().is_some() || runtime.status_is_open();
-    match (matters, open || evidence.cut_off.is_some()) {
+    match (matters, open || evidence.ended_early.is_some()) {
         (true, _) => Verdict::Degraded,
         (false, true) => Verdict::Unknown,
         (false, false) => Verdict::Healthy,
@@ -146,11 +146,11 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     probes.extend(runtime.sandboxes.second.iter().map(|call| probe(call, "ListPodSandbox (again)")));
     probes.extend(runtime.containers.second.iter().map(|call| probe(call, "ListContainers (again)")));
     for rpc in [crate::cri::Rpc::PodSandboxStatus, crate::cri::Rpc::ContainerStatus] {
-        let calls = runtime.asked.iter().filter(|record| record.rpc == rpc);
+        let calls = runtime.status_calls.iter().filter(|record| record.rpc == rpc);
         probes.extend(together(rpc.name(), calls));
     }
     probes.extend(together("ContainerStats", runtime.shims.iter()));
-    probes.extend(evidence.kubelet.asked.iter().map(|(name, outcome, took)| ProbeReport {
+    probes.extend(evidence.kubelet.requests.iter().map(|(name, outcome, took)| ProbeReport {
         name: (*name).to_owned(),
         outcome: *outcome,
         duration_seconds: took.as_secs_f64(),
@@ -200,13 +200,14 @@ fn abandoned(evidence: &Evidence) -> usize {
         + silent(runtime.containers.first.as_ref().map(Call::outcome))
         + silent(runtime.sandboxes.second.as_ref().map(Call::outcome))
         + silent(runtime.containers.second.as_ref().map(Call::outcome))
-        + runtime.asked.iter().filter(|record| record.is_silent()).count()
+        + runtime.status_calls.iter().filter(|record| record.is_silent()).count()
         + runtime.shims.iter().filter(|record| record.is_silent()).count()
 }
 
 fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
-    let cut_off = evidence.cut_off.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
-    let mut all: Vec<NotChecked> = cut_off.chain(evidence.not_checked.iter().cloned()).collect();
+    let ended_early =
+        evidence.ended_early.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
+    let mut all: Vec<NotChecked> = ended_early.chain(evidence.not_checked.iter().cloned()).collect();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
             all.push(NotChecked { what: "a source that you named".into(), why: bad.clone() });
@@ -240,7 +241,7 @@ fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
 
 /// Returns the commands that save evidence before anybody restarts anything. plegctl prints these commands
 /// and never runs them.
-fn keep(case: &Case<'_>, verdict: Verdict, findings: &[Finding]) -> Vec<String> {
+fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<String> {
     if verdict == Verdict::Healthy {
         return Vec::new();
     }

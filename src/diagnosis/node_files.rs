@@ -64,7 +64,9 @@ fn processes_concerned(evidence: &Evidence) -> Vec<Process> {
     let sample = host.latest();
     let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().collect();
     pids.extend(evidence.kubelet.pid);
-    for id in evidence.runtime.asked.iter().filter(|record| is_late(record)).map(|record| &record.target.id) {
+    for id in
+        evidence.runtime.status_calls.iter().filter(|record| is_late(record)).map(|record| &record.target.id)
+    {
         let holders = holders::holders(evidence, id);
         pids.extend(holders.shim.map(|shim| shim.pid));
         pids.extend(holders.oci.iter().map(|process| process.pid));

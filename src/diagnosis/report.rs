@@ -83,7 +83,7 @@ impl Phase {
 /// One problem that `health` reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct HealthFinding {
     /// The rule's id.
     pub id: RuleId,
     /// The problem in one line.
@@ -288,9 +288,9 @@ pub struct HealthReport {
     pub summary: String,
     /// The most important finding, the same as the first of `findings`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub primary: Option<Finding>,
+    pub primary: Option<HealthFinding>,
     /// All findings, the most important one first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<HealthFinding>,
     /// The calls that keep the kubelet waiting, the most certain one first.
     #[serde(default)]
     pub culprits: Vec<CulpritReport>,

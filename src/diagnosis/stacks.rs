@@ -88,7 +88,7 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let runtime = &evidence.runtime;
     let lists = [runtime.sandboxes.silent(), runtime.containers.silent()];
     let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
-    let asked = runtime.asked.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
+    let asked = runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
     lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use super::report::{Finding, NotChecked, RuleId, Verdict};
+use super::report::{HealthFinding, NotChecked, RuleId, Verdict};
 use super::rules::Case;
 use crate::clock::Wall;
 
@@ -15,7 +15,7 @@ const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 const SENTENCE: usize = 89;
 
 /// Returns the sentence.
-pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Finding>) -> String {
+pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&HealthFinding>) -> String {
     let Some(primary) = primary else {
         let skipped = |skipped: &NotChecked| format!("{}: {}", skipped.what, skipped.why);
         let why = why_unknown(case.evidence, skipped);
@@ -51,13 +51,13 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
 fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> Option<String> {
     let bad = evidence.bad_input.first().cloned();
     let unread = || evidence.runtime.unread_lists().next().map(ToString::to_string);
-    let cut_off = || evidence.cut_off.clone();
+    let ended_early = || evidence.ended_early.clone();
     let first = || evidence.not_checked.first().map(skipped);
-    bad.or_else(unread).or_else(cut_off).or_else(first)
+    bad.or_else(unread).or_else(ended_early).or_else(first)
 }
 
 /// Describes what happens to the node, and when.
-fn fate(case: &Case<'_>, primary: &Finding) -> String {
+fn fate(case: &Case<'_>, primary: &HealthFinding) -> String {
     let evidence = case.evidence;
     if evidence.kubelet_is_over() {
         return "is NotReady".to_owned();

@@ -30,7 +30,7 @@ pub struct Config {
     pub endpoint: Option<Sourced<String>>,
     /// `systemd` or `cgroupfs`.
     pub cgroup_driver: Option<String>,
-    /// Whether EventedPLEG is enabled.
+    /// Whether `EventedPLEG` is enabled.
     pub evented: Option<bool>,
     /// The log verbosity.
     pub verbosity: Option<u8>,

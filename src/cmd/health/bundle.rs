@@ -225,7 +225,7 @@ impl<'a> Remembered<'a> {
             evidence,
             sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
             containers: containers.map(|container| (container.id.as_str(), container)).collect(),
-            asked: runtime.asked.iter().map(|record| (record.target.id.as_str(), record)).collect(),
+            asked: runtime.status_calls.iter().map(|record| (record.target.id.as_str(), record)).collect(),
         }
     }
 

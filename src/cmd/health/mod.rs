@@ -78,7 +78,7 @@ pub struct HealthArgs {
     #[arg(long)]
     deep: bool,
 
-    /// Also call ContainerStats for every running container: the only call that detects a shim that does not answer
+    /// Also call `ContainerStats` for every running container: the only call that detects a shim that does not answer
     #[arg(long)]
     probe_shims: bool,
 

@@ -82,17 +82,17 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
         Some(Call { rpc: Rpc::Version, duration: Duration::ZERO, response_bytes: 0, result: Ok(version) });
     runtime.sandboxes = list(calls, Rpc::ListPodSandbox, relist.pods.iter().flat_map(sandboxes));
     runtime.containers = list(calls, Rpc::ListContainers, relist.pods.iter().flat_map(containers));
-    runtime.asked = calls.iter().filter_map(|call| status(relist, call)).collect();
+    runtime.status_calls = calls.iter().filter_map(|call| status(relist, call)).collect();
     let listed = |list: Option<usize>| list.unwrap_or_default();
     let ids = listed(runtime.sandboxes.items().map(<[_]>::len))
         + listed(runtime.containers.items().map(<[_]>::len));
-    let nothing_asked = runtime.asked.is_empty() && ids > 0;
+    let nothing_asked = runtime.status_calls.is_empty() && ids > 0;
     evidence.names.learn_lists(
         evidence.runtime.sandboxes.items().unwrap_or_default(),
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     if nothing_asked {
-        evidence.cut_off = Some("this relist has no status calls; save one with --inspect all".to_owned());
+        evidence.ended_early = Some("this relist has no status calls; save one with --inspect all".to_owned());
     }
     evidence.skip("the node, the kubelet and Status", "a RelistReport has the calls of a relist only");
     evidence

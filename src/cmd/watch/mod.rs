@@ -46,7 +46,7 @@ const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct WatchArgs {
-    /// What to run: relists, the event stream as the kubelet's EventedPLEG reads it, or both to compare them
+    /// What to run: relists, the event stream as the kubelet's evented PLEG reads it, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
     mode: Mode,
 

@@ -1,6 +1,6 @@
 //! Replaces `:authority` values that the HTTP/2 library would refuse.
 //!
-//! gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and older Go clients send the pass_through path.
+//! gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and older Go clients send the passthrough path.
 //! Neither is a valid host name, so the HTTP/2 library ends the call; Go's servers ignore the value. This module
 //! replaces each invalid character with a dash, in place, so that no length changes. A Huffman-compressed value stays
 //! as it is.

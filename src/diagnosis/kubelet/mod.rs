@@ -100,7 +100,7 @@ pub struct KubeletEvidence {
     /// The outcome of `/healthz`.
     pub healthz: Option<Healthz>,
     /// The HTTP requests to the kubelet: name, outcome and duration.
-    pub asked: Vec<(&'static str, Outcome, Duration)>,
+    pub requests: Vec<(&'static str, Outcome, Duration)>,
     /// How long `/metrics` was silent while another path with the same permission was answered: the kubelet
     /// itself waits. `None` for a silence that an API server may have caused.
     pub metrics_silent: Option<Duration>,

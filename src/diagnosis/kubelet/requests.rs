@@ -50,8 +50,8 @@ impl KubeletAnswers {
         self.not_checked.push(NotChecked { what: what.to_owned(), why });
     }
 
-    fn note_error(&mut self, what: &str, note_error: FetchError) {
-        match note_error {
+    fn note_error(&mut self, what: &str, error: FetchError) {
+        match error {
             FetchError::Silent(_) | FetchError::SilentButOthersAnswer(_) => {
                 self.skip(what, "it did not answer in time".into());
             }
@@ -77,7 +77,7 @@ impl KubeletAnswers {
                     self.input_files.push(InputFile::new("kubelet/configz.json", "its configuration", text));
                 }
             }
-            Err(note_error) => self.note_error("the kubelet's configz", note_error),
+            Err(error) => self.note_error("the kubelet's configz", error),
         }
     }
 }
@@ -100,7 +100,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),
-        timed(inputs, asked.api.as_ref().map(|way| configz(way, limit, budget))),
+        timed(inputs, asked.api.as_ref().map(|api| configz(api, limit, budget))),
     );
     let (healthz, on_node) = preferred(on_node, healthz);
     let through_server = !on_node && is_proxied(asked, asked.healthz.as_deref());
@@ -112,7 +112,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
                 Err((FetchError::Silent(_), _)) => Outcome::Silent,
                 _ => Outcome::Error,
             };
-            answers.found.asked.push(("kubelet /healthz", outcome, took));
+            answers.found.requests.push(("kubelet /healthz", outcome, took));
             let another_answers =
                 matches!(&configz, Some((Ok(_), _))) || matches!(&metrics, Some((Ok(_), _)));
             match answer {
@@ -121,22 +121,22 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
                     answers.skip("the kubelet's /healthz", SILENT_THROUGH_SERVER.into());
                 }
                 Err((FetchError::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
-                Err((note_error, refused)) => {
+                Err((error, refused)) => {
                     answers.found.healthz = refused.then_some(Healthz::Refused);
-                    answers.note_error("the kubelet's /healthz", note_error);
+                    answers.note_error("the kubelet's /healthz", error);
                 }
             }
         }
     }
     if let Some((answer, took)) = configz {
-        answers.found.asked.push(("kubelet /configz", outcome(&answer), took));
+        answers.found.requests.push(("kubelet /configz", outcome(&answer), took));
         answers.configz(answer, inputs.keeps_input_files());
     }
     if asked.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
         answers.skip("the kubelet's identity", "its certificate is not verified, as configured".into());
     }
     if let Some((answer, took)) = &metrics {
-        answers.found.asked.push(("kubelet metrics", outcome(answer), *took));
+        answers.found.requests.push(("kubelet metrics", outcome(answer), *took));
     }
     let metrics = metrics.map(|(answer, _)| answer);
     match metrics {
@@ -168,7 +168,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
             answers.note_error("the kubelet's metrics", FetchError::Silent(waited));
         }
         Some(Err(FetchError::Silent(_))) => {
-            let proxied = matches!(&asked.metrics, Some(MetricsSource::Api(way)) if way.is_proxied())
+            let proxied = matches!(&asked.metrics, Some(MetricsSource::Api(api)) if api.is_proxied())
                 || matches!(&asked.metrics, Some(MetricsSource::Url(url)) if url.contains(PROXY));
             let why = match &asked.metrics {
                 Some(MetricsSource::Silent(_)) => RECORDED_SILENCE,
@@ -177,7 +177,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
             };
             answers.skip("the kubelet's metrics", why.into());
         }
-        Some(Err(note_error)) => answers.note_error("the kubelet's metrics", note_error),
+        Some(Err(error)) => answers.note_error("the kubelet's metrics", error),
     }
     answers
 }
@@ -251,9 +251,9 @@ async fn healthz(
         let refused = matches!(why, http::Error::Refused { .. });
         (FetchError::from(why), refused)
     };
-    let way = asked.api.as_ref().filter(|_| url.starts_with('/'));
-    let (url, answer) = match way {
-        Some(way) => match way.document(url, limit, budget).await {
+    let api = asked.api.as_ref().filter(|_| url.starts_with('/'));
+    let (url, answer) = match api {
+        Some(api) => match api.document(url, limit, budget).await {
             Ok(found) => found,
             // A refusal by the API server says nothing about the kubelet.
             Err(why) => return Err((why.into(), false)),
@@ -262,7 +262,7 @@ async fn healthz(
     };
     let text = answer.text();
     // Through an API server, an error status may come from the API server itself.
-    if answer.status >= 500 && (way.is_none() || text.contains("healthz check failed")) {
+    if answer.status >= 500 && (api.is_none() || text.contains("healthz check failed")) {
         return Ok(Healthz::Failing { status: answer.status, text: text.chars().take(500).collect() });
     }
     answer.document(&url).map(|_| Healthz::Ok).map_err(refused)
@@ -270,11 +270,11 @@ async fn healthz(
 
 /// Requests the configuration. Returns it parsed, and as indented text.
 async fn configz(
-    way: &LazyKubeletApi,
+    api: &LazyKubeletApi,
     limit: Duration,
     budget: &Budget,
 ) -> Result<(Configz, String), FetchError> {
-    let (url, answer) = way.document("/configz", limit, budget).await?;
+    let (url, answer) = api.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
     let no = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
@@ -348,7 +348,7 @@ fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bo
 /// Whether a request to this URL or path goes through an API server.
 fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
     url.is_some_and(|url| match &asked.api {
-        Some(way) if url.starts_with('/') => way.is_proxied(),
+        Some(api) if url.starts_with('/') => api.is_proxied(),
         _ => url.contains(PROXY),
     })
 }
@@ -366,7 +366,7 @@ async fn metrics_or_silence(
         return ended;
     }
     let (ended, neighbour) = tokio::join!(read, probes_path_answers(source, limit / 2, budget));
-    ended.map_err(|note_error| match note_error {
+    ended.map_err(|error| match error {
         FetchError::Silent(waited) if neighbour => FetchError::SilentButOthersAnswer(waited),
         other => other,
     })
@@ -376,9 +376,9 @@ async fn metrics_or_silence(
 /// server, which may refuse by itself.
 async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
     let (answer, proxied) = match source {
-        MetricsSource::Api(way) => {
-            let answer = way.document(&format!("/metrics{PROBES_PATH}"), limit, budget).await;
-            (answer.ok().map(|(_, answer)| answer), way.is_proxied())
+        MetricsSource::Api(api) => {
+            let answer = api.document(&format!("/metrics{PROBES_PATH}"), limit, budget).await;
+            (answer.ok().map(|(_, answer)| answer), api.is_proxied())
         }
         MetricsSource::Url(url) => {
             let answer = get(&format!("{}{PROBES_PATH}", url.trim_end_matches('/')), limit, budget).await;
@@ -400,8 +400,8 @@ pub(in crate::diagnosis) async fn read_metrics(
         MetricsSource::Url(url) => {
             (url.clone(), get(url, limit, budget).await.and_then(|answer| answer.document(url))?)
         }
-        MetricsSource::Api(way) => {
-            let (url, answer) = way.document("/metrics", limit, budget).await?;
+        MetricsSource::Api(api) => {
+            let (url, answer) = api.document("/metrics", limit, budget).await?;
             let text = answer.document(&url)?;
             (url, text)
         }

@@ -263,7 +263,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             let record = StatusRecord::silent(target, given_up.rpc, given_up.waited);
             Some(StatusRecord { pending: false, ..record })
         });
-        evidence.asked.extend(records);
+        evidence.status_calls.extend(records);
     }
 
     /// Returns the outcome of a list that the caller of this run gave up; such a list is not repeated.
@@ -330,9 +330,11 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         }
         let listed =
             (evidence.sandboxes.items().map(<[_]>::to_vec), evidence.containers.items().map(<[_]>::to_vec));
-        let RuntimeEvidence { sandboxes, containers, control, asked, unasked, outside_ids, .. } = evidence;
+        let RuntimeEvidence {
+            sandboxes, containers, control, status_calls, ids_left_out, outside_ids, ..
+        } = evidence;
         let id_search = async {
-            let answers = CallResults { records: asked, unasked };
+            let answers = CallResults { records: status_calls, ids_left_out };
             self.id_search(listed, outside, &mut pending.status_calls, answers).await;
             *outside_ids = outside.len();
         };

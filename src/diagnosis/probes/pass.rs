@@ -24,7 +24,7 @@ pub(super) enum Question {
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Makes the kubelet's status calls for every pod: first some one at a time, then the rest in parallel.
     pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
-        let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
+        let asked: BTreeSet<&Target> = evidence.status_calls.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
         targets.retain(|target| !asked.contains(target) && !pending.status_calls.is_pending(target));
         if targets.is_empty() {
@@ -37,7 +37,8 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         } else {
             targets
         };
-        let answers = CallResults { records: &mut evidence.asked, unasked: &mut evidence.unasked };
+        let answers =
+            CallResults { records: &mut evidence.status_calls, ids_left_out: &mut evidence.ids_left_out };
         self.call_each(rest, Question::Status, limits::PASS_PARALLEL, &mut pending.status_calls, answers)
             .await;
     }
@@ -64,7 +65,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             self.start(target, Question::Status, status_calls);
             let Some(mut record) = status_calls.next(&self.budget.listening, patience).await else { break };
             record.serial = !record.is_silent();
-            evidence.asked.push(record);
+            evidence.status_calls.push(record);
         }
         left.chain(rest).collect()
     }
@@ -79,8 +80,8 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         status_calls: &mut PendingStatusCalls,
         answers: CallResults<'_>,
     ) {
-        let CallResults { records, unasked } = answers;
-        *unasked += targets.len();
+        let CallResults { records, ids_left_out } = answers;
+        *ids_left_out += targets.len();
         let mut queue = targets.into_iter().peekable();
         let listening = &self.budget.listening;
         let enough = self.inputs.enough();
@@ -90,7 +91,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 let Some(target) = queue.next() else { break };
                 self.start(target, question, status_calls);
                 holding += 1;
-                *unasked -= 1;
+                *ids_left_out -= 1;
             }
             let now = listening.now();
             let full = queue.peek().is_some() && waiting >= limits::MAX_SILENT;
@@ -125,7 +126,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| Target { kind: Kind::Container, id: container.id.clone() })
             .collect();
-        let answers = CallResults { records: &mut evidence.shims, unasked: &mut evidence.unasked };
+        let answers = CallResults { records: &mut evidence.shims, ids_left_out: &mut evidence.ids_left_out };
         self.call_each(running, Question::Stats, limits::PASS_PARALLEL, &mut pending.shims, answers).await;
     }
 }
@@ -133,7 +134,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
 /// Where the results of a round of calls are stored, and how many calls have not been made so far.
 pub(super) struct CallResults<'a> {
     pub(super) records: &'a mut Vec<StatusRecord>,
-    pub(super) unasked: &'a mut usize,
+    pub(super) ids_left_out: &'a mut usize,
 }
 
 /// Returns the ids in the lists: live ones first, then dead ones, each newest first.

@@ -344,7 +344,7 @@ impl PendingCalls {
         store_outcome(&mut self.status, &mut evidence.status, silence).await;
         store_outcome(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
         store_outcome(&mut self.containers, &mut evidence.containers.first, silence).await;
-        store_outcomes(&mut self.status_calls, &mut evidence.asked, &budget.listening);
+        store_outcomes(&mut self.status_calls, &mut evidence.status_calls, &budget.listening);
         store_outcomes(&mut self.shims, &mut evidence.shims, &budget.listening);
     }
 
@@ -404,7 +404,7 @@ impl PendingCalls {
         let calls = calls.into_iter().flatten().filter(|(_, waited)| *waited < enough);
         let mut open: Vec<(Duration, String)> =
             calls.map(|(rpc, waited)| (waited, rpc.name().to_owned())).collect();
-        let silent = runtime.asked.iter().chain(&runtime.shims).filter(|record| record.pending);
+        let silent = runtime.status_calls.iter().chain(&runtime.shims).filter(|record| record.pending);
         open.extend(
             silent
                 .filter(|record| record.duration < enough)

@@ -2,7 +2,7 @@
 //! renderers show, its function and its rank in the chain of causes.
 
 use super::{Case, disk, hang, journal, kubelet, load, node, reach, size, state, versions};
-use crate::diagnosis::report::{Finding, RuleId};
+use crate::diagnosis::report::{HealthFinding, RuleId};
 use crate::report::Rule;
 
 /// One entry of the catalogue.
@@ -20,7 +20,7 @@ pub struct Row {
 }
 
 /// Applies one rule.
-pub type Judge = fn(&Case<'_>) -> Vec<Finding>;
+pub type Judge = fn(&Case<'_>) -> Vec<HealthFinding>;
 
 /// Returns the entry of a rule.
 pub fn row(id: RuleId) -> Option<&'static Row> {

@@ -3,11 +3,11 @@
 use super::{Case, finding};
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, Finding, RuleId};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
 
 /// Applies D34. A full disk is a fact; that it explains a hang is likely at most.
-pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn full(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else { return Vec::new() };
     let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
     if signs.is_empty() {

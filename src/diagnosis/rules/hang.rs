@@ -6,7 +6,7 @@ use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
 /// Returns the ids that may be named as culprits. There are none if only Version answers, if very many calls
@@ -14,7 +14,7 @@ use crate::diagnosis::words::{plural, seconds};
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
     let silent: Vec<&StatusRecord> = runtime.hung().collect();
-    let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.asked.len();
+    let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.status_calls.len();
     let nobodys = evidence.daemon_is_held_back() || !runtime.anything_but_version_answers();
     if many || silent.len() >= limits::MAX_SILENT || nobodys {
         return Vec::new();
@@ -34,7 +34,7 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
 }
 
 /// Applies D02. The title says "does not answer", never "deadlock": a very long wait looks the same.
-pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn list_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let hung = runtime.hung_lists();
     let Some((rpc, waited)) = hung.first().copied() else {
@@ -147,7 +147,7 @@ impl IdSearch {
             Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
             _ => (Rpc::ContainerStatus, "container"),
         };
-        let asked = || runtime.asked.iter().filter(move |record| record.rpc == rpc);
+        let asked = || runtime.status_calls.iter().filter(move |record| record.rpc == rpc);
         // A sandbox's id in a container's status call is answered with "not found", which does not count.
         let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
         Self {
@@ -164,7 +164,7 @@ impl IdSearch {
 fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
     let runtime = &case.evidence.runtime;
     let answers = |id_search: IdSearch| id_search.known > 0 && id_search.silent == id_search.hung;
-    runtime.unasked == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
+    runtime.ids_left_out == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
 }
 
 fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
@@ -174,10 +174,10 @@ fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<
         let IdSearch { rpc, noun, known, silent, hung } = IdSearch::of(runtime, *list);
         lines.push(match (known, silent) {
             (0, _) => format!("no {noun} is known without the list, so none can be named"),
-            (_, 0) if runtime.unasked > 0 => format!(
+            (_, 0) if runtime.ids_left_out > 0 => format!(
                 "{rpc} is answered for {}, and there was no time for {}: no culprit is named",
                 plural(known, noun),
-                plural(runtime.unasked, "other id")
+                plural(runtime.ids_left_out, "other id")
             ),
             (_, 0) => format!(
                 "{rpc} is answered for each of the {} that are known without the list: no culprit is named",
@@ -202,7 +202,7 @@ fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<
 
 /// Applies the *possible* variants of D01, D02 and D07: calls without an answer when the run was interrupted,
 /// or when the caller gave them up.
-pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
     let Some((rpc, target, waited)) = silent.first() else { return Vec::new() };
@@ -239,7 +239,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
 
 /// Applies D01. The finding is certain about the call and names no reason: the volume, the OCI runtime and
 /// the shim are as likely as the application.
-pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn status_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     if !runtime.hung_lists().is_empty() {
         return Vec::new();
@@ -250,13 +250,13 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     let Some(first) = silent.first() else {
         return Vec::new();
     };
-    let answered = runtime.asked.iter().filter(|record| !record.is_silent()).count();
+    let answered = runtime.status_calls.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;
     let title = if case.culprits.is_empty() {
         format!(
             "{} of {} status calls do not answer: no single pod is to blame",
             silent.len(),
-            runtime.asked.len()
+            runtime.status_calls.len()
         )
     } else {
         let (more, verb) = match silent.len() {
@@ -317,7 +317,7 @@ fn consequence(case: &Case<'_>) -> String {
 }
 
 /// Applies D28: one hung call stays below the threshold, so the node looks healthy.
-pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<HealthFinding> {
     let lists_answer = case.evidence.runtime.hung_lists().is_empty();
     let [culprit] = case.culprits.as_slice() else {
         return Vec::new();

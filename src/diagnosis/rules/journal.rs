@@ -4,11 +4,11 @@
 use super::{Case, finding};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
 /// Applies D18. The cause is no naming conflict: an earlier create call has not finished.
-pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn reserved(case: &Case<'_>) -> Vec<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let Some(line) = line else { return Vec::new() };
     let mut found = finding(
@@ -30,7 +30,7 @@ pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D21. A young or a stopped daemon alone does not mean a recovery.
-pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn recovering(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let unreached = evidence.runtime.version_answer().is_none();
     if let Some((child, id)) = evidence.restored_by_child().filter(|_| unreached) {
@@ -67,7 +67,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
 
 /// Returns D21 with the container that blocks the whole node: the runtime restores containers one after the
 /// other.
-fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
+fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     let who = case.evidence.names.name(id);
     let title = format!("the runtime restores its containers and waits for {who}");
     let found = finding(RuleId::D21, Severity::Critical, Confidence::Likely, title);
@@ -94,7 +94,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
 }
 
 /// Applies D24. The usual cause is a list that is too large, or a runtime that is not reached.
-pub(super) fn never_relisted(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn never_relisted(case: &Case<'_>) -> Vec<HealthFinding> {
     let count = case.evidence.journal.as_ref().map_or(0, |journal| journal.never_relisted);
     if count == 0 {
         return Vec::new();
@@ -111,7 +111,7 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D25. Only PLEG's own messages count.
-pub(super) fn flapping(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn flapping(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(journal) = &case.evidence.journal else {
         return Vec::new();
     };
@@ -158,7 +158,7 @@ fn peaks(ages: &[f64]) -> Vec<f64> {
 }
 
 /// Applies D26. A restart hides the cause.
-pub(super) fn watchdog(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn watchdog(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(journal) = &case.evidence.journal else {
         return Vec::new();
     };

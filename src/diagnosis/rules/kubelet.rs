@@ -4,7 +4,7 @@ use super::{Case, finding, state};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kubelet::{Healthz, KubeletEvidence};
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 use crate::kubelet::{doubt, kubelet_of};
 
@@ -37,7 +37,7 @@ fn runtime_is_well(case: &Case<'_>) -> bool {
 
 /// Applies D22. Over the threshold, one reading of the kubelet's metric is enough. Below it, the age has to
 /// grow between two readings while the runtime answers well.
-pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn stale(case: &Case<'_>) -> Vec<HealthFinding> {
     let kubelet = &case.evidence.kubelet;
     let threshold = case.evidence.settings.threshold.value;
     let (Some(age), false) = (kubelet.pleg_age(), case.evidence.relists_seldom()) else {
@@ -159,7 +159,7 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
 }
 
 /// Applies D23, which reports a fact, not a cause.
-pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn evented(case: &Case<'_>) -> Vec<HealthFinding> {
     let kubelet = &case.evidence.kubelet;
     if kubelet.evented() != Some(true) {
         return Vec::new();
@@ -190,7 +190,7 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
 
 /// Applies D32. A machine that never had a kubelet is fine, and a pod that sees only its own processes cannot
 /// know.
-pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn absent(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     if let Some(stopped) = stopped_kubelet(case) {
@@ -259,7 +259,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D32 to a kubelet that exists and does not run: it is stopped by a signal, or its cgroup is frozen.
-fn stopped_kubelet(case: &Case<'_>) -> Option<Finding> {
+fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
     let process = kubelet_of(sample)?;

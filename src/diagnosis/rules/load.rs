@@ -10,7 +10,7 @@ use crate::diagnosis::commands::SystemState;
 use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
-use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
@@ -25,7 +25,7 @@ fn per_second(count: u64, apart: Duration) -> f64 {
 }
 
 /// Creates a finding that needs two signs: with one sign it is only possible.
-fn from_signs(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<Finding> {
+fn from_signs(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<HealthFinding> {
     let (severity, confidence) = match signs.len() {
         0 => return Vec::new(),
         1 => (Severity::Warning, Confidence::Possible),
@@ -40,7 +40,7 @@ fn from_signs(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> V
     vec![found]
 }
 
-fn with_next(mut found: Vec<Finding>, next: &[&str]) -> Vec<Finding> {
+fn with_next(mut found: Vec<HealthFinding>, next: &[&str]) -> Vec<HealthFinding> {
     for finding in &mut found {
         finding.next.extend(next.iter().map(|line| (*line).to_owned()));
     }
@@ -48,7 +48,7 @@ fn with_next(mut found: Vec<Finding>, next: &[&str]) -> Vec<Finding> {
 }
 
 /// Applies D12. One reading of a size does not show a leak.
-pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn memory(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -89,7 +89,7 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D13.
-pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn cpu(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -132,7 +132,7 @@ fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String
 }
 
 /// Applies D35. The kernel's counter proves the limit, so no second sign is needed.
-pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn throttled(case: &Case<'_>) -> Vec<HealthFinding> {
     let held_back = case.evidence.node().and_then(|host| Some((host, host.held_back_percent()?)));
     let Some((host, percent)) = held_back.filter(|_| case.evidence.daemon_is_held_back()) else {
         return Vec::new();
@@ -164,14 +164,18 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
         .filter(|call| call.result.is_ok())
         .map(|call| call.duration)
         .max()?;
-    let best =
-        runtime.asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()?;
+    let best = runtime
+        .status_calls
+        .iter()
+        .filter(|record| !record.is_silent())
+        .map(|record| record.duration)
+        .min()?;
     let slow = slowest >= limits::VERSION_FLOOR && slowest >= best * limits::VERSION_FACTOR;
     slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
 }
 
 /// Applies D14. A log line makes it certain, a ratio likely.
-pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn exhausted(case: &Case<'_>) -> Vec<HealthFinding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
         signs.push(
@@ -246,7 +250,7 @@ fn busiest_parent(case: &Case<'_>) -> Vec<String> {
 }
 
 /// Applies D15, unless the cgroup driver is cgroupfs.
-pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn systemd(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let Some(host) = evidence.node() else {
         return Vec::new();
@@ -316,7 +320,7 @@ impl fmt::Display for ExpectedLoad {
 }
 
 /// Applies D17. It executes nothing in a container.
-pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn execs(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let Some(host) = evidence.node() else {
         return Vec::new();

@@ -23,7 +23,7 @@ use super::estimate::Estimate;
 use super::evidence::Evidence;
 use super::holders::still_blocked;
 use super::proc::{Blocked, Process};
-use super::report::{Confidence, Finding, Phase, RuleId, Severity};
+use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
@@ -62,7 +62,9 @@ impl<'a> Case<'a> {
     pub fn estimate_is_known(&self) -> bool {
         let runtime = &self.evidence.runtime;
         !self.evidence.interrupted
-            || (runtime.lists_are_known() && runtime.unasked == 0 && runtime.cut_short().next().is_none())
+            || (runtime.lists_are_known()
+                && runtime.ids_left_out == 0
+                && runtime.cut_short().next().is_none())
     }
 
     /// Whether any call of a relist hangs.
@@ -115,8 +117,8 @@ impl<'a> Case<'a> {
     }
 
     /// Adds the names of a container or sandbox to a finding.
-    pub(super) fn about(&self, finding: Finding, id: &str) -> Finding {
-        Finding {
+    pub(super) fn about(&self, finding: HealthFinding, id: &str) -> HealthFinding {
+        HealthFinding {
             pod: self.evidence.names.pod(id),
             container: self.evidence.names.container(id),
             ids: vec![id.to_owned()],
@@ -127,7 +129,7 @@ impl<'a> Case<'a> {
 
 /// Applies all rules. A rule that panics counts as not applied and is returned with its message; the findings
 /// of the others stay.
-pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
+pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
     let (mut findings, mut failed) = judged(judges, case);
     match catch_panic(|| hang::silent_so_far(case)) {
@@ -151,7 +153,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
 fn judged(
     judges: impl Iterator<Item = (RuleId, catalogue::Judge)>,
     case: &Case<'_>,
-) -> (Vec<Finding>, Vec<(RuleId, String)>) {
+) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     let (mut findings, mut failed) = (Vec::new(), Vec::new());
     for (id, judge) in judges {
         match catch_panic(|| judge(case)) {
@@ -163,7 +165,7 @@ fn judged(
 }
 
 /// Returns D00: every call is answered.
-pub fn nothing_found(case: &Case<'_>) -> Finding {
+pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
     let pods = case.evidence.runtime.pod_uids().len();
@@ -189,8 +191,13 @@ pub fn nothing_found(case: &Case<'_>) -> Finding {
 }
 
 /// Creates a finding with only its title.
-fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<String>) -> Finding {
-    Finding {
+fn finding(
+    id: RuleId,
+    severity: Severity,
+    confidence: Confidence,
+    title: impl Into<String>,
+) -> HealthFinding {
+    HealthFinding {
         id,
         title: title.into(),
         severity,

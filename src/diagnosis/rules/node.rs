@@ -7,7 +7,7 @@ use crate::diagnosis::holders::{self, Holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
-use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds, short};
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
@@ -79,7 +79,7 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
 }
 
 /// Applies D08, for local file systems only. I/O pressure shows that something waits, not why.
-pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -125,7 +125,7 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D09. The mount itself is never touched, and a pod is named only if its own task waits.
-pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn remote(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -171,8 +171,8 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
 
 /// Applies D10: reports for each hung id its OCI runtime process or its shim; without a hang, only clear
 /// cases.
-pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> =
+pub(super) fn holder(case: &Case<'_>) -> Vec<HealthFinding> {
+    let mut found: Vec<HealthFinding> =
         case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
     let runtime = &case.evidence.runtime;
     let silent_shims =
@@ -185,7 +185,7 @@ pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
     found
 }
 
-fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
+fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     let holders = holders::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
     // A young OCI runtime process counts if the silent call's id is on its command line.
@@ -303,7 +303,7 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     next
 }
 
-fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
+fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
     let holders = holders::holders(case.evidence, id);
     let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
     let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
@@ -319,7 +319,7 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
 }
 
 /// Reports OCI runtime processes that are too old for a normal start and are not meant to live long.
-fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
+fn old_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -349,7 +349,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Reports stopped shims. A shim is never stopped normally; two samples exclude a coincidence.
-fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
+fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -392,7 +392,7 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D11. A cgroup may be frozen on purpose, and the finding says so.
-pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };

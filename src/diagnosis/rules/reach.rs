@@ -3,12 +3,12 @@
 use super::{Case, finding};
 use crate::cri::{Error, FileKind};
 use crate::diagnosis::proc::Ownership;
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
 /// Applies D06. A path that the kubelet does not use, or that may not be opened, says nothing about the
 /// runtime.
-pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn unreachable(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     if evidence.runtime.version_answer().is_some() {
         return Vec::new();
@@ -61,7 +61,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
-pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn silent(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let Some((first, second)) = runtime.both_versions_silent() else {
         return Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D29. This is neither a hang nor an error of plegctl: the kubelet gets the same answer.
-pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn list_fails(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let error = [runtime.sandboxes.error(), runtime.containers.error()]
         .into_iter()

@@ -6,7 +6,7 @@ use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 use crate::kubelet::timing;
 use crate::report::bytes::bytes;
@@ -31,7 +31,7 @@ fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
 
 /// Applies D03: a list is refused for its size, is close to the limit, or is larger than the kubelet accepts.
 /// Our own limit is far above the kubelet's, so a list that we can read may be too large for the kubelet.
-pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let refused =
         [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find_map(|error| {
@@ -87,7 +87,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
+fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFinding {
     let runtime = &case.evidence.runtime;
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
     found.phase = Phase::List;
@@ -158,7 +158,7 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
 }
 
 /// Applies D04. Only growth during the run shows a leak.
-pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn backlog(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let population = runtime.population();
     let dead = population.dead();
@@ -192,7 +192,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D05. If each call is slow, the number of pods is not to blame.
-pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn slow_pass(case: &Case<'_>) -> Vec<HealthFinding> {
     let estimate = &case.estimate;
     let pass = estimate.full_answering;
     let lists_answer = estimate.lists.is_some();
@@ -252,7 +252,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Returns D05 for single calls that are answered so late that the pod's events wait. Late is not hung.
-fn late_answers(case: &Case<'_>) -> Vec<Finding> {
+fn late_answers(case: &Case<'_>) -> Vec<HealthFinding> {
     let mut lost = super::state::lost_exits(case.evidence);
     lost.extend(super::state::slow_pods_of(case.evidence, &lost));
     let mut slow = case.evidence.runtime.slow_calls();
@@ -274,7 +274,7 @@ fn late_answers(case: &Case<'_>) -> Vec<Finding> {
         let who = case.evidence.names.describe(&record.target.id);
         format!("{} of {who} was answered after {}", record.rpc, seconds(record.duration))
     }));
-    let quick = case.evidence.runtime.asked.len() - slow.len();
+    let quick = case.evidence.runtime.status_calls.len() - slow.len();
     found.evidence.push(format!(
         "{} were quicker than {}",
         plural(quick, "other status call"),
@@ -293,7 +293,7 @@ fn late_answers(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D30, if no other finding explains a slow list.
-pub(super) fn slow_lists(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> {
+pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let took = [
         (Rpc::ListPodSandbox, runtime.sandboxes.duration()),

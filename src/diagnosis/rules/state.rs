@@ -11,7 +11,7 @@ use crate::diagnosis::advice::Family;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role, Shims};
-use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
 fn condition_text(condition: &Condition) -> String {
@@ -26,7 +26,7 @@ fn answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
 }
 
 /// Applies D31. The kubelet is `NotReady` after 30 s for this reason alone.
-pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn not_ready(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(call) = &case.evidence.runtime.status else {
         return Vec::new();
     };
@@ -60,7 +60,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
-pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn network(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
@@ -276,7 +276,7 @@ fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
 }
 
 /// Applies D19. A single sample may show a creation or a removal in progress.
-pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn inconsistent(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let first = first_oddities(case.evidence);
     let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
@@ -342,11 +342,11 @@ fn failure(record: &StatusRecord) -> Option<String> {
 }
 
 /// Applies D20. "Not found" after a list is a race, not an error.
-pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn failing_status(case: &Case<'_>) -> Vec<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
     let failing: Vec<&StatusRecord> =
-        runtime.asked.iter().filter(|record| failure(record).is_some()).collect();
+        runtime.status_calls.iter().filter(|record| failure(record).is_some()).collect();
     let Some(first) = failing.first().filter(|_| listed) else {
         return Vec::new();
     };
@@ -361,7 +361,11 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     found.phase = Phase::Status;
     found.rpc = Some(rpc.name().to_owned());
     found.ids = failing.iter().take(limits::MOST_IDS).map(|record| record.target.id.clone()).collect();
-    found.evidence.push(format!("{} of {}", failing.len(), plural(runtime.asked.len(), "status call")));
+    found.evidence.push(format!(
+        "{} of {}",
+        failing.len(),
+        plural(runtime.status_calls.len(), "status call")
+    ));
     found.evidence.extend(failing.iter().take(5).filter_map(|record| {
         Some(format!("{}: {}", case.evidence.names.describe(&record.target.id), failure(record)?))
     }));
@@ -387,13 +391,13 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
         record.duration >= limits::LOST_EXIT_WAIT
             && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
     };
-    let mut found: Vec<&StatusRecord> = runtime.asked.iter().filter(lost).collect();
+    let mut found: Vec<&StatusRecord> = runtime.status_calls.iter().filter(lost).collect();
     found.sort_unstable_by(|one, other| one.target.id.cmp(&other.target.id));
     found
 }
 
 /// Applies D33. Such calls are slow, never hung: CRI-O answers in the end, with exit code -1.
-pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn lost_exit(case: &Case<'_>) -> Vec<HealthFinding> {
     let evidence = case.evidence;
     let lost = lost_exits(evidence);
     let Some(first) = lost.first() else { return Vec::new() };
@@ -467,7 +471,7 @@ pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&
             && record.result.is_ok()
             && pods.contains(record.target.id.as_str())
     };
-    evidence.runtime.asked.iter().filter(slow).collect()
+    evidence.runtime.status_calls.iter().filter(slow).collect()
 }
 
 /// For D22: whether a call was answered quickly.

@@ -1,7 +1,7 @@
 //! D27: versions with a known bug. The finding is a hint, never a cause.
 
 use super::{Case, finding};
-use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
+use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// A release line with a bug, and the version that fixes it.
 struct KnownBug {
@@ -70,7 +70,7 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 }
 
 /// Applies D27.
-pub(super) fn known_bad(case: &Case<'_>) -> Vec<Finding> {
+pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(version) = case.evidence.runtime.version_answer() else {
         return Vec::new();
     };

@@ -7,7 +7,7 @@ use crate::clock::Wall;
 use crate::diagnosis::commands::Journal;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kubelet::{Healthz, Reading};
-use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Severity, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{gather, judge};
 use crate::kubelet::{KubeletVersion, Metrics};
 
@@ -22,7 +22,7 @@ fn reading(at: u64, last_seen: f64) -> Reading {
     }
 }
 
-fn find(report: &HealthReport, id: RuleId) -> Option<&Finding> {
+fn find(report: &HealthReport, id: RuleId) -> Option<&HealthFinding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 

@@ -190,7 +190,7 @@ async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocen
     inputs.host_root = root_with_logs("late", 30);
     let mut evidence = gather(&inputs, &|_| ()).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
-    let silent = evidence.runtime.asked.iter_mut().find(|record| record.is_silent()).unwrap();
+    let silent = evidence.runtime.status_calls.iter_mut().find(|record| record.is_silent()).unwrap();
     *silent = StatusRecord::silent(silent.target.clone(), silent.rpc, Duration::from_millis(300));
     let told = |evidence: &Evidence, why: &str| {
         let primary = judge(evidence).primary.unwrap();
@@ -199,11 +199,11 @@ async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocen
         assert!(primary.next[0].ends_with("whether one container is to blame is not known"), "{primary:#?}");
     };
     told(&evidence, "ContainerStatus was not yet answered for 1 of 30 containers when the time was over");
-    evidence.runtime.asked.retain(|record| !record.is_silent());
-    evidence.runtime.unasked = 1;
+    evidence.runtime.status_calls.retain(|record| !record.is_silent());
+    evidence.runtime.ids_left_out = 1;
     told(&evidence, "there was no time for 1 other id: no culprit is named");
     // Everybody was asked, and answers.
-    evidence.runtime.unasked = 0;
+    evidence.runtime.ids_left_out = 0;
     let primary = judge(&evidence).primary.unwrap();
     assert!(primary.next[0].ends_with("no single container is to blame"), "{primary:#?}");
 }

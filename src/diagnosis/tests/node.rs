@@ -179,7 +179,7 @@ fn assert_primary(
     );
 }
 
-pub(super) fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosis::report::Finding> {
+pub(super) fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosis::report::HealthFinding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 

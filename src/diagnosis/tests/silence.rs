@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::{Outcome, Rpc};
-use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Verdict};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, Inputs, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
 
@@ -16,7 +16,7 @@ fn late(millis: u64) -> Behaviour {
     Behaviour::After(Duration::from_millis(millis))
 }
 
-fn find(report: &HealthReport, id: RuleId) -> Option<&Finding> {
+fn find(report: &HealthReport, id: RuleId) -> Option<&HealthFinding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 

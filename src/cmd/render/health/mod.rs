@@ -17,7 +17,7 @@ pub use self::npd::npd;
 pub use self::prometheus::prometheus;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
-use crate::diagnosis::report::{Confidence, Finding, HealthReport, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Verdict};
 use crate::diagnosis::words::plural;
 use crate::report::escape::escaped;
 
@@ -180,7 +180,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
     let next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
-    let rest: Vec<&Finding> = report.findings.iter().skip(1).collect();
+    let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).collect();
     let sure = rest.iter().filter(|finding| finding.confidence != Confidence::Possible);
     let also =
         sure.map(|finding| format!("{} {}: {}", finding.id, finding.confidence.as_str(), finding.title));
@@ -222,7 +222,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
 }
 
 /// Names what is not on the screen, and how to see it.
-fn more(report: &HealthReport, primary: Option<&Finding>, hidden: usize) -> String {
+fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -> String {
     let mut parts = Vec::new();
     if hidden > 0 {
         parts.push(format!("{} of this", plural(hidden, "more line")));

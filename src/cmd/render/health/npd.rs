@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::report::{Confidence, Finding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
 use crate::diagnosis::rules;
 
 /// The longest line that node-problem-detector keeps.
@@ -48,7 +48,7 @@ fn still_for(age: Duration) -> String {
 }
 
 /// Adds the confidence of a silence: a short run cannot be certain.
-const fn degree(primary: &Finding) -> &'static str {
+const fn degree(primary: &HealthFinding) -> &'static str {
     match (primary.id, primary.confidence) {
         (RuleId::D01 | RuleId::D02 | RuleId::D07, Confidence::Likely) => "likely ",
         _ => "",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, Tone};
 use crate::diagnosis::report::{
-    Confidence, CulpritOutcome, EstimateReport, Finding, HealthReport, KubeletReport, PodRef,
+    Confidence, CulpritOutcome, EstimateReport, HealthFinding, HealthReport, KubeletReport, PodRef,
 };
 use crate::diagnosis::words::{plural, seconds};
 use crate::report::escape::escaped;
@@ -29,7 +29,7 @@ pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style)
     not_checked(report, out, style)
 }
 
-fn culprit(primary: &Finding, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: Style) -> io::Result<()> {
     writeln!(out)?;
     writeln!(out, "{} {}", primary.id, style.paint(Tone::Head, &escaped(&primary.title)))?;
     let mut row = |name: &str, value: &str| writeln!(out, "  {name:<10} {}", escaped(value));
@@ -88,9 +88,9 @@ fn section(out: &mut dyn Write, style: Style, name: &str, lines: &[String]) -> i
 
 fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
     let rest = report.findings.get(1..).unwrap_or_default();
-    let (possible, sure): (Vec<&Finding>, Vec<&Finding>) =
+    let (possible, sure): (Vec<&HealthFinding>, Vec<&HealthFinding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
-    let line = |finding: &&Finding| {
+    let line = |finding: &&HealthFinding| {
         let severity = finding.severity.as_str();
         let about = match (&finding.pod, finding.ids.as_slice()) {
             (Some(_), [_, _, ..]) => format!(" (and {} more)", finding.ids.len() - 1),
