@@ -28,7 +28,7 @@ pub const VARIABLE: &str = "PLEGCTL_COMPLETE";
 const LOGS: &str = "/var/log/pods";
 
 /// The time limit for reading files; after it nothing is offered.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIME_LIMIT: Duration = Duration::from_millis(500);
 
 /// The number of directory entries that are read.
 const MOST_NAMES: usize = 20_000;
@@ -127,7 +127,10 @@ fn push(words: &mut [String], letter: char) {
 }
 
 /// Returns the values that start with the typed text.
-fn offered(current: &OsStr, values: impl IntoIterator<Item = impl Into<String>>) -> Vec<CompletionCandidate> {
+fn matching(
+    current: &OsStr,
+    values: impl IntoIterator<Item = impl Into<String>>,
+) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let values = values.into_iter().map(Into::into);
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
@@ -137,11 +140,11 @@ fn offered(current: &OsStr, values: impl IntoIterator<Item = impl Into<String>>)
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let root = HostRoot::resolve(None);
     let sockets = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path);
-    let there = within_patience(move || {
+    let there = within_time_limit(move || {
         sockets.filter(|path| fs::symlink_metadata(root.path(path)).is_ok()).collect::<Vec<_>>()
     });
     let sockets = there.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
-    let mut all = offered(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
+    let mut all = matching(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
     if current.to_string_lossy().starts_with(['/', '.']) {
         all.extend(PathCompleter::file().complete(current));
     }
@@ -150,7 +153,7 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Completes scenarios, and files that may contain one.
 pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = offered(current, sim::names());
+    let mut all = matching(current, sim::names());
     all.extend(PathCompleter::file().complete(current));
     all
 }
@@ -158,7 +161,7 @@ pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Completes the ids that `explain` knows.
 pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_ascii_uppercase();
-    offered(&current, catalogue::ids())
+    matching(&current, catalogue::ids())
 }
 
 /// Completes the ids of `static-pods lint`, also after a comma.
@@ -167,19 +170,19 @@ pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
     let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
     let before = if before.is_empty() { String::new() } else { format!("{before},") };
     let checks = catalogue::ids().filter(|id| id.starts_with("SP")).map(|id| format!("{before}{id}"));
-    offered(OsStr::new(&current), checks)
+    matching(OsStr::new(&current), checks)
 }
 
 /// Completes the node's namespaces.
 pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let namespaces: BTreeSet<String> =
         pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
-    offered(current, namespaces)
+    matching(current, namespaces)
 }
 
 /// Completes the node's pods.
 pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
-    let wanted = said(&["-n", "--namespace"]);
+    let wanted = option_value(&["-n", "--namespace"]);
     let pods = pods_of_the_node().into_iter();
     let pods = pods.filter(|(namespace, _)| wanted.as_ref().is_none_or(|wanted| wanted == namespace));
     let names: BTreeSet<String> = if current.to_string_lossy().contains('/') {
@@ -187,19 +190,19 @@ pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     } else {
         pods.map(|(_, name)| name).collect()
     };
-    offered(current, names)
+    matching(current, names)
 }
 
 /// Returns namespace and name of each pod: of the simulated node on the command line, else of this node.
 fn pods_of_the_node() -> Vec<(String, String)> {
-    let endpoint =
-        said(&["-r", "--runtime-endpoint"]).or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
+    let endpoint = option_value(&["-r", "--runtime-endpoint"])
+        .or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
     if let Some(scenario) = endpoint.as_deref().and_then(|endpoint| endpoint.strip_prefix("sim:")) {
         return sim::load(scenario).map(|scenario| sim::pods(&scenario)).unwrap_or_default();
     }
-    let root = HostRoot::resolve(said(&["--host-root"]).as_deref().map(Path::new));
+    let root = HostRoot::resolve(option_value(&["--host-root"]).as_deref().map(Path::new));
     let logs = root.path(LOGS);
-    within_patience(move || pods_with_logs(&logs)).unwrap_or_default()
+    within_time_limit(move || pods_with_logs(&logs)).unwrap_or_default()
 }
 
 /// Parses the names of the kubelet's log directories.
@@ -215,16 +218,16 @@ fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
 }
 
 /// Returns the result of `look`, unless it takes too long.
-fn within_patience<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn within_time_limit<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     // After the time limit nobody receives the result.
     let looking = move || drop(sender.send(look()));
     thread::Builder::new().name("completion".into()).spawn(looking).ok()?;
-    receiver.recv_timeout(PATIENCE).ok()
+    receiver.recv_timeout(TIME_LIMIT).ok()
 }
 
 /// Returns the value of an option on the command line that is being completed.
-fn said(names: &[&str]) -> Option<String> {
+fn option_value(names: &[&str]) -> Option<String> {
     let arguments: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let behind = arguments.iter().position(|word| word == "--")? + 1;

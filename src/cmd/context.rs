@@ -11,7 +11,7 @@ use std::time::Duration;
 use std::{cell::Cell, thread};
 
 use super::render::Style;
-use super::stops;
+use super::stop_signals;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
@@ -409,7 +409,7 @@ fn of_this_thread() -> Result<tokio::runtime::Runtime, Error> {
     drop(all().map_err(Error::Start)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     let inside = runtime.enter();
-    stops::outlive_harmless().map_err(Error::Start)?;
+    stop_signals::outlive_harmless().map_err(Error::Start)?;
     drop(inside);
     Ok(runtime)
 }

@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::context::{Context, block_on};
 use super::output::Output;
 use super::render::nodes as render;
-use super::stops::Stops;
+use super::stop_signals::StopSignals;
 use super::{Error, Exit, positive_duration};
 use crate::fleet::{self, FleetReading, FleetRequest, NodeVerdict, NodesReport};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
@@ -93,7 +93,7 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
     if !arguments.watch {
         return Ok(exit(&report));
     }
-    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     loop {
         let next = async {
             tokio::time::sleep(arguments.interval).await;
@@ -101,7 +101,7 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
         };
         let looked = tokio::select! {
             looked = next => looked,
-            () = stops.next() => return Ok(Exit::Good),
+            () = stop_signals.next() => return Ok(Exit::Good),
         };
         match looked {
             Ok((readings, report)) => {

@@ -31,8 +31,8 @@ use super::context::{Context, block_on, runtime_ref};
 use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
 use super::render::capture as text;
-use super::stops::{Stops, Suspension, outlive_hangup};
-use super::watch::{Audience, News, Outlet, StreamSettings, Tap};
+use super::stop_signals::{StopSignals, Suspension, outlive_hangup};
+use super::watch::{GuardedStream, QueuedOutput, StreamItem, StreamObserver, StreamSettings};
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::node::KubeletSample;
@@ -61,7 +61,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether anything lasts, while all is well and nothing else happens.
-const AT_REST: Duration = Duration::from_secs(5);
+const IDLE_TICK: Duration = Duration::from_secs(5);
 
 /// How often pressure, processes and the runtime's own word are taken down.
 const SAMPLE: Duration = Duration::from_secs(30);
@@ -87,19 +87,19 @@ const METRICS: Duration = Duration::from_secs(5);
 const LONGEST_STREAM: Duration = Duration::from_secs(600);
 
 /// How long the writer may take for what is left when the recording is told to end.
-const PATIENCE: Duration = Duration::from_millis(600);
+const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 
 /// The same when it ends by itself, and nobody waits for it to be gone.
-const LONG_PATIENCE: Duration = Duration::from_secs(30);
+const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the runtime may take to introduce itself before the recording begins without that.
-const GREETING: Duration = Duration::from_secs(2);
+const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
 /// The same for the disk.
-const OPENING: Duration = Duration::from_secs(5);
+const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why it ends by itself.
-const COUNTED: &str = "--count";
+const ENDED_BY_COUNT: &str = "--count";
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -199,7 +199,7 @@ pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
             }
             endpoint => (endpoint?, None),
         };
-        Box::pin(Flight::begin(arguments, context, &endpoint, assumed).await?.run()).await
+        Box::pin(Recording::begin(arguments, context, &endpoint, assumed).await?.run()).await
     })?
 }
 
@@ -210,7 +210,7 @@ fn default_endpoint(context: &Context) -> Endpoint {
 }
 
 /// A recording from its first word to its last.
-struct Flight<'a> {
+struct Recording<'a> {
     arguments: &'a RecordArgs,
     context: &'a Context,
     endpoint: &'a Endpoint,
@@ -218,24 +218,24 @@ struct Flight<'a> {
     recorder: Recorder,
     hub: Arc<SharedState>,
     generic: GenericPleg,
-    worker: RelistTimer,
-    said: Outlet,
+    timer: RelistTimer,
+    output: QueuedOutput,
     state: Arc<Mutex<State>>,
-    outside: Outside,
-    aside: Aside<'a>,
+    signals: Signals,
+    background: Background<'a>,
     samples: node::Samples,
     metrics: Option<Rc<MetricsReader<'a>>>,
-    tap: Option<Tap>,
-    ear: Ear,
+    guarded_stream: Option<GuardedStream>,
+    availability: StreamAvailability,
     /// Where the runtime is found, if it was not when the recording began.
     assumed: Option<&'a OnceCell<Endpoint>>,
     /// The session, until the runtime has introduced itself.
-    unknown: Option<Session>,
+    unnamed_session: Option<Session>,
 }
 
 /// What comes from outside.
-struct Outside {
-    stops: Stops,
+struct Signals {
+    stop_signals: StopSignals,
     suspension: Suspension,
     reopen: Signal,
     samples: Interval,
@@ -247,29 +247,29 @@ enum Interruption {
     Reopen,
     Tick,
     Sample,
-    Stream(News),
+    Stream(StreamItem),
 }
 
 /// Listens to the event stream and makes nothing of it: what it brings is taken down where it is read.
 #[derive(Default)]
-struct Ear {
+struct StreamAvailability {
     /// What the runtime means by ending a stream at once, if it does that at all.
-    nothing: Cell<Option<&'static str>>,
+    meaning_of_empty: Cell<Option<&'static str>>,
     /// Whether it did.
-    heard_nothing: Cell<bool>,
+    ended_at_once: Cell<bool>,
     /// Whether it has been said that the stream cannot be opened for now.
-    unable: Cell<bool>,
+    reported_unavailable: Cell<bool>,
 }
 
-impl Audience for Ear {
+impl StreamObserver for StreamAvailability {
     fn stream(&self, notice: Stream) {
-        let nothing = self.nothing.get();
-        if nothing.is_some() && notice.error.as_deref() == nothing {
-            self.heard_nothing.set(true);
+        let meaning_of_empty = self.meaning_of_empty.get();
+        if meaning_of_empty.is_some() && notice.error.as_deref() == meaning_of_empty {
+            self.ended_at_once.set(true);
         }
     }
 
-    fn heard(&self, _event: &ReceivedEvent) {}
+    fn event_received(&self, _event: &ReceivedEvent) {}
 
     fn dropped(&self, _events: u64, _notice: Stream) {}
 
@@ -309,7 +309,7 @@ impl MetricsReader<'_> {
     }
 
     /// Asks once, and keeps the few series that matter here.
-    async fn look(&self, clock: &dyn Clock) -> KubeletSample {
+    async fn read(&self, clock: &dyn Clock) -> KubeletSample {
         let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let started = clock.mono();
         let answer = api.get("/metrics", METRICS).await;
@@ -333,7 +333,7 @@ impl MetricsReader<'_> {
 
 /// What goes on beside the relists.
 #[derive(Default)]
-struct Aside<'a> {
+struct Background<'a> {
     diagnosis: Option<Pin<Box<dyn Future<Output = Option<HealthReport>> + 'a>>>,
     version: Option<Pin<Box<dyn Future<Output = Option<Version>> + 'a>>>,
     /// When Version was asked last.
@@ -361,7 +361,7 @@ struct Aside<'a> {
 }
 
 /// What happens beside the relists.
-enum Done {
+enum BackgroundResult {
     Diagnosed(Option<Box<HealthReport>>),
     /// What Version answered, if it did.
     Version(Option<Version>),
@@ -371,30 +371,30 @@ enum Done {
     Searched(Option<Box<KubeletProcess>>),
 }
 
-impl Aside<'_> {
-    /// On a node with this kubelet.
+impl Background<'_> {
+/// On a node with this kubelet.
     fn beside(kubelet: Option<&KubeletProcess>) -> Self {
         Self { searched: kubelet.map(|kubelet| kubelet.pid), ..Self::default() }
     }
 
     /// The next thing that is over.
-    async fn next(&mut self) -> Done {
+    async fn next(&mut self) -> BackgroundResult {
         let Self { diagnosis, version, status, metrics, search, .. } = self;
         let done = tokio::select! {
-            report = or_never(diagnosis.as_mut()) => Done::Diagnosed(report.map(Box::new)),
-            version = or_never(version.as_mut()) => Done::Version(version),
+            report = or_never(diagnosis.as_mut()) => BackgroundResult::Diagnosed(report.map(Box::new)),
+            version = or_never(version.as_mut()) => BackgroundResult::Version(version),
             answered = or_never(status.as_mut()) => {
                 self.status_hangs = !answered;
-                Done::Status
+                BackgroundResult::Status
             }
-            sample = or_never(metrics.as_mut()) => Done::Measured(sample),
-            found = or_never(search.as_mut()) => Done::Searched(found.map(Box::new)),
+            sample = or_never(metrics.as_mut()) => BackgroundResult::Measured(sample),
+found = or_never(search.as_mut()) => Done::Searched(found.map(Box::new)),
         };
         match &done {
-            Done::Diagnosed(_) => self.diagnosis = None,
-            Done::Version(_) => self.version = None,
-            Done::Status => self.status = None,
-            Done::Searched(_) => self.search = None,
+            BackgroundResult::Diagnosed(_) => self.diagnosis = None,
+            BackgroundResult::Version(_) => self.version = None,
+            BackgroundResult::Status => self.status = None,
+            BackgroundResult::Searched(_) => self.search = None,
             Done::Measured(sample) => {
                 self.metrics = None;
                 self.metrics_hang = sample.silent;
@@ -461,7 +461,7 @@ impl Sink for Log<'_> {
     }
 }
 
-impl<'a> Flight<'a> {
+impl<'a> Recording<'a> {
     /// Takes the directory, meets the runtime, and says what is going to happen. Neither of them has to be there yet.
     async fn begin(
         arguments: &'a RecordArgs,
@@ -473,7 +473,7 @@ impl<'a> Flight<'a> {
         let clock = Arc::clone(&context.clock);
         let recorder = Recorder::start(arguments.directory.clone(), limits, clock).map_err(Error::Start)?;
         let mut absent = Vec::new();
-        let last = match recorder.opened(OPENING) {
+        let last = match recorder.opened(OPEN_LIMIT) {
             Some(Ok(last)) => last,
             Some(Err(why)) if !why.is_of_the_disk() => return Err(why.into()),
             why => {
@@ -481,11 +481,11 @@ impl<'a> Flight<'a> {
                 0
             }
         };
-        let greeting = context.timeout.unwrap_or(GREETING).min(GREETING);
+        let greeting = context.timeout.unwrap_or(VERSION_LIMIT).min(VERSION_LIMIT);
         let version = context.client(endpoint, greeting)?.with_deadline(greeting).version().await.result;
         let version = match version {
             Ok(version) => Some(version),
-            Err(why) if may_pass(&why) => {
+            Err(why) if is_temporary(&why) => {
                 absent.push(text::no_runtime(assumed.is_none().then_some(&why)));
                 None
             }
@@ -511,7 +511,7 @@ impl<'a> Flight<'a> {
             ..Session::default()
         };
         // A disk that does not answer was waited for once.
-        recorder.begin(session.clone(), if absent.is_empty() { OPENING } else { Duration::ZERO });
+        recorder.begin(session.clone(), if absent.is_empty() { OPEN_LIMIT } else { Duration::ZERO });
         // Whatever else is asked, as a diagnosis does, is taken down too.
         context.observer(recorder.tape(false));
         let client = context.client(endpoint, TIMEOUT)?.with_observer(recorder.tape(true));
@@ -522,10 +522,11 @@ impl<'a> Flight<'a> {
             after: arguments.after,
         };
         let metrics = MetricsReader::of(arguments, context, endpoint)?.map(Rc::new);
-        let ear = Ear::default();
-        ear.nothing.set(version.as_ref().and_then(empty_stream));
-        let unknown = version.is_none().then_some(session);
-        let tap = version.map_or(Ok(None), |version| tap(context, endpoint, version))?;
+        let availability = StreamAvailability::default();
+        availability.meaning_of_empty.set(version.as_ref().and_then(empty_stream));
+        let unnamed_session = version.is_none().then_some(session);
+        let guarded_stream =
+            version.map_or(Ok(None), |version| guarded_stream(context, endpoint, version))?;
         let state = State {
             watchman: Watchman::new(rules, last),
             looked: context.clock.mono(),
@@ -543,10 +544,10 @@ impl<'a> Flight<'a> {
         }
         let timing = PlegTiming { period: arguments.period, threshold: arguments.threshold };
         let settings = PlegSettings { era: kubelet.era(), evented_gate: false, inspect: true };
-        let said = Outlet::plain(io::stdout());
-        said.line(text::recording(&endpoint.to_string(), &arguments.directory, arguments.max_size));
+        let output = QueuedOutput::plain(io::stdout());
+        output.line(text::recording(&endpoint.to_string(), &arguments.directory, arguments.max_size));
         for line in absent {
-            said.line(line);
+            output.line(line);
         }
         Ok(Self {
             arguments,
@@ -556,23 +557,23 @@ impl<'a> Flight<'a> {
             recorder,
             generic: GenericPleg::new(Arc::clone(&hub), settings),
             hub,
-            worker: RelistTimer::start(timing, context.clock.mono()),
-            said,
+            timer: RelistTimer::start(timing, context.clock.mono()),
+            output,
             state,
-            outside: Outside::listen(arguments).map_err(Error::Start)?,
-            aside: Aside::beside(context.kubelet()),
+            signals: Signals::listen(arguments).map_err(Error::Start)?,
+            background: Background::beside(context.kubelet()),
             samples: samples(arguments, endpoint)?,
             metrics,
-            tap,
-            ear,
+            guarded_stream,
+            availability,
             assumed,
-            unknown,
+            unnamed_session,
         })
     }
 
     async fn run(mut self) -> Result<Exit, Error> {
         let why = loop {
-            let turn = self.worker.next(self.context.clock.mono());
+            let turn = self.timer.next(self.context.clock.mono());
             let ended = match turn {
                 TimerAction::Relist => {
                     self.find_runtime();
@@ -592,18 +593,18 @@ impl<'a> Flight<'a> {
 
     /// Looks for the runtime again, where nobody could say which it is.
     fn find_runtime(&mut self) {
-        let Some(found) = self.assumed.filter(|_| self.unknown.is_some()) else { return };
+        let Some(found) = self.assumed.filter(|_| self.unnamed_session.is_some()) else { return };
         let Ok(endpoint) = self.context.endpoint() else { return };
         let endpoint = found.get_or_init(|| endpoint);
         let Ok(client) = self.context.client(endpoint, TIMEOUT) else { return };
         self.client = client.with_observer(self.recorder.tape(true));
         self.endpoint = endpoint;
         self.assumed = None;
-        if let Some(session) = &mut self.unknown {
+        if let Some(session) = &mut self.unnamed_session {
             session.endpoint = endpoint.to_string();
             self.recorder.introduce(session.clone());
         }
-        self.said.line(text::found(&endpoint.to_string()));
+        self.output.line(text::found(&endpoint.to_string()));
     }
 
     /// One relist; `Some` if the recording is over.
@@ -613,10 +614,10 @@ impl<'a> Flight<'a> {
         self.recorder.relist_begins(number);
         let started = self.context.clock.mono();
         let (mut parts, generic, client) = self.parts();
-        let (context, recorder) = (*parts.desk.context, parts.desk.recorder);
-        let mut log = Log { recorder, state: parts.desk.state };
-        if let Some(tap) = parts.tap {
-            tap.relisted();
+        let (context, recorder) = (*parts.handler.context, parts.handler.recorder);
+        let mut log = Log { recorder, state: parts.handler.state };
+        if let Some(guarded_stream) = parts.guarded_stream {
+            guarded_stream.relisted();
         }
         let report = {
             let mut relist = pin!(generic.relist(client, &*context.clock, &mut log));
@@ -633,11 +634,11 @@ impl<'a> Flight<'a> {
             }
         };
         recorder.relist_begins(0);
-        parts.desk.relisted(began, &report);
+        parts.handler.relisted(began, &report);
         parts.listen(report.outcome == Outcome::Ok).await;
-        self.worker.relisted(self.context.clock.mono());
+        self.timer.relisted(self.context.clock.mono());
         let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        enough.then_some(COUNTED)
+        enough.then_some(ENDED_BY_COUNT)
     }
 
     async fn rest(&mut self, length: Duration) -> Option<&'static str> {
@@ -666,19 +667,30 @@ impl<'a> Flight<'a> {
             recorder,
             hub,
             generic,
-            said,
+            output,
             state,
-            outside,
-            aside,
+            signals,
+            background,
             samples,
             metrics,
-            tap,
-            ear,
-            unknown,
+            guarded_stream,
+            availability,
+            unnamed_session,
             ..
         } = self;
-        let desk = Desk { arguments, context, endpoint, recorder, hub, said, state, aside, samples, metrics };
-        (Parts { desk, outside, tap, ear, unknown }, generic, client)
+        let handler = IncidentHandler {
+            arguments,
+            context,
+            endpoint,
+            recorder,
+            hub,
+            output,
+            state,
+            background,
+            samples,
+            metrics
+        };
+        (Parts { handler, signals, guarded_stream, availability, unnamed_session }, generic, client)
     }
 
     fn finish(self, why: &str) -> Result<Exit, Error> {
@@ -686,65 +698,65 @@ impl<'a> Flight<'a> {
             self.recorder.incident(incident.clone());
         }
         // What is still asked is not waited for; that it was not is taken down as well.
-        if let Some(mut tap) = self.tap {
-            tap.release("the recording is over", &self.ear);
+        if let Some(mut guarded_stream) = self.guarded_stream {
+            guarded_stream.release("the recording is over", &self.availability);
         }
-        drop(self.aside);
+        drop(self.background);
         drop(self.client);
-        let patience = if why == COUNTED { LONG_PATIENCE } else { PATIENCE };
+        let patience = if why == ENDED_BY_COUNT { LONG_CLOSE_LIMIT } else { CLOSE_LIMIT };
         let written = self.recorder.close(why, patience);
         let state = self.recorder.state();
         let relists = self.generic.relists();
-        self.said.line(text::recorded(relists, locked(&self.state).incidents, &state, written));
-        self.said.close().map_err(Error::Output)?;
+        self.output.line(text::recorded(relists, locked(&self.state).incidents, &state, written));
+        self.output.close().map_err(Error::Output)?;
         Ok(Exit::Good)
     }
 }
 
 /// What goes on beside the relists, and what is done about it.
 struct Parts<'d, 'a> {
-    desk: Desk<'d, 'a>,
-    outside: &'d mut Outside,
-    tap: &'d mut Option<Tap>,
-    ear: &'d Ear,
-    unknown: &'d mut Option<Session>,
+    handler: IncidentHandler<'d, 'a>,
+    signals: &'d mut Signals,
+    guarded_stream: &'d mut Option<GuardedStream>,
+    availability: &'d StreamAvailability,
+    unnamed_session: &'d mut Option<Session>,
 }
 
 impl Parts<'_, '_> {
     /// Waits for the next thing that happens and does what it asks for; `Some` if the recording is to end. May be dropped
     /// while it waits.
     async fn next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
-        let Self { desk, outside, tap, ear, .. } = self;
-        let tick = desk.next_look(relist);
+        let Self { handler, signals, guarded_stream, availability, .. } = self;
+        let tick = handler.time_to_next_check(relist);
         let interruption = tokio::select! {
             biased;
-            done = desk.aside.next() => {
-                if let Some(version) = desk.done(done) {
-                    self.met(version);
+            done = handler.background.next() => {
+                if let Some(version) = handler.done(done) {
+                    self.runtime_answered(version);
                 }
                 return None;
             }
-            interruption = outside.interruption(tick, desk.said, tap.as_mut()) => interruption,
+            interruption = signals.next(tick, handler.output, guarded_stream.as_mut()) => interruption,
         };
         match interruption {
             Interruption::End(why) => return Some(why),
-            Interruption::Reopen => desk.recorder.reopen(),
-            Interruption::Sample => desk.sample(),
+            Interruption::Reopen => handler.recorder.reopen(),
+            Interruption::Sample => handler.sample(),
             Interruption::Tick => {
-                if let Some(tap) = tap {
-                    tap.look(*ear);
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.check(*availability);
                 }
-                desk.look(relist);
+                handler.check(relist);
             }
             Interruption::Stream(news) => {
-                if let Some(tap) = tap {
-                    tap.take(news, *ear);
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.handle(news, *availability);
                 }
             }
             Interruption::Suspend => {
                 // Nobody reads while this stands still, and a stream that is not read can hold up the node.
-                if let Some(tap) = tap {
-                    tap.release("closed by plegctl before it was suspended", *ear);
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.release("closed by plegctl before it was suspended", *availability);
                 }
                 // Where it cannot stop it goes on.
                 let _ = Suspension::stop_here().await;
@@ -754,43 +766,45 @@ impl Parts<'_, '_> {
     }
 
     /// The runtime has introduced itself.
-    fn met(&mut self, version: Version) {
-        let Some(session) = self.unknown.take() else { return };
-        let (context, endpoint) = (*self.desk.context, *self.desk.endpoint);
-        self.ear.nothing.set(empty_stream(&version));
+    fn runtime_answered(&mut self, version: Version) {
+        let Some(session) = self.unnamed_session.take() else { return };
+        let (context, endpoint) = (*self.handler.context, *self.handler.endpoint);
+        self.availability.meaning_of_empty.set(empty_stream(&version));
         let runtime = runtime_ref(endpoint, version.clone());
         let name = runtime.name.unwrap_or_default();
         let release = runtime.version.unwrap_or_default();
-        self.desk.said.line(text::met(&name, &release));
-        self.desk.recorder.introduce(Session { runtime: name, runtime_version: release, ..session });
+        self.handler.output.line(text::met(&name, &release));
+        self.handler.recorder.introduce(Session { runtime: name, runtime_version: release, ..session });
         // What has a client has another one.
-        *self.tap = tap(context, endpoint, version).ok().flatten();
+        *self.guarded_stream = guarded_stream(context, endpoint, version).ok().flatten();
     }
 
     /// A relist is over: asks at once for the name of a runtime that answers and has not introduced itself, and opens the
     /// event stream if it is to be opened now, as the kubelet does after a relist.
     async fn listen(&mut self, answered: bool) {
-        if answered && self.unknown.is_some() {
-            self.desk.ask_version(self.desk.context.clock.mono());
+        if answered && self.unnamed_session.is_some() {
+            self.handler.request_version(self.handler.context.clock.mono());
         }
-        let Some(tap) = self.tap else { return };
-        if let Err(why) = tap.attend(self.ear).await {
+        let Some(guarded_stream) = self.guarded_stream else { return };
+        if let Err(why) = guarded_stream.attend(self.availability).await {
             // A thread or a descriptor that is missing now may be there later.
-            tap.postpone();
-            if !self.ear.unable.replace(true) {
-                self.desk.said.line(text::not_listening_now(&why.to_string()));
+            guarded_stream.postpone();
+            if !self.availability.reported_unavailable.replace(true) {
+                self.handler.output.line(text::not_listening_now(&why.to_string()));
             }
-        } else if self.ear.heard_nothing.get() {
-            self.desk.said.line(text::not_listening(self.ear.nothing.get().unwrap_or_default()));
-            *self.tap = None;
-        } else if tap.is_open() {
-            self.ear.unable.set(false);
+        } else if self.availability.ended_at_once.get() {
+            self.handler
+                .output
+                .line(text::not_listening(self.availability.meaning_of_empty.get().unwrap_or_default()));
+            *self.guarded_stream = None;
+        } else if guarded_stream.is_open() {
+            self.availability.reported_unavailable.set(false);
         }
     }
 }
 
 /// Whether a runtime that answers like this may answer otherwise later. Anything else is for the user to change.
-fn may_pass(why: &cri::Error) -> bool {
+fn is_temporary(why: &cri::Error) -> bool {
     use cri::Error;
     matches!(
         why,
@@ -805,7 +819,11 @@ fn may_pass(why: &cri::Error) -> bool {
 }
 
 /// The event stream of a runtime that has room for another reader.
-fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Option<Tap>, Error> {
+fn guarded_stream(
+    context: &Context,
+    endpoint: &Endpoint,
+    version: Version,
+) -> Result<Option<GuardedStream>, Error> {
     let replayed = matches!(endpoint, Endpoint::Capture { .. });
     if replayed || readers_of(&version) != StreamReaders::Several {
         return Ok(None);
@@ -820,7 +838,7 @@ fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Optio
     };
     let client = context.client(endpoint, TIMEOUT)?;
     let hub = Arc::new(SharedState::new(true));
-    Ok(Some(Tap::new(client, version, Arc::clone(&context.clock), hub, settings)))
+    Ok(Some(GuardedStream::new(client, version, Arc::clone(&context.clock), hub, settings)))
 }
 
 /// The kubelet that is played beside a simulated runtime.
@@ -857,12 +875,12 @@ fn proc_of(arguments: &RecordArgs, endpoint: &Endpoint) -> Option<PathBuf> {
     real.then(host::proc)
 }
 
-impl Outside {
+impl Signals {
     fn listen(arguments: &RecordArgs) -> io::Result<Self> {
         let mut samples = tokio::time::interval(SAMPLE);
         samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            stops: Stops::listen(arguments.lasting)?,
+            stop_signals: StopSignals::listen(arguments.lasting)?,
             suspension: Suspension::listen()?,
             reopen: signal(SignalKind::hangup())?,
             samples,
@@ -870,39 +888,44 @@ impl Outside {
     }
 
     /// What happens next; a tick after so long a time in which nothing does.
-    async fn interruption(&mut self, tick: Duration, said: &Outlet, tap: Option<&mut Tap>) -> Interruption {
-        let Self { stops, suspension, reopen, samples } = self;
+    async fn next(
+        &mut self,
+        tick: Duration,
+        output: &QueuedOutput,
+        guarded_stream: Option<&mut GuardedStream>,
+    ) -> Interruption {
+        let Self { stop_signals, suspension, reopen, samples } = self;
         tokio::select! {
             biased;
-            () = stops.next() => Interruption::End("told to"),
-            () = said.broken() => Interruption::End("nothing reads its output"),
+            () = stop_signals.next() => Interruption::End("told to"),
+            () = output.broken() => Interruption::End("nothing reads its output"),
             Some(()) = reopen.recv() => Interruption::Reopen,
             _ = samples.tick() => Interruption::Sample,
-            () = suspension.asked() => Interruption::Suspend,
+            () = suspension.requested() => Interruption::Suspend,
             () = tokio::time::sleep(tick) => Interruption::Tick,
-            news = or_never(tap.map(|tap| tap.news(std::future::ready(())))) => Interruption::Stream(news),
+            news = or_never(guarded_stream.map(|guarded_stream| guarded_stream.news(std::future::ready(())))) => Interruption::Stream(news),
         }
     }
 }
 
 /// Everything that is needed to react to something.
-struct Desk<'d, 'a> {
+struct IncidentHandler<'d, 'a> {
     arguments: &'d &'a RecordArgs,
     context: &'d &'a Context,
     endpoint: &'d &'a Endpoint,
     recorder: &'d Recorder,
     hub: &'d SharedState,
-    said: &'d Outlet,
+    output: &'d QueuedOutput,
     state: &'d Mutex<State>,
-    aside: &'d mut Aside<'a>,
+    background: &'d mut Background<'a>,
     samples: &'d mut node::Samples,
     metrics: &'d mut Option<Rc<MetricsReader<'a>>>,
 }
 
-impl Desk<'_, '_> {
+impl IncidentHandler<'_, '_> {
     /// How long until there may be something to see: while all is well nothing changes by itself but the age of the last
     /// relist.
-    fn next_look(&self, relist: Option<Mono>) -> Duration {
+    fn time_to_next_check(&self, relist: Option<Mono>) -> Duration {
         let state = locked(self.state);
         let lasts = relist.is_some() || state.watchman.open().is_some() || state.healthy == Some(false);
         let looked = state.looked.max(relist.unwrap_or_default());
@@ -910,13 +933,13 @@ impl Desk<'_, '_> {
             TICK.min(self.arguments.slow)
         } else {
             let age = self.hub.last_list().map(|last| looked.since(last));
-            age.and_then(|age| state.watchman.until_turn(age)).unwrap_or(AT_REST).min(AT_REST)
+            age.and_then(|age| state.watchman.until_turn(age)).unwrap_or(IDLE_TICK).min(IDLE_TICK)
         };
         looked.plus(pause).since(self.context.clock.mono())
     }
 
     /// Looks at what lasts.
-    fn look(&mut self, relist: Option<Mono>) {
+    fn check(&mut self, relist: Option<Mono>) {
         let clock = &*self.context.clock;
         let now = clock.mono();
         let verdict = self.hub.check(clock, self.arguments.threshold);
@@ -940,7 +963,7 @@ impl Desk<'_, '_> {
         let open = state.open.as_ref().map(|open| format!("{} {:?}", open.rpc, open.id));
         let age = self.hub.last_list().map(|last| now.since(last));
         drop(state);
-        let (kubelet, restarted) = self.look_at_kubelet();
+        let (kubelet, restarted) = self.check_kubelet();
         let version =
             self.recorder.silent(Duration::ZERO).into_iter().filter(|call| call.rpc == Rpc::Version);
         let version = version.map(|call| call.waited).max();
@@ -949,23 +972,23 @@ impl Desk<'_, '_> {
         let steps = state.watchman.look((clock.wall(), now), &look);
         let lasts = state.watchman.open().is_some();
         drop(state);
-        self.take(steps, &look);
+        self.handle(steps, &look);
         if lasts {
-            self.ask_again(now);
+            self.request_again(now);
         }
     }
 
     /// What is wrong with the kubelet, and whether it was restarted since the last look.
-    fn look_at_kubelet(&mut self) -> (Option<String>, Option<String>) {
+    fn check_kubelet(&mut self) -> (Option<String>, Option<String>) {
         let found = self.samples.kubelet();
-        let before = std::mem::replace(&mut self.aside.kubelet, found);
+        let before = std::mem::replace(&mut self.background.kubelet, found);
         let now = self.context.clock.mono();
         let due = now.since(self.aside.shims_read) >= SHIMS_AGAIN;
         if due {
             self.aside.shims_read = now;
         }
         if found != before || (due && self.samples.shims_changed()) {
-            self.look_at_node();
+            self.record_node();
         }
         let pid = |state: Option<KubeletState>| match state {
             Some(KubeletState::Running { pid } | KubeletState::Stopped { pid }) => Some(pid),
@@ -993,17 +1016,17 @@ impl Desk<'_, '_> {
 
     /// How long the kubelet has not relisted, by its metrics.
     fn kubelet_age(&self) -> Option<Duration> {
-        self.aside.kubelet_relisted.map(|last| self.context.clock.wall().duration_since(last))
+        self.background.kubelet_relisted.map(|last| self.context.clock.wall().duration_since(last))
     }
 
     /// What an incident makes worth asking more often: whether the runtime answers Version, and when the kubelet relisted.
-    fn ask_again(&mut self, now: Mono) {
-        if now.since(self.aside.version_asked) >= VERSION_AGAIN {
-            self.ask_version(now);
+    fn request_again(&mut self, now: Mono) {
+        if now.since(self.background.version_asked) >= VERSION_AGAIN {
+            self.request_version(now);
         }
         let old = self.kubelet_age().is_some_and(|age| age >= KUBELET_OLD);
-        if old && now.since(self.aside.metrics_asked) >= KUBELET_AGAIN {
-            self.ask_kubelet(now);
+        if old && now.since(self.background.metrics_asked) >= KUBELET_AGAIN {
+            self.request_kubelet_metrics(now);
         }
     }
 
@@ -1011,23 +1034,23 @@ impl Desk<'_, '_> {
     fn relisted(&mut self, began: u64, report: &crate::pleg::stream::Relist) {
         self.recorder.relist_over(began, report);
         if report.outcome == Outcome::Ok {
-            self.aside.status_hangs = false;
-            self.aside.metrics_hang = false;
+            self.background.status_hangs = false;
+            self.background.metrics_hang = false;
         }
         let mut state = locked(self.state);
         state.open = None;
         let steps = state.watchman.relist(self.context.clock.mono(), report);
         drop(state);
-        self.take(steps, &Look::default());
-        self.look(None);
+        self.handle(steps, &Look::default());
+        self.check(None);
     }
 
-    fn take(&mut self, steps: Vec<Step>, look: &Look) {
+    fn handle(&mut self, steps: Vec<Step>, look: &Look) {
         for step in steps {
             match step {
                 Step::Write(incident) => {
                     // How it is when it begins, and when it is over.
-                    self.look_at_node();
+                    self.record_node();
                     let mut state = locked(self.state);
                     if incident.to == 0 {
                         state.incidents += 1;
@@ -1036,7 +1059,7 @@ impl Desk<'_, '_> {
                     }
                     drop(state);
                     let number = self.recorder.number_of(incident.number);
-                    self.said.line(text::incident(number, &incident));
+                    self.output.line(text::incident(number, &incident));
                     self.recorder.incident(incident);
                 }
                 Step::Diagnose => self.diagnose(look),
@@ -1046,7 +1069,7 @@ impl Desk<'_, '_> {
 
     /// Starts to find out what holds PLEG up, unless somebody does already. What hangs is not asked again.
     fn diagnose(&mut self, look: &Look) {
-        if self.arguments.no_diagnose || self.aside.diagnosis.is_some() {
+        if self.arguments.no_diagnose || self.background.diagnosis.is_some() {
             return;
         }
         locked(self.state).watchman.asked(self.context.clock.mono(), look);
@@ -1061,24 +1084,23 @@ impl Desk<'_, '_> {
         let (context, endpoint) = (*self.context, *self.endpoint);
         let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
         let patience = Some(context.timeout.unwrap_or(TIMEOUT));
-        self.aside.diagnosis = Some(Box::pin(async move {
+        self.background.diagnosis = Some(Box::pin(async move {
             diagnose(context, endpoint, known, Vec::new(), stacks, patience).await.ok()
         }));
     }
 
     /// Something beside the relists is over; what the runtime said of itself, if it was that.
-    fn done(&mut self, done: Done) -> Option<Version> {
+    fn done(&mut self, done: BackgroundResult) -> Option<Version> {
         match done {
-            Done::Diagnosed(report) => self.judged(&*report?),
-            Done::Measured(sample) => self.recorder.document(kind::KUBELET, &sample),
-            Done::Version(version) => {
+            BackgroundResult::Diagnosed(report) => self.judged(&*report?),
+            BackgroundResult::Measured(sample) => self.recorder.document(kind::KUBELET, &sample),
+            BackgroundResult::Version(version) => {
                 if version.is_some() {
-                    self.ask_status();
+                    self.request_status();
                 }
                 return version;
             }
-            Done::Searched(found) => self.found_kubelet(found.map(|found| *found)),
-            Done::Status => {}
+            Done::Searched(found) => self.found_kubelet(found.map(|found| *found)),            BackgroundResult::Status => {}
         }
         None
     }
@@ -1129,7 +1151,7 @@ impl Desk<'_, '_> {
         drop(state);
         for incident in written {
             let number = self.recorder.number_of(incident.number);
-            self.said.line(match incident.to {
+            self.output.line(match incident.to {
                 0 => text::judged(number, report),
                 _ => text::incident(number, &incident),
             });
@@ -1138,7 +1160,7 @@ impl Desk<'_, '_> {
     }
 
     /// Pressure, and the processes that everything hangs on.
-    fn look_at_node(&mut self) {
+    fn record_node(&mut self) {
         if let Some(sample) = self.samples.take() {
             self.recorder.document(kind::NODE, &sample);
         }
@@ -1146,32 +1168,33 @@ impl Desk<'_, '_> {
 
     /// Pressure, processes, and the runtime's own word.
     fn sample(&mut self) {
-        self.look_at_node();
+        self.record_node();
         let now = self.context.clock.mono();
-        self.ask_kubelet(now);
-        self.ask_version(now);
+        self.request_kubelet_metrics(now);
+        self.request_version(now);
     }
 
     /// Reads the kubelet's metrics, unless they are being read or were silent.
-    fn ask_kubelet(&mut self, now: Mono) {
-        let may_ask = self.aside.metrics.is_none() && !self.aside.metrics_hang;
-        let Some(reader) = self.metrics.as_ref().filter(|_| may_ask) else {
+    fn request_kubelet_metrics(&mut self, now: Mono) {
+        let may_ask = self.background.metrics.is_none() && !self.background.metrics_hang;
+        let Some(reader) = self.metrics.as_ref().filter(|_| may_ask)
+        else {
             return;
         };
-        self.aside.metrics_asked = now;
+        self.background.metrics_asked = now;
         let (reader, clock) = (Rc::clone(reader), Arc::clone(&self.context.clock));
-        self.aside.metrics = Some(Box::pin(async move { reader.look(&*clock).await }));
+        self.background.metrics = Some(Box::pin(async move { reader.read(&*clock).await }));
     }
 
     /// Asks Version, unless it is being asked: on a connection of its own, and where it is not answered soon on another
     /// one too. Both wait for as long as a relist would, so that it is known when they are answered.
-    fn ask_version(&mut self, now: Mono) {
-        if self.aside.version.is_some() {
+    fn request_version(&mut self, now: Mono) {
+        if self.background.version.is_some() {
             return;
         }
-        self.aside.version_asked = now;
+        self.background.version_asked = now;
         let (context, endpoint) = (*self.context, *self.endpoint);
-        self.aside.version = Some(Box::pin(async move {
+        self.background.version = Some(Box::pin(async move {
             let clients = [(); 2].map(|()| context.client(endpoint, TIMEOUT));
             let [Ok(first), Ok(second)] = clients else { return None };
             let later = async {
@@ -1193,15 +1216,15 @@ impl Desk<'_, '_> {
     }
 
     /// Asks for the runtime's own state, unless it is being asked or was silent.
-    fn ask_status(&mut self) {
+    fn request_status(&mut self) {
         let now = self.context.clock.mono();
-        let due = self.aside.status_asked.is_none_or(|asked| now.since(asked) >= STATUS_AGAIN);
-        if self.aside.status.is_some() || self.aside.status_hangs || !due {
+        let due = self.background.status_asked.is_none_or(|asked| now.since(asked) >= STATUS_AGAIN);
+        if self.background.status.is_some() || self.background.status_hangs || !due {
             return;
         }
-        self.aside.status_asked = Some(now);
+        self.background.status_asked = Some(now);
         let (context, endpoint) = (*self.context, *self.endpoint);
-        self.aside.status = Some(Box::pin(async move {
+        self.background.status = Some(Box::pin(async move {
             let Ok(client) = context.client(endpoint, TIMEOUT) else { return true };
             client.status().await.outcome() != Outcome::Silent
         }));

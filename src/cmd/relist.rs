@@ -21,9 +21,9 @@ use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::output::Output;
+use super::relist_progress::RelistProgressLine;
 use super::render::relist::{self as text, Durations, Row};
 use super::select::{Candidate, Selection};
-use super::waiting::Waiting;
 use super::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
 use crate::pleg::report::{RelistReport, ReportedPod};
@@ -126,7 +126,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     let mut report = block_on(async {
         let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
         let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
-        let progress = Waiting::begin(context);
+        let progress = RelistProgressLine::begin(context);
         let report = tokio::select! {
             report = ask(context, &endpoint, &client, arguments.inspection(), &progress) => report,
             never = progress.turn() => match never {},
@@ -152,7 +152,8 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let report = ask(context, endpoint, &client, Inspect::Nothing, &Waiting::unseen(context)).await?;
+    let report =
+        ask(context, endpoint, &client, Inspect::Nothing, &RelistProgressLine::unseen(context)).await?;
     Ok(RelistReport { node: context.node_name(), ..report })
 }
 
@@ -161,7 +162,7 @@ async fn ask(
     endpoint: &Endpoint,
     client: &Client,
     inspect: Inspect,
-    progress: &Waiting<'_>,
+    progress: &RelistProgressLine<'_>,
 ) -> Result<RelistReport, Error> {
     let version = async {
         let call = client.version().await;

@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::context::{CAPTURE, Context, block_on};
 use super::output::Output;
 use super::render::sim as text;
-use super::stops::Stops;
+use super::stop_signals::StopSignals;
 use super::{Error, Exit, complete};
 use crate::capture::Plain;
 use crate::cri::server::SocketServer;
@@ -124,14 +124,14 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
 fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Error> {
     let playback = Arc::new(context.open_capture(what)?);
     block_on(async {
-        let mut stops = Stops::listen(None).map_err(Error::Start)?;
+        let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
         let refused = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
         let listening = SocketServer::bind(listen).map_err(refused)?;
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
         out.flush()?;
-        listening.serve(Arc::new(Plain(playback)), stops.next()).await?;
+        listening.serve(Arc::new(Plain(playback)), stop_signals.next()).await?;
         Ok(())
     })?
 }
@@ -139,7 +139,7 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
 /// Serves a scenario until a signal arrives. Prints the address as soon as a client can connect.
 fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Context) -> Result<(), Error> {
     block_on(async {
-        let mut stops = Stops::listen(None).map_err(Error::Start)?;
+        let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
         let begun = context.clock.wall().minus(context.at.unwrap_or_default());
         let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), begun, logs)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
@@ -151,7 +151,7 @@ fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Cont
             writeln!(out, "{}", pages.serve().map_err(Error::Start)?)?;
         }
         out.flush()?;
-        socket.serve(stops.next()).await?;
+        socket.serve(stop_signals.next()).await?;
         Ok(())
     })?
 }

@@ -37,7 +37,7 @@ const URL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pause before the second dump: a goroutine in two dumps with at least [`BETWEEN_DUMPS`] between them is
 /// stuck. The pause is a little longer, because the wall clock that stamps the dumps may be adjusted.
-const UNTIL_THE_SECOND: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_millis(100));
+const SECOND_DUMP_PAUSE: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_millis(100));
 
 #[derive(Debug, Args)]
 pub struct StacksArgs {
@@ -108,7 +108,7 @@ fn report(
         return Ok(first);
     }
     context.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
-    pause(UNTIL_THE_SECOND)?;
+    pause(SECOND_DUMP_PAUSE)?;
     let live = std::mem::take(&mut taken.live);
     for place in &live {
         if let Err(why) = taken.ask(place, context) {
@@ -158,7 +158,7 @@ impl Origin {
 }
 
 /// A process that can give another dump.
-enum Live {
+enum RepeatableDump {
     Socket(PathBuf, String),
     Url(String),
     Kubelet(KubeletApi),
@@ -171,7 +171,7 @@ struct Taken {
     /// Notes about dumps that were too long.
     cuts: Vec<String>,
     /// The processes that can give another dump.
-    live: Vec<Live>,
+    live: Vec<RepeatableDump>,
 }
 
 impl Taken {
@@ -179,8 +179,10 @@ impl Taken {
         let found = match DumpLocation::parse(source) {
             DumpLocation::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
             DumpLocation::File(path) => file(&path, &mut self.cuts)?,
-            DumpLocation::Socket(path) => return self.first(Live::Socket(path, source.to_owned()), context),
-            DumpLocation::Url(url) => return self.first(Live::Url(url), context),
+            DumpLocation::Socket(path) => {
+                return self.first(RepeatableDump::Socket(path, source.to_owned()), context);
+            }
+            DumpLocation::Url(url) => return self.first(RepeatableDump::Url(url), context),
         };
         self.dumps.extend(found);
         Ok(())
@@ -189,28 +191,28 @@ impl Taken {
     /// Takes a kubelet's own dump, with the credential that the user gave. A URL on the command line never
     /// gets a credential.
     fn of_kubelet(&mut self, kubelet: KubeletApi, context: &Context) -> Result<(), Error> {
-        self.first(Live::Kubelet(kubelet), context)
+        self.first(RepeatableDump::Kubelet(kubelet), context)
     }
 
-    fn first(&mut self, place: Live, context: &Context) -> Result<(), Error> {
+    fn first(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
         self.ask(&place, context)?;
         self.live.push(place);
         Ok(())
     }
 
-    fn ask(&mut self, place: &Live, context: &Context) -> Result<(), Error> {
+    fn ask(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
         let (name, pid, body) = match place {
-            Live::Socket(path, name) => {
+            RepeatableDump::Socket(path, name) => {
                 let answer = block_on(sources::socket(path))?.map_err(|why| no_dump(name, &why))?;
                 (name.clone(), answer.pid, answer.body)
             }
-            Live::Url(source) => {
+            RepeatableDump::Url(source) => {
                 let url = sources::with_path(source);
                 let answer = block_on(http::get(&url, context.timeout.unwrap_or(URL_PATIENCE)))?
                     .map_err(Error::Kubelet)?;
                 (source.clone(), None, body_of(answer, source)?)
             }
-            Live::Kubelet(kubelet) => {
+            RepeatableDump::Kubelet(kubelet) => {
                 let name = kubelet.url(sources::GOROUTINES);
                 let answer =
                     block_on(kubelet.get(sources::GOROUTINES, context.timeout.unwrap_or(URL_PATIENCE)))?
@@ -236,7 +238,7 @@ impl Taken {
             let answer = match place {
                 NodeSource::Socket(path) => {
                     let name = format!("unix://{}", path.display());
-                    self.first(Live::Socket(path, name), context)
+                    self.first(RepeatableDump::Socket(path, name), context)
                 }
                 NodeSource::File(path) => left(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
             };
@@ -440,7 +442,7 @@ mod tests {
         let asked = root.serve("debug.sock", &[YOUNG, LATER]);
         let socket = format!("unix://{}", root.0.join("debug.sock").display());
         let (report, pauses) = root.report(&[&socket]);
-        assert_eq!((asked.load(Ordering::SeqCst), pauses.as_slice()), (2, [UNTIL_THE_SECOND].as_slice()));
+        assert_eq!((asked.load(Ordering::SeqCst), pauses.as_slice()), (2, [SECOND_DUMP_PAUSE].as_slice()));
         assert_eq!(report.findings[0].confidence, Confidence::Certain, "{report:#?}");
         assert_eq!(report.dumps.len(), 2);
         assert!(report.is_held_up());

@@ -24,12 +24,12 @@ pub(super) fn write(
     arguments: &HealthArgs,
     context: &Context,
     found: Found,
-    standing: Option<HealthState>,
+    health_state: Option<HealthState>,
 ) -> Result<(), Error> {
     let patience = if arguments.npd { NPD_PATIENCE } else { PATIENCE };
-    if let (Some(path), Some(standing)) = (arguments.state.clone(), standing) {
+    if let (Some(path), Some(health_state)) = (arguments.state.clone(), health_state) {
         let state = path.clone();
-        let written = in_time(&path, patience, move || Ok(save(&standing, &state)?));
+        let written = in_time(&path, patience, move || Ok(save(&health_state, &state)?));
         if let Err(why) = written {
             context.remark(&format!("{why}: the next run makes all calls again"));
         }

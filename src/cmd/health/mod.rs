@@ -32,8 +32,8 @@ use super::context::{Context, block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::health::{self as text, npd, screen};
-use super::stops::Stops;
-use super::{Error, Exit, positive_duration, standing};
+use super::stop_signals::StopSignals;
+use super::{Error, Exit, health_state, positive_duration};
 use crate::clock::Mono;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
@@ -169,7 +169,7 @@ enum FailOn {
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
-    let mut standing = None;
+    let mut state = None;
     let asked = match &arguments.from {
         Some(path) => Asked::Ended(Box::new(Found { report: saved::saved(path)?, evidence: None }), None),
         None => match context.endpoint() {
@@ -177,8 +177,8 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
                 if context.verbose >= 2 && !context.quiet {
                     context.observer(Arc::<EveryCall>::default());
                 }
-                standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
-                let answer = answer(arguments, context, &endpoint, standing.as_mut());
+                state = arguments.state.as_deref().map(|path| health_state::read(path, &endpoint, context));
+                let answer = answer(arguments, context, &endpoint, state.as_mut());
                 // Who wants every call is told of those that are given up.
                 if context.verbose >= 2 { block_on(answer) } else { block_on_to_the_end(answer) }??
             }
@@ -207,13 +207,13 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
         (Verdict::Unknown, _) => Exit::NoAnswer,
     };
-    if let Some(standing) = standing.as_mut().filter(|_| arguments.npd) {
-        exit = standing::settle(standing, report, exit);
+    if let Some(state) = state.as_mut().filter(|_| arguments.npd) {
+        exit = health_state::announced_exit(state, report, exit);
     }
     // The verdict is printed first, because the disk of the files may be what hangs. The files are written
     // even if nobody reads stdout.
     let printed = print(arguments, context, report, still);
-    files::write(arguments, context, found, standing)?;
+    files::write(arguments, context, found, state)?;
     printed?;
     Ok(exit)
 }
@@ -238,24 +238,24 @@ async fn answer(
     arguments: &HealthArgs,
     context: &Context,
     endpoint: &Endpoint,
-    standing: Option<&mut HealthState>,
+    state: Option<&mut HealthState>,
 ) -> Result<Asked, Error> {
-    let Some(standing) = standing else {
+    let Some(state) = state else {
         return ask(arguments, context, endpoint).await;
     };
-    if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
-        let age = standing.hang().map(|hang| hang.age(report.taken_at));
+    if let Some(report) = Box::pin(health_state::repeat_hung_call(state, context, endpoint)).await? {
+        let age = state.hang().map(|hang| hang.age(report.taken_at));
         return Ok(Asked::Ended(Box::new(Found { report, evidence: None }), age));
     }
     let asked = ask(arguments, context, endpoint).await?;
     if let Asked::Ended(found, _) = &asked {
-        standing.learn(&found.report, context.clock.wall());
+        state.learn(&found.report, context.clock.wall());
     }
     Ok(asked)
 }
 
 async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> Result<Asked, Error> {
-    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let (stop, stopped) = watch::channel(false);
     let mode = match (arguments.npd, arguments.deep) {
         (true, _) => Mode::Npd,
@@ -292,10 +292,10 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     let progress = Progress::begin(context.quiet || arguments.npd || context.verbose >= 2);
     let now = |probe: &str| progress.now(probe);
     let interrupted = async {
-        stops.next().await;
+        stop_signals.next().await;
         // The run holds the other end.
         stop.send_replace(true);
-        stops.next().await;
+        stop_signals.next().await;
     };
     let evidence = tokio::select! {
         evidence = Box::pin(gather(&inputs, &now)) => Some(evidence),

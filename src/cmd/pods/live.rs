@@ -13,7 +13,7 @@ use crate::clock::Wall;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
 use crate::cmd::output::Output;
 use crate::cmd::render::{json, pods as text, yaml};
-use crate::cmd::stops::Stops;
+use crate::cmd::stop_signals::StopSignals;
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
@@ -26,11 +26,11 @@ use crate::threads;
 /// The number of updates that wait for this thread. The kubelet's own queues are no longer.
 const QUEUE: usize = 16;
 /// How often the runtime's lists are called while a change is expected.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How many times longer the interval is later, which is as often as the kubelet relists.
-const LOOK_LATER: u32 = 4;
+const LATER_FACTOR: u32 = 4;
 /// When the interval becomes longer.
-const SOON: Duration = Duration::from_secs(15);
+const FAST_PERIOD: Duration = Duration::from_secs(15);
 
 /// An update, as one JSON line.
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ pub async fn run(
     kubelet: &Kubelet,
     configured: Configured,
 ) -> Result<Exit, Error> {
-    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let mut client = if arguments.no_cri { None } else { Some(connected(context)?) };
     let mut config = PodConfig::new(configured.names());
     let (sender, mut heard) = mpsc::channel(QUEUE);
@@ -81,7 +81,7 @@ pub async fn run(
     drop(sender);
     context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
     let mut following = PodFollower::default();
-    let mut looks = interval(LOOK);
+    let mut looks = interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0u32;
     let mut talking = true;
@@ -93,7 +93,7 @@ pub async fn run(
         }
         tokio::select! {
             biased;
-            () = stops.next() => return Ok(Exit::Good),
+            () = stop_signals.next() => return Ok(Exit::Good),
             news = heard.recv(), if talking => match news {
                 Some(SourceMessage::Set(source, pods)) => {
                     let updates = config.set(source, pods);
@@ -107,14 +107,14 @@ pub async fn run(
             },
             _ = looks.tick(), if waiting => {
                 number = number.wrapping_add(1);
-                let late = following.youngest(context.clock.mono()).is_some_and(|age| age > SOON);
-                if late && !number.is_multiple_of(LOOK_LATER) {
+                let late = following.youngest(context.clock.mono()).is_some_and(|age| age > FAST_PERIOD);
+                if late && !number.is_multiple_of(LATER_FACTOR) {
                     continue;
                 }
                 let Some(asked) = &client else { continue };
                 // A list that hangs ends at its deadline; until then updates wait in their queue.
                 let pods = tokio::select! {
-                    () = stops.next() => return Ok(Exit::Good),
+                    () = stop_signals.next() => return Ok(Exit::Good),
                     pods = listed(asked) => pods,
                 };
                 match pods {

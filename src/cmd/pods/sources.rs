@@ -246,7 +246,7 @@ fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
     last.unwrap_or_else(|| Err(format!("{} is empty", document.path.display())))
 }
 
-/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stops
+/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stop_signals
 /// it.
 pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool) {
     let Document { path, node } = document;
@@ -263,7 +263,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
         }
     };
     let left = Rc::new(Cell::new(API_LIMIT));
-    let reader = io::BufReader::new(Rationed { input, left: Rc::clone(&left) });
+    let reader = io::BufReader::new(SizeLimited { input, left: Rc::clone(&left) });
     for list in serde_json::Deserializer::from_reader(reader).into_iter::<PodListDocument>() {
         let state = match list {
             _ if left.get() == 0 => Err(format!("{name}: a list of more than {} MiB", API_LIMIT >> 20)),
@@ -279,12 +279,12 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
 }
 
 /// Limits the size of one document, but not the number of documents.
-struct Rationed {
+struct SizeLimited {
     input: Box<dyn Read>,
     left: Rc<Cell<u64>>,
 }
 
-impl Read for Rationed {
+impl Read for SizeLimited {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.by_ref().take(self.left.get()).read(buffer)?;
         self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));

@@ -131,19 +131,19 @@ fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Converts times and durations into positions on the drawing.
-struct Scale {
+struct DrawingScale {
     from: Wall,
     seconds: f64,
 }
 
-impl Scale {
+impl DrawingScale {
     fn x(&self, time: Wall) -> f64 {
         (time.seconds_since(self.from) / self.seconds * WIDTH).clamp(0.0, WIDTH)
     }
 }
 
 fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
-    let scale = Scale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
+    let scale = DrawingScale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
     let rows = rows_of(&report.calls);
     let lanes = rows.iter().map(|(row, _)| row + 1).max().unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
@@ -217,7 +217,7 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 /// Returns the corners of a line that shows the time since some moment.
 fn corners(
     report: &CaptureReport,
-    scale: &Scale,
+    scale: &DrawingScale,
     of: impl Fn(&RelistPoint) -> Vec<(Wall, Wall)>,
 ) -> Vec<(f64, f64)> {
     let mut corners = Vec::new();
@@ -282,7 +282,7 @@ fn rows_of(calls: &[CallBar]) -> Vec<(usize, &CallBar)> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
-fn bar(out: &mut dyn Write, call: &CallBar, row: usize, top: f64, scale: &Scale) -> io::Result<()> {
+fn bar(out: &mut dyn Write, call: &CallBar, row: usize, top: f64, scale: &DrawingScale) -> io::Result<()> {
     let (from, to) = (scale.x(call.time), scale.x(call.time.plus(call.duration_seconds.duration())));
     let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
     writeln!(
@@ -303,7 +303,7 @@ fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
     value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
-fn tick(out: &mut dyn Write, event: &serde_json::Value, y: f64, scale: &Scale) -> io::Result<()> {
+fn tick(out: &mut dyn Write, event: &serde_json::Value, y: f64, scale: &DrawingScale) -> io::Result<()> {
     let Some(time) = event.get("time").and_then(|time| Wall::deserialize(time).ok()) else { return Ok(()) };
     writeln!(
         out,

@@ -12,11 +12,11 @@ use crate::manifests::{Check, FileVerdict, LintFinding, Severity};
 use crate::report::escape::escaped;
 
 /// The number of columns of a line that are shown.
-const SHOWN: usize = 100;
+const MAX_COLUMNS: usize = 100;
 /// The number of findings of one kind that are shown for each file.
-const OF_ONE_KIND: usize = 20;
+const MAX_SAME_KIND: usize = 20;
 /// The number of columns that are shown before the error.
-const BEFORE: usize = 60;
+const COLUMNS_BEFORE: usize = 60;
 
 /// Prints every finding, then the pod of each file, then the totals.
 pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -55,12 +55,12 @@ fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()
     for finding in &linted.findings {
         let count = said.entry(finding.id).or_default();
         *count += 1;
-        if *count <= OF_ONE_KIND {
+        if *count <= MAX_SAME_KIND {
             one(finding, &lines, style, out)?;
         }
     }
-    for (id, count) in said.into_iter().filter(|(_, count)| *count > OF_ONE_KIND) {
-        writeln!(out, "  {id}: {} more like these", count - OF_ONE_KIND)?;
+    for (id, count) in said.into_iter().filter(|(_, count)| *count > MAX_SAME_KIND) {
+        writeln!(out, "  {id}: {} more like these", count - MAX_SAME_KIND)?;
     }
     if let Some(reason) = &linted.kubelet_reason {
         writeln!(out, "  the kubelet: {}", one_line(reason))?;
@@ -137,8 +137,8 @@ fn source_line(lines: &[&str], line: u32, column: u32, style: Style, out: &mut d
     let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
     let Some(found) = lines.get(index) else { return Ok(()) };
     let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
-    let skipped = before.saturating_sub(BEFORE);
-    let shown: String = found.chars().skip(skipped).take(SHOWN).collect();
+    let skipped = before.saturating_sub(COLUMNS_BEFORE);
+    let shown: String = found.chars().skip(skipped).take(MAX_COLUMNS).collect();
     let ahead: String = shown.chars().take(before - skipped).collect();
     let caret = " ".repeat(escaped(&ahead).chars().count());
     let gutter = line.to_string();

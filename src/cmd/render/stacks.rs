@@ -10,13 +10,13 @@ use crate::stacks::report::{Finding, Group, StackReport};
 use super::Style;
 
 /// The number of lines for waiters.
-const BEHIND: usize = 6;
+const MAX_WAITERS: usize = 6;
 
 /// The number of frames of a holder.
-const FRAMES: usize = 8;
+const MAX_FRAMES: usize = 8;
 
 /// The number of groups on the screen, and of frames in each.
-const GROUPS: usize = 10;
+const MAX_GROUPS: usize = 10;
 const GROUP_FRAMES: usize = 3;
 
 /// Prints one screen, or everything.
@@ -87,7 +87,7 @@ fn headline(report: &StackReport, style: Style, out: &mut dyn Write) -> io::Resu
 /// Prints the waiters, below them the holder, and at the end what the holder waits for.
 fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let chain = &finding.chain;
-    let shown = if wide { usize::MAX } else { BEHIND };
+    let shown = if wide { usize::MAX } else { MAX_WAITERS };
     for behind in chain.behind.iter().take(shown) {
         let call = behind.call.as_deref().unwrap_or("no call");
         writeln!(out, "  {:>4} {}  at {}", behind.count, escaped(call), escaped(&behind.at))?;
@@ -104,7 +104,7 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
         count => format!(" and {} like it", count - 1),
     };
     writeln!(out, "{}", escaped(&format!("{lead}{who}{more}{call}")))?;
-    let frames = if wide { usize::MAX } else { FRAMES };
+    let frames = if wide { usize::MAX } else { MAX_FRAMES };
     for frame in chain.root_frames.iter().take(frames).rev() {
         writeln!(out, "       {}", escaped(frame))?;
     }
@@ -154,7 +154,7 @@ fn acts(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn groups(groups: &[Group], wide: bool, out: &mut dyn Write) -> io::Result<()> {
-    let shown = if wide { usize::MAX } else { GROUPS };
+    let shown = if wide { usize::MAX } else { MAX_GROUPS };
     if groups.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use super::json;
 use crate::report::escape::is_hostile;
 
 /// Words that YAML 1.1 or 1.2 does not read as text.
-const TAKEN: [&str; 12] =
+const RESERVED_WORDS: [&str; 12] =
     ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "undefined"];
 
 /// Writes `document` as one YAML document.
@@ -137,7 +137,7 @@ fn is_plain(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && !text.ends_with(' ')
         && text.bytes().all(plain)
-        && !TAKEN.contains(&text.to_ascii_lowercase().as_str())
+        && !RESERVED_WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
 
 /// Quotes text; characters that control a terminal are escaped.

@@ -22,23 +22,23 @@ use crate::cmd::{Error, Exit};
 pub const COMMAND: &str = "guard-stream";
 
 /// The timing of a guard.
-struct Pace {
+struct GuardTiming {
     /// How long the reader may take to answer; long enough for a busy machine.
-    patience: Duration,
+    answer_limit: Duration,
     /// The pause after an answer, so that a busy stream does not cause a question for each event.
     pause: Duration,
     /// The interval of questions while no data arrives.
-    unasked: Duration,
+    idle_interval: Duration,
 }
 
-const PACE: Pace = Pace {
-    patience: Duration::from_millis(1500),
+const TIMING: GuardTiming = GuardTiming {
+    answer_limit: Duration::from_millis(1500),
     pause: Duration::from_millis(250),
-    unasked: Duration::from_secs(10),
+    idle_interval: Duration::from_secs(10),
 };
 
 /// The path of this program, valid even if its file was replaced.
-const OURSELVES: &str = "/proc/self/exe";
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// A running guard. It ends when this value is dropped, and when this process ends.
 #[derive(Debug)]
@@ -52,9 +52,9 @@ pub struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// The reader did not answer, so the guard closed the connection.
-    StoodStill,
+    ReaderStopped,
     /// The guard process is gone.
-    Unguarded,
+    GuardGone,
 }
 
 impl Guard {
@@ -65,7 +65,7 @@ impl Guard {
         let (questions, asks) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
         #[expect(clippy::disallowed_methods, reason = "it is this very program")]
-        let mut command = Command::new(OURSELVES);
+        let mut command = Command::new(OWN_PROGRAM);
         let process = command
             .arg(COMMAND)
             .current_dir("/")
@@ -83,9 +83,9 @@ impl Guard {
     pub fn alarm(&mut self) -> Option<Alarm> {
         if self.alarm.is_none() {
             self.alarm = match self.line.read(&mut [0; 1]) {
-                Ok(length) if length > 0 => Some(Alarm::StoodStill),
+                Ok(length) if length > 0 => Some(Alarm::ReaderStopped),
                 Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-                _ => Some(Alarm::Unguarded),
+                _ => Some(Alarm::GuardGone),
             };
         }
         self.alarm
@@ -107,12 +107,17 @@ pub fn run() -> Result<Exit, Error> {
     let connection = own(io::stdin().as_fd().try_clone_to_owned())?;
     let line = own(io::stdout().as_fd().try_clone_to_owned())?;
     let reader = own(io::stderr().as_fd().try_clone_to_owned())?;
-    watch(&line, &reader, &connection, &PACE).map_err(Error::Start)?;
+    watch(&line, &reader, &connection, &TIMING).map_err(Error::Start)?;
     Ok(Exit::Good)
 }
 
-fn watch(mut line: &UnixStream, reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::Result<()> {
-    let answered = attend(reader, connection, pace)?;
+fn watch(
+    mut line: &UnixStream,
+    reader: &UnixStream,
+    connection: &UnixStream,
+    timing: &GuardTiming,
+) -> io::Result<()> {
+    let answered = watch_reader(reader, connection, timing)?;
     if !answered {
         // plegctl is informed first, so that it knows the reason when its stream ends. If plegctl is dead,
         // nobody needs the message.
@@ -130,10 +135,10 @@ fn watch(mut line: &UnixStream, reader: &UnixStream, connection: &UnixStream, pa
 
 /// Sends questions as long as they are answered. Returns whether the reader has closed its side, on purpose
 /// or because its process ended.
-fn attend(mut reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::Result<bool> {
-    reader.set_read_timeout(Some(pace.patience))?;
+fn watch_reader(mut reader: &UnixStream, connection: &UnixStream, timing: &GuardTiming) -> io::Result<bool> {
+    reader.set_read_timeout(Some(timing.answer_limit))?;
     loop {
-        something_in([connection, reader], pace.unasked)?;
+        wait_readable([connection, reader], timing.idle_interval)?;
         if reader.write(&[0]).is_err() {
             return Ok(true);
         }
@@ -142,7 +147,7 @@ fn attend(mut reader: &UnixStream, connection: &UnixStream, pace: &Pace) -> io::
             Ok(_) => {}
             Err(why) => return Ok(why.kind() != ErrorKind::WouldBlock),
         }
-        something_in([reader], pace.pause)?;
+        wait_readable([reader], timing.pause)?;
     }
 }
 
@@ -157,7 +162,7 @@ fn read(mut reader: &UnixStream) -> io::Result<usize> {
 }
 
 /// Waits until one of the streams has data or has ended, or for `longest`.
-fn something_in<const N: usize>(streams: [&UnixStream; N], longest: Duration) -> io::Result<()> {
+fn wait_readable<const N: usize>(streams: [&UnixStream; N], longest: Duration) -> io::Result<()> {
     let mut watched = streams.map(|stream| PollFd::new(stream, PollFlags::IN));
     let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
     match poll(&mut watched, Some(&longest)) {
@@ -197,7 +202,8 @@ mod tests {
         let (mut line, told) = pair();
         let (_stands_still, asks) = pair();
         runtime.write_all(b"an event").unwrap();
-        watch(&told, &asks, &ours, &Pace { patience: SHORT, pause: LONG, unasked: LONG }).unwrap();
+        watch(&told, &asks, &ours, &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: LONG })
+            .unwrap();
         assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
@@ -207,7 +213,8 @@ mod tests {
         let (ours, runtime) = pair();
         let (mut line, told) = pair();
         let (_stands_still, asks) = pair();
-        watch(&told, &asks, &ours, &Pace { patience: SHORT, pause: LONG, unasked: SHORT }).unwrap();
+        watch(&told, &asks, &ours, &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: SHORT })
+            .unwrap();
         assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
@@ -220,7 +227,7 @@ mod tests {
         // However fast the reader is, the guard may see data each time.
         runtime.write_all(b"an event").unwrap();
         let guard = thread::spawn(move || {
-            watch(&told, &asks, &ours, &Pace { patience: LONG, pause: SHORT, unasked: LONG })
+            watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: SHORT, idle_interval: LONG })
         });
         for _ in 0..5 {
             assert_eq!(reader.read(&mut [0; 64]).unwrap(), 1, "one question at a time");
@@ -240,7 +247,8 @@ mod tests {
         let (line, told) = pair();
         let (reader, asks) = pair();
         drop((line, reader));
-        watch(&told, &asks, &ours, &Pace { patience: LONG, pause: LONG, unasked: LONG }).unwrap();
+        watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG })
+            .unwrap();
         assert!(is_over(&runtime));
     }
 
@@ -250,7 +258,7 @@ mod tests {
         let (line, told) = pair();
         let (reader, asks) = pair();
         let guard = thread::spawn(move || {
-            watch(&told, &asks, &ours, &Pace { patience: LONG, pause: LONG, unasked: LONG })
+            watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG })
         });
         drop(reader);
         assert!(is_over(&runtime));

@@ -26,7 +26,7 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The pause after a connection that could not be accepted.
-const AFTER_TROUBLE: Duration = Duration::from_millis(100);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The number of bytes of a request that are read.
 const LONGEST_REQUEST: u64 = 4096;
@@ -75,7 +75,7 @@ async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &Page)
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // File descriptors are probably exhausted, which passes.
-            tokio::time::sleep(AFTER_TROUBLE).await;
+            tokio::time::sleep(PAUSE_AFTER_ERROR).await;
             continue;
         };
         let Ok(slot) = Arc::clone(&free).try_acquire_owned() else {

@@ -15,11 +15,11 @@
 //! relists.
 
 mod guard;
+mod guarded_stream;
 mod metrics;
-mod outlet;
+mod queued_output;
 mod reporter;
-mod session;
-mod tap;
+mod watch_run;
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -33,12 +33,12 @@ use super::{Error, Exit, positive_duration};
 use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, PlegTiming};
-use session::Session;
+use watch_run::WatchRun;
 
 pub use guard::{COMMAND as GUARD, run as guard};
+pub use guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
 pub use metrics::{Page, serve as serve_metrics};
-pub use outlet::Outlet;
-pub use tap::{Audience, News, StreamSettings, Tap};
+pub use queued_output::QueuedOutput;
 
 /// The deadline of a call: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
@@ -186,7 +186,7 @@ fn from_the_start(endpoint: Endpoint) -> Endpoint {
 pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
     let endpoint = from_the_start(context.endpoint()?);
     block_on(async {
-        let session = Session::open(arguments, context, &endpoint).await?;
+        let session = WatchRun::open(arguments, context, &endpoint).await?;
         Box::pin(session.run()).await
     })?
 }

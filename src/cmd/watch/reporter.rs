@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::outlet::Outlet;
-use super::tap::Audience;
+use super::guarded_stream::StreamObserver;
+use super::queued_output::QueuedOutput;
 use super::{Mode, Output, WatchArgs};
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
@@ -29,9 +29,9 @@ use crate::report::save;
 
 /// Writes the records to stdout and the log.
 pub struct Reporter {
-    view: Outlet,
+    view: QueuedOutput,
     output: Output,
-    log: Option<Outlet>,
+    log: Option<QueuedOutput>,
     show_initial: bool,
     live: bool,
     clock: Arc<dyn Clock>,
@@ -48,14 +48,14 @@ impl Reporter {
     /// Opens stdout, and the log if there is one.
     pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let output = arguments.output;
-        let log = arguments.log.as_deref().map(|path| save::append(path).map(Outlet::plain));
+        let log = arguments.log.as_deref().map(|path| save::append(path).map(QueuedOutput::plain));
         let seen = output == Output::Table && Context::is_seen(&io::stdout());
         let live = seen && Context::can_rewrite();
         Ok(Self {
             view: match (live, seen) {
-                (true, _) => Outlet::terminal(),
-                (false, true) => Outlet::dumb_terminal(),
-                (false, false) => Outlet::plain(io::stdout()),
+                (true, _) => QueuedOutput::terminal(),
+                (false, true) => QueuedOutput::dumb_terminal(),
+                (false, false) => QueuedOutput::plain(io::stdout()),
             },
             output,
             log: log.transpose()?,
@@ -216,10 +216,10 @@ impl Reporter {
     }
 
     /// Waits until the writers have room in their queues.
-    pub async fn settle(&self) {
-        self.view.settle().await;
+    pub async fn wait_for_room(&self) {
+        self.view.wait_for_room().await;
         if let Some(log) = &self.log {
-            log.settle().await;
+            log.wait_for_room().await;
         }
     }
 
@@ -250,7 +250,7 @@ impl Reporter {
     }
 }
 
-impl Audience for Reporter {
+impl StreamObserver for Reporter {
     fn stream(&self, stream: Stream) {
         self.tally().stream(&stream);
         self.lines([text::stream(&stream)]);
@@ -263,7 +263,7 @@ impl Audience for Reporter {
         self.stream(notice);
     }
 
-    fn heard(&self, event: &ReceivedEvent) {
+    fn event_received(&self, event: &ReceivedEvent) {
         self.tally().stream_event(event);
         self.compare(|comparison| comparison.stream_event(event));
     }

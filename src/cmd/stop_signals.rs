@@ -28,13 +28,13 @@ fn outlive(kind: Kind) -> io::Result<()> {
 }
 
 /// Ctrl-C, SIGTERM and `--for`.
-pub struct Stops {
+pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Stops {
+impl StopSignals {
     /// Starts to listen; the deadline starts now too.
     pub fn listen(lasting: Option<Duration>) -> io::Result<Self> {
         Ok(Self {
@@ -65,13 +65,13 @@ impl Stops {
 pub struct Suspension(Signal);
 
 impl Suspension {
-    /// Starts to catch Ctrl-Z; from now on only [`Self::stop_here`] stops the process.
+    /// Starts to catch Ctrl-Z; from now on only [`Self::stop_here`] stop_signals the process.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::from_raw(Kind::TSTP.as_raw())).map(Self)
     }
 
     /// Resolves when Ctrl-Z is pressed.
-    pub async fn asked(&mut self) {
+    pub async fn requested(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;
         }

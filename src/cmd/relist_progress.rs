@@ -15,13 +15,13 @@ use crate::pleg::single_relist::Progress;
 use crate::pleg::{CallRecord, OpenCall};
 
 /// The refresh interval of the line.
-const TURN: Duration = Duration::from_millis(120);
+const REFRESH: Duration = Duration::from_millis(120);
 
 /// A call that is pending for less than this is not shown.
-const WORTH_A_WORD: Duration = Duration::from_millis(500);
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// The status line on stderr, if stderr is a terminal.
-pub struct Waiting<'a> {
+pub struct RelistProgressLine<'a> {
     bar: ProgressBar,
     clock: &'a dyn Clock,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct State {
     open: Vec<OpenCall>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden if stderr is no terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
         if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
@@ -53,7 +53,7 @@ impl<'a> Waiting<'a> {
     /// Refreshes the line. It uses no thread of its own, because none may be available on this node.
     pub async fn turn(&self) -> Infallible {
         loop {
-            tokio::time::sleep(TURN).await;
+            tokio::time::sleep(REFRESH).await;
             if !self.bar.is_hidden() {
                 let line = self.line();
                 self.bar.set_message(line);
@@ -81,14 +81,14 @@ impl<'a> Waiting<'a> {
             (0, None) => "relist".to_owned(),
             (pods, _) => format!("status of {} of {pods} pods", state.inspected),
         };
-        match oldest.filter(|(_, waited)| *waited >= WORTH_A_WORD) {
+        match oldest.filter(|(_, waited)| *waited >= SHOWN_AFTER) {
             Some((open, waited)) => format!("{doing}, waiting {}", waiting(open, waited)),
             None => doing,
         }
     }
 }
 
-impl Progress for Waiting<'_> {
+impl Progress for RelistProgressLine<'_> {
     fn pods_to_inspect(&self, pods: usize) {
         self.state().pods = pods;
     }

@@ -13,7 +13,7 @@ use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
 use crate::report::load::{LARGEST_REPORT, load};
 
 /// The time limit for Version and for the repeated call.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// Reads the state of the last run; returns an empty state if there is none that can be used.
 pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
@@ -28,7 +28,7 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
     };
     match read {
         Ok(bytes) => match serde_json::from_slice::<HealthState>(&bytes) {
-            Ok(standing) if standing.is_about(&endpoint.to_string()) => standing,
+            Ok(state) if state.is_about(&endpoint.to_string()) => state,
             Ok(_) => begin("it is about another runtime"),
             Err(why) => begin(&format!("it is not a state file of plegctl: {why}")),
         },
@@ -39,18 +39,18 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
 
 /// Repeats the hung call if its pause is over. Returns the stored report if the call still hangs, and `None`
 /// if a full run is needed.
-pub async fn still(
-    standing: &mut HealthState,
+pub async fn repeat_hung_call(
+    state: &mut HealthState,
     context: &Context,
     endpoint: &Endpoint,
 ) -> Result<Option<HealthReport>, Error> {
     let clock = &context.clock;
-    let step = standing.step(clock.wall());
-    let Some((rpc, id)) = standing.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::Judge)
+    let step = state.step(clock.wall());
+    let Some((rpc, id)) = state.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::Judge)
     else {
         return Ok(None);
     };
-    let client = context.client(endpoint, PATIENCE)?;
+    let client = context.client(endpoint, TIME_LIMIT)?;
     let ask_again = step == NextRun::AskAgain;
     let version = async {
         // Version itself hung, and it is too early to repeat it.
@@ -69,20 +69,20 @@ pub async fn still(
     let (version, call) = tokio::join!(version, call);
     let now = clock.wall();
     if ask_again {
-        standing.asked_again(now);
+        state.asked_again(now);
     }
     match (version, call) {
-        (Outcome::Silent, _) if rpc != Rpc::Version => standing.nobody_answers(now),
+        (Outcome::Silent, _) if rpc != Rpc::Version => state.nobody_answers(now),
         (Outcome::Silent, _) | (Outcome::Ok, Outcome::Silent) => {}
         // The call is answered again, or the runtime is another one: a full run is needed.
         (Outcome::Error, _) | (Outcome::Ok, Outcome::Ok | Outcome::Error) => return Ok(None),
     }
-    Ok(standing.hang().map(|hang| hang.report(now)))
+    Ok(state.hang().map(|hang| hang.report(now)))
 }
 
 /// Waits for the call for a short time and returns its outcome.
 async fn within<T>(call: impl Future<Output = Call<T>>) -> Outcome {
-    tokio::time::timeout(PATIENCE, call).await.map_or(Outcome::Silent, |call| call.outcome())
+    tokio::time::timeout(TIME_LIMIT, call).await.map_or(Outcome::Silent, |call| call.outcome())
 }
 
 async fn one(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
@@ -104,10 +104,10 @@ async fn one(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
 
 /// Returns the exit status to report: `exit` is the judgement of this run, to which the announcements of
 /// earlier runs are added.
-pub fn settle(standing: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
+pub fn announced_exit(state: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
     if report.verdict == Verdict::Unknown {
         return exit;
     }
     let certain = report.primary.as_ref().is_some_and(|primary| primary.confidence == Confidence::Certain);
-    if standing.announce(exit == Exit::Bad, certain) { Exit::Bad } else { Exit::Good }
+    if state.announce(exit == Exit::Bad, certain) { Exit::Bad } else { Exit::Good }
 }

@@ -15,30 +15,30 @@ use crate::cmd::render::words::{cut, wrapped};
 
 /// The number of lines that may be queued before the watch waits for the writer. Memory is limited by this
 /// and by the events of one relist.
-const MOST_WAITING: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 
 /// How long a writer may take for the queued lines when the watch ends.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The indent of the second and further lines of a sentence.
 const CONTINUED: &str = "    ";
 
 /// A destination and the thread that writes to it.
-pub struct Outlet {
-    way: Way,
-    progress: Arc<Progress>,
+pub struct QueuedOutput {
+    transport: Transport,
+    progress: Arc<QueueState>,
 }
 
 /// How lines reach the destination.
-enum Way {
+enum Transport {
     /// Through a thread, which alone waits for the destination.
     Thread { lines: mpsc::Sender<Line>, done: Mutex<mpsc::Receiver<io::Result<()>>> },
     /// Directly, if no thread could be started; then a slow destination delays the watch.
-    Here(Arc<Mutex<Put>>),
+    Direct(Arc<Mutex<WriteFn>>),
 }
 
 /// Writes one step to the destination.
-type Put = Box<dyn FnMut(Step) -> io::Result<()> + Send>;
+type WriteFn = Box<dyn FnMut(WriteStep) -> io::Result<()> + Send>;
 
 enum Line {
     Text(String),
@@ -48,7 +48,7 @@ enum Line {
 }
 
 #[derive(Default)]
-struct Progress {
+struct QueueState {
     /// The newest status line that is not shown yet; there is never more than one, however long a terminal is
     /// blocked.
     status: Mutex<Option<String>>,
@@ -57,20 +57,20 @@ struct Progress {
     moved: Notify,
 }
 
-impl Progress {
+impl QueueState {
     /// Converts a queued line; `None` if its status line was shown already.
-    fn step(&self, line: Line) -> Option<Step> {
+    fn step(&self, line: Line) -> Option<WriteStep> {
         match line {
-            Line::Text(text) => Some(Step::Text(text)),
-            Line::Row(text) => Some(Step::Row(text)),
+            Line::Text(text) => Some(WriteStep::Text(text)),
+            Line::Row(text) => Some(WriteStep::Row(text)),
             Line::Status => {
-                self.status.lock().unwrap_or_else(PoisonError::into_inner).take().map(Step::Status)
+                self.status.lock().unwrap_or_else(PoisonError::into_inner).take().map(WriteStep::Status)
             }
         }
     }
 }
 
-impl Outlet {
+impl QueuedOutput {
     /// Writes to a terminal, with a status line below the other lines.
     pub fn terminal() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
@@ -79,10 +79,12 @@ impl Outlet {
         }
         Self::spawn(move |step| {
             match step {
-                Step::Text(text) => fitting(text, columns()).into_iter().for_each(|line| bar.println(line)),
-                Step::Row(text) => bar.println(fitting_row(text, columns())),
-                Step::Status(text) => bar.set_message(fitting_row(text, columns())),
-                Step::End => bar.finish_and_clear(),
+                WriteStep::Text(text) => {
+                    fitting(text, columns()).into_iter().for_each(|line| bar.println(line))
+                }
+                WriteStep::Row(text) => bar.println(fitting_row(text, columns())),
+                WriteStep::Status(text) => bar.set_message(fitting_row(text, columns())),
+                WriteStep::End => bar.finish_and_clear(),
             }
             Ok(())
         })
@@ -93,9 +95,9 @@ impl Outlet {
         let mut out = io::stdout();
         Self::spawn(move |step| {
             let lines = match step {
-                Step::Text(text) => fitting(text, columns()),
-                Step::Row(text) => vec![fitting_row(text, columns())],
-                Step::Status(_) | Step::End => Vec::new(),
+                WriteStep::Text(text) => fitting(text, columns()),
+                WriteStep::Row(text) => vec![fitting_row(text, columns())],
+                WriteStep::Status(_) | WriteStep::End => Vec::new(),
             };
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
             out.flush()
@@ -105,22 +107,22 @@ impl Outlet {
     /// Writes to anything else, and flushes each line.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
         Self::spawn(move |step| match step {
-            Step::Text(mut text) | Step::Row(mut text) => {
+            WriteStep::Text(mut text) | WriteStep::Row(mut text) => {
                 text.push('\n');
                 destination.write_all(text.as_bytes())?;
                 destination.flush()
             }
-            Step::Status(_) | Step::End => Ok(()),
+            WriteStep::Status(_) | WriteStep::End => Ok(()),
         })
     }
 
-    fn spawn(put: impl FnMut(Step) -> io::Result<()> + Send + 'static) -> Self {
+    fn spawn(put: impl FnMut(WriteStep) -> io::Result<()> + Send + 'static) -> Self {
         let (lines, queue) = mpsc::channel();
         let (end, done) = mpsc::channel();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(QueueState::default());
         let shared = Arc::clone(&progress);
         // Shared with the thread, because the thread may fail to start.
-        let put: Arc<Mutex<Put>> = Arc::new(Mutex::new(Box::new(put)));
+        let put: Arc<Mutex<WriteFn>> = Arc::new(Mutex::new(Box::new(put)));
         let puts = Arc::clone(&put);
         let write = move || {
             let mut put = puts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,11 +132,11 @@ impl Outlet {
             // Nobody receives the result if the watch did not wait for the writer.
             let _ = end.send(written);
         };
-        let way = match thread::Builder::new().name("writer".into()).spawn(write) {
-            Ok(_) => Way::Thread { lines, done: Mutex::new(done) },
-            Err(_) => Way::Here(put),
+        let transport = match thread::Builder::new().name("writer".into()).spawn(write) {
+            Ok(_) => Transport::Thread { lines, done: Mutex::new(done) },
+            Err(_) => Transport::Direct(put),
         };
-        Self { way, progress }
+        Self { transport, progress }
     }
 
     /// Queues a sentence, which a terminal wraps between words; never waits.
@@ -159,14 +161,14 @@ impl Outlet {
     }
 
     fn send(&self, line: Line) {
-        match &self.way {
-            Way::Thread { lines, .. } => {
+        match &self.transport {
+            Transport::Thread { lines, .. } => {
                 self.progress.waiting.fetch_add(1, Ordering::SeqCst);
                 if lines.send(line).is_err() {
                     self.progress.waiting.fetch_sub(1, Ordering::SeqCst);
                 }
             }
-            Way::Here(put) => {
+            Transport::Direct(put) => {
                 let broken = &self.progress.broken;
                 let mut put = put.lock().unwrap_or_else(PoisonError::into_inner);
                 let step = self.progress.step(line);
@@ -181,8 +183,8 @@ impl Outlet {
     }
 
     /// Waits until the queue has room.
-    pub async fn settle(&self) {
-        self.until(|progress| progress.waiting.load(Ordering::SeqCst) < MOST_WAITING).await;
+    pub async fn wait_for_room(&self) {
+        self.until(|progress| progress.waiting.load(Ordering::SeqCst) < MAX_QUEUED).await;
     }
 
     /// Resolves when the destination accepts no more lines.
@@ -191,7 +193,7 @@ impl Outlet {
     }
 
     /// Waits until `enough` is true, or until the writer has ended.
-    async fn until(&self, enough: impl Fn(&Progress) -> bool) {
+    async fn until(&self, enough: impl Fn(&QueueState) -> bool) {
         loop {
             let moved = self.progress.moved.notified();
             if enough(&self.progress) || self.progress.broken.load(Ordering::SeqCst) {
@@ -203,12 +205,12 @@ impl Outlet {
 
     /// Waits until the queued lines are written; fails with [`io::ErrorKind::TimedOut`] after the time limit.
     pub fn close(self) -> io::Result<()> {
-        self.close_within(PATIENCE)
+        self.close_within(TIME_LIMIT)
     }
 
     fn close_within(self, patience: Duration) -> io::Result<()> {
-        match self.way {
-            Way::Thread { lines, done } => {
+        match self.transport {
+            Transport::Thread { lines, done } => {
                 drop(lines);
                 let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
                 done.recv_timeout(patience).unwrap_or_else(|_| {
@@ -219,16 +221,16 @@ impl Outlet {
                     Err(io::Error::new(io::ErrorKind::TimedOut, what))
                 })
             }
-            Way::Here(_) if self.progress.broken.load(Ordering::SeqCst) => {
+            Transport::Direct(_) if self.progress.broken.load(Ordering::SeqCst) => {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
-            Way::Here(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(Step::End),
+            Transport::Direct(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(WriteStep::End),
         }
     }
 }
 
 /// The next thing to write.
-enum Step {
+enum WriteStep {
     /// A sentence.
     Text(String),
     /// A row of columns.
@@ -261,13 +263,13 @@ fn fitting_row(text: String, columns: Option<usize>) -> String {
     }
 }
 
-fn write_all(queue: &mpsc::Receiver<Line>, put: &mut Put, progress: &Progress) -> io::Result<()> {
+fn write_all(queue: &mpsc::Receiver<Line>, put: &mut WriteFn, progress: &QueueState) -> io::Result<()> {
     for line in queue {
         progress.step(line).map_or(Ok(()), &mut *put)?;
         progress.waiting.fetch_sub(1, Ordering::SeqCst);
         progress.moved.notify_waiters();
     }
-    put(Step::End)
+    put(WriteStep::End)
 }
 
 #[cfg(test)]
@@ -317,31 +319,31 @@ mod tests {
     #[test]
     fn lines_come_out_in_order_and_status_lines_do_not() {
         let written = Shared::default();
-        let outlet = Outlet::plain(written.clone());
-        outlet.line("a".into());
-        outlet.status("never seen".into());
-        outlet.line("b".into());
-        outlet.close().unwrap();
+        let queued_output = QueuedOutput::plain(written.clone());
+        queued_output.line("a".into());
+        queued_output.status("never seen".into());
+        queued_output.line("b".into());
+        queued_output.close().unwrap();
         assert_eq!(*written.0.lock().unwrap(), b"a\nb\n");
     }
 
     #[test]
     fn status_lines_do_not_pile_up_behind_what_is_blocked() {
         let (_open, gate) = mpsc::channel();
-        let outlet = Outlet::plain(Blocked(gate));
-        outlet.line("a".into());
-        (0..1000).for_each(|number| outlet.status(number.to_string()));
+        let queued_output = QueuedOutput::plain(Blocked(gate));
+        queued_output.line("a".into());
+        (0..1000).for_each(|number| queued_output.status(number.to_string()));
         // The line that is being written, and one status line.
-        assert!(outlet.progress.waiting.load(Ordering::SeqCst) <= 2);
+        assert!(queued_output.progress.waiting.load(Ordering::SeqCst) <= 2);
     }
 
     #[test]
     fn what_could_not_be_written_in_time_is_an_error() {
         let (_open, gate) = mpsc::channel();
-        let outlet = Outlet::plain(Blocked(gate));
-        outlet.line("a".into());
+        let queued_output = QueuedOutput::plain(Blocked(gate));
+        queued_output.line("a".into());
         assert_eq!(
-            outlet.close_within(Duration::from_millis(1)).unwrap_err().kind(),
+            queued_output.close_within(Duration::from_millis(1)).unwrap_err().kind(),
             io::ErrorKind::TimedOut
         );
     }
@@ -357,10 +359,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_pipe_is_noticed_and_waits_for_nobody() {
-        let outlet = Outlet::plain(Closed);
-        outlet.line("a".into());
-        outlet.broken().await;
-        outlet.settle().await;
-        assert_eq!(outlet.close().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        let queued_output = QueuedOutput::plain(Closed);
+        queued_output.line("a".into());
+        queued_output.broken().await;
+        queued_output.wait_for_room().await;
+        assert_eq!(queued_output.close().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::guarded_stream::{GuardedStream, StreamItem, StreamSettings, StreamState};
 use super::reporter::Reporter;
-use super::tap::{Attended, News, StreamSettings, Tap};
 use super::{Mode, TIMEOUT, WatchArgs, metrics};
 use crate::capture::Next;
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
 use crate::cmd::render::watch as text;
-use crate::cmd::stops::{Stops, Suspension};
+use crate::cmd::stop_signals::{StopSignals, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
@@ -34,34 +34,34 @@ const TICK: Duration = Duration::from_millis(500);
 const LONG_RELIST: Duration = Duration::from_secs(10);
 
 /// The tick with `--until-slow`, which has to notice a slow call quickly.
-const ATTENTIVE_TICK: Duration = Duration::from_millis(50);
+const SHORT_TICK: Duration = Duration::from_millis(50);
 
 /// The tick while a capture is played, whose time may pass quickly.
 const PLAYED_TICK: Duration = Duration::from_millis(1);
 
 /// A running watch.
-pub struct Session<'a> {
+pub struct WatchRun<'a> {
     endpoint: Endpoint,
     client: Client,
     generic: GenericPleg,
-    worker: RelistTimer,
-    tap: Option<Tap>,
-    outside: Outside,
+    timer: RelistTimer,
+    guarded_stream: Option<GuardedStream>,
+    interruptions: Interruptions,
     started: Mono,
-    look: Look<'a>,
+    state: WatchState<'a>,
     /// Whether the pause that the capture requested is over.
     waited: bool,
     /// The diagnosis of the slow relist that ended the watch.
     found: Option<HealthReport>,
     /// Whether that diagnosis was made while the slow relist was running.
-    looked: bool,
+    diagnosed: bool,
     /// What the kubelet sees and this watch cannot.
     not_seen: Option<&'static str>,
 }
 
 /// The external events that interrupt a wait.
-struct Outside {
-    stops: Stops,
+struct Interruptions {
+    stop_signals: StopSignals,
     suspension: Option<Suspension>,
     ticks: Interval,
 }
@@ -75,21 +75,21 @@ enum Interruption {
     /// Health and the status line are checked.
     Tick,
     /// The event stream has an item.
-    Stream(News),
+    Stream(StreamItem),
 }
 
 /// Why a watch ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     /// A signal, `--count` or `--for` ended it.
-    Told,
+    Requested,
     /// The condition of `--until-…` is true; with a description.
-    Came(String),
+    ConditionMet(String),
     /// The output has no reader any more.
-    Unread,
+    NoReader,
 }
 
-impl<'a> Session<'a> {
+impl<'a> WatchRun<'a> {
     /// Connects to the runtime and reports the start of the watch.
     pub async fn open(
         arguments: &'a WatchArgs,
@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new));
             bound.map_err(|source| Error::Listen { address, source })?;
         }
-        let tap = streams.then(|| {
+        let guarded_stream = streams.then(|| {
             let settings = StreamSettings {
                 retries: if hint { 1 } else { arguments.stream.retries.get() },
                 longest: arguments.stream.max_stream,
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
             };
             // In compare mode, the two PLEGs must not share their state.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(SharedState::new(true)) };
-            Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
+            GuardedStream::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
                 .played(context.playback().cloned())
         });
         let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
@@ -149,12 +149,12 @@ impl<'a> Session<'a> {
             endpoint: endpoint.clone(),
             client,
             generic: GenericPleg::new(Arc::clone(&hub), settings),
-            worker: RelistTimer::start(timing, context.clock.mono()),
-            tap,
-            outside: Outside::listen(arguments, streams, context.playback().is_some())
+            timer: RelistTimer::start(timing, context.clock.mono()),
+            guarded_stream,
+            interruptions: Interruptions::listen(arguments, streams, context.playback().is_some())
                 .map_err(Error::Start)?,
             started: context.clock.mono(),
-            look: Look {
+            state: WatchState {
                 arguments,
                 context,
                 reporter,
@@ -165,10 +165,10 @@ impl<'a> Session<'a> {
             },
             waited: false,
             found: None,
-            looked: false,
+            diagnosed: false,
             not_seen: kubelet.era().unseen().filter(|_| arguments.mode != Mode::Evented),
         };
-        session.look.reporter.started(WatchStarted {
+        session.state.reporter.started(WatchStarted {
             time: context.clock.wall(),
             node: context.node_name(),
             runtime: runtime_ref(endpoint, version),
@@ -189,44 +189,46 @@ impl<'a> Session<'a> {
                 self.attend().await?;
             }
             let ended = if self.owes_relist() {
-                match self.settle().await? {
+                match self.wait_for_room().await? {
                     None => self.relist(true).await?,
                     ended => ended,
                 }
             } else {
                 match self.turn() {
                     Some(TimerAction::Relist) => self.relist(false).await?,
-                    Some(TimerAction::Wait(until)) => match self.tap.as_mut().and_then(Tap::take_hint) {
-                        Some(uid) => self.relist_pod(&uid).await?,
-                        None => self.pause(until).await?,
-                    },
-                    None => Some(End::Told),
+                    Some(TimerAction::Wait(until)) => {
+                        match self.guarded_stream.as_mut().and_then(GuardedStream::take_hint) {
+                            Some(uid) => self.relist_pod(&uid).await?,
+                            None => self.pause(until).await?,
+                        }
+                    }
+                    None => Some(End::Requested),
                 }
             };
             if let Some(end) = ended {
                 break end;
             }
         };
-        if matches!(end, End::Came(_)) && !self.looked {
+        if matches!(end, End::ConditionMet(_)) && !self.diagnosed {
             // No call is pending: the condition became true after a call or in a pause.
-            let given_up = self.look.reporter.given_up();
+            let given_up = self.state.reporter.given_up();
             let diagnosis =
-                diagnose(self.look.context, &self.endpoint, Vec::new(), given_up, Wanted::Auto, None);
+                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, Wanted::Auto, None);
             self.found = tokio::select! {
                 report = diagnosis => report.ok(),
-                () = self.outside.stops.next() => None,
+                () = self.interruptions.stop_signals.next() => None,
             };
         }
         self.finish(&end)
     }
 
     fn owes_relist(&self) -> bool {
-        self.tap.as_ref().is_some_and(Tap::owes_relist)
+        self.guarded_stream.as_ref().is_some_and(GuardedStream::owes_relist)
     }
 
     /// Returns what to do next; `None` at the end of a capture.
     fn turn(&mut self) -> Option<TimerAction> {
-        let context = self.look.context;
+        let context = self.state.context;
         if let Some(playback) = context.playback() {
             // A capture defines the moments of its relists.
             let waited = std::mem::take(&mut self.waited);
@@ -234,11 +236,11 @@ impl<'a> Session<'a> {
                 Next::Relist => Some(TimerAction::Relist),
                 Next::End => None,
                 Next::Listen => {
-                    if let Some(tap) = &mut self.tap {
-                        tap.take_ready(&self.look.reporter);
+                    if let Some(guarded_stream) = &mut self.guarded_stream {
+                        guarded_stream.handle_ready(&self.state.reporter);
                     }
                     // The wait gives the reader of the output time.
-                    Some(TimerAction::Wait(self.look.context.clock.mono()))
+                    Some(TimerAction::Wait(self.state.context.clock.mono()))
                 }
                 Next::Wait(length) => {
                     self.waited = true;
@@ -246,23 +248,23 @@ impl<'a> Session<'a> {
                 }
             };
         }
-        Some(self.worker.next(context.clock.mono()))
+        Some(self.timer.next(context.clock.mono()))
     }
 
     /// Relists one pod, as a message of the stream requests.
     async fn relist_pod(&mut self, uid: &str) -> Result<Option<End>, Error> {
-        let Self { generic, client, outside, look, tap, .. } = self;
-        let clock = &*look.context.clock;
+        let Self { generic, client, interruptions, state, guarded_stream, .. } = self;
+        let clock = &*state.context.clock;
         let started = clock.mono();
-        let mut sink = &look.reporter;
+        let mut sink = &state.reporter;
         let mut relist = pin!(generic.relist_pod(uid, client, clock, &mut sink));
         loop {
             let interruption = tokio::select! {
                 biased;
                 () = &mut relist => return Ok(None),
-                interruption = outside.interruption(&look.reporter, tap.as_mut()) => interruption,
+                interruption = interruptions.next(&state.reporter, guarded_stream.as_mut()) => interruption,
             };
-            if let Some(end) = look.answer(interruption, tap.as_mut(), Some(started)).await? {
+            if let Some(end) = state.answer(interruption, guarded_stream.as_mut(), Some(started)).await? {
                 return Ok(Some(end));
             }
         }
@@ -271,13 +273,24 @@ impl<'a> Session<'a> {
     /// Makes one relist; returns `Some` if the watch is over. A relist that the stream requires does not
     /// change the period.
     async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
-        let Self { generic, client, endpoint, outside, look, found, looked, worker, tap, .. } = self;
-        let Look { arguments, context, reporter, .. } = &*look;
+        let Self {
+            generic,
+            client,
+            endpoint,
+            interruptions,
+            state,
+            found,
+            diagnosed,
+            timer,
+            guarded_stream,
+            ..
+        } = self;
+        let WatchState { arguments, context, reporter, .. } = &*state;
         let clock = &*context.clock;
         let started = clock.mono();
-        if let Some(tap) = tap {
+        if let Some(guarded_stream) = guarded_stream {
             // A later problem of the stream requires another relist.
-            tap.relisted();
+            guarded_stream.relisted();
         }
         *found = None;
         reporter.relist_begins();
@@ -294,10 +307,10 @@ impl<'a> Session<'a> {
                         *found = Some(report);
                         continue;
                     }
-                    interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
+                    interruption = interruptions.next(reporter, guarded_stream.as_mut()) => interruption,
                 };
-                match look.answer(interruption, tap.as_mut(), Some(started)).await? {
-                    Some(End::Came(what)) => break Err(what),
+                match state.answer(interruption, guarded_stream.as_mut(), Some(started)).await? {
+                    Some(End::ConditionMet(what)) => break Err(what),
                     Some(end) => return Ok(Some(end)),
                     None => {}
                 }
@@ -312,10 +325,10 @@ impl<'a> Session<'a> {
                 Err(what) => {
                     // The pending call continues during the diagnosis, which does not repeat it.
                     diagnosis.begin();
-                    *looked = true;
+                    *diagnosed = true;
                     let ended = tokio::select! {
                         ended = diagnosis.beside(&mut relist, found) => ended,
-                        () = outside.stops.next() => None,
+                        () = interruptions.stop_signals.next() => None,
                     };
                     let (open, waited) = reporter.open_call(clock.mono());
                     let so_far = clock.mono().since(started);
@@ -323,63 +336,67 @@ impl<'a> Session<'a> {
                     if let Some(report) = ended {
                         reporter.relist(report);
                     }
-                    return Ok(Some(End::Came(format!("{what}\n{became}"))));
+                    return Ok(Some(End::ConditionMet(format!("{what}\n{became}"))));
                 }
             }
         };
         if !owed {
-            worker.relisted(clock.mono());
+            timer.relisted(clock.mono());
         }
-        if let Some(tap) = tap {
+        if let Some(guarded_stream) = guarded_stream {
             let (pods, listed) = generic.pods();
-            tap.forget(pods, listed);
+            guarded_stream.forget(pods, listed);
         }
         let slow = arguments.until_slow.and_then(|limit| text::slow_relist(&report, limit));
         reporter.relist(report);
-        if let Some(end) = look.around(None).or(slow.map(End::Came)) {
+        if let Some(end) = state.check_all(None).or(slow.map(End::ConditionMet)) {
             return Ok(Some(end));
         }
         self.attend().await?;
-        let enough = self.look.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        Ok(enough.then_some(End::Told))
+        let enough = self.state.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
+        Ok(enough.then_some(End::Requested))
     }
 
     /// Opens the stream if it is due.
     async fn attend(&mut self) -> Result<(), Error> {
-        let Some(tap) = &mut self.tap else { return Ok(()) };
-        let fell_back = tap.attend(&self.look.reporter).await? == Attended::FellBack;
-        if fell_back && self.look.arguments.mode == Mode::Evented && !tap.is_hint() {
-            self.worker.restart(PlegTiming::GENERIC, self.look.context.clock.mono());
-            self.look.threshold.set(self.worker.timing().threshold);
+        let Some(guarded_stream) = &mut self.guarded_stream else { return Ok(()) };
+        let fell_back = guarded_stream.attend(&self.state.reporter).await? == StreamState::FellBack;
+        if fell_back && self.state.arguments.mode == Mode::Evented && !guarded_stream.is_hint() {
+            self.timer.restart(PlegTiming::GENERIC, self.state.context.clock.mono());
+            self.state.threshold.set(self.timer.timing().threshold);
         }
         Ok(())
     }
 
     /// Waits until the next relist, and until the writers have room. The end of the stream ends the wait.
     async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
-        let length = until.since(self.look.context.clock.mono());
-        self.rest(length, Tap::is_due).await
+        let length = until.since(self.state.context.clock.mono());
+        self.rest(length, GuardedStream::is_due).await
     }
 
     /// Waits until the writers have room: without a reader of the output there are no relists.
-    async fn settle(&mut self) -> Result<Option<End>, Error> {
+    async fn wait_for_room(&mut self) -> Result<Option<End>, Error> {
         self.rest(Duration::ZERO, |_| false).await
     }
 
-    async fn rest(&mut self, length: Duration, enough: fn(&Tap) -> bool) -> Result<Option<End>, Error> {
-        let Self { outside, look, tap, .. } = self;
-        let reporter = &look.reporter;
+    async fn rest(
+        &mut self,
+        length: Duration,
+        enough: fn(&GuardedStream) -> bool,
+    ) -> Result<Option<End>, Error> {
+        let Self { interruptions, state, guarded_stream, .. } = self;
+        let reporter = &state.reporter;
         let mut rest = pin!(async {
             tokio::time::sleep(length).await;
-            reporter.settle().await;
+            reporter.wait_for_room().await;
         });
-        while !tap.as_ref().is_some_and(enough) {
+        while !guarded_stream.as_ref().is_some_and(enough) {
             let interruption = tokio::select! {
                 biased;
                 () = &mut rest => break,
-                interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
+                interruption = interruptions.next(reporter, guarded_stream.as_mut()) => interruption,
             };
-            if let Some(end) = look.answer(interruption, tap.as_mut(), None).await? {
+            if let Some(end) = state.answer(interruption, guarded_stream.as_mut(), None).await? {
                 return Ok(Some(end));
             }
         }
@@ -387,9 +404,9 @@ impl<'a> Session<'a> {
     }
 
     fn finish(mut self, end: &End) -> Result<Exit, Error> {
-        let Look { arguments, context, reporter, .. } = self.look;
-        if let Some(mut tap) = self.tap.take() {
-            tap.release("the watch is over", &reporter);
+        let WatchState { arguments, context, reporter, .. } = self.state;
+        if let Some(mut guarded_stream) = self.guarded_stream.take() {
+            guarded_stream.release("the watch is over", &reporter);
         }
         let clock = &context.clock;
         let compare = reporter.compared();
@@ -400,10 +417,10 @@ impl<'a> Session<'a> {
         };
         summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
-        if let End::Came(what) = end {
+        if let End::ConditionMet(what) = end {
             reporter.lines(what.lines().map(str::to_owned));
         }
-        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, End::Came(_))) {
+        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, End::ConditionMet(_))) {
             reporter.diagnosis(report, context.style().color)?;
         }
         reporter.lines(text::summary(&summary, lasted, &ranges));
@@ -412,23 +429,23 @@ impl<'a> Session<'a> {
         reporter.json(&WatchRecord::WatchSummary(summary));
         reporter.close(arguments.log.as_deref())?;
         Ok(match end {
-            End::Came(_) => Exit::Bad,
-            End::Told | End::Unread => Exit::Good,
+            End::ConditionMet(_) => Exit::Bad,
+            End::Requested | End::NoReader => Exit::Good,
         })
     }
 }
 
-impl Outside {
+impl Interruptions {
     fn listen(arguments: &WatchArgs, streams: bool, played: bool) -> std::io::Result<Self> {
         let period = match (played, arguments.until_slow) {
             (true, _) => PLAYED_TICK,
-            (false, Some(_)) => ATTENTIVE_TICK,
+            (false, Some(_)) => SHORT_TICK,
             (false, None) => TICK,
         };
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            stops: Stops::listen(arguments.lasting)?,
+            stop_signals: StopSignals::listen(arguments.lasting)?,
             // Without a stream, nothing has to be closed before a suspension.
             suspension: streams.then(Suspension::listen).transpose()?,
             ticks,
@@ -436,15 +453,19 @@ impl Outside {
     }
 
     /// Waits for the next interruption.
-    async fn interruption(&mut self, reporter: &Reporter, tap: Option<&mut Tap>) -> Interruption {
-        let Self { stops, suspension, ticks } = self;
+    async fn next(
+        &mut self,
+        reporter: &Reporter,
+        guarded_stream: Option<&mut GuardedStream>,
+    ) -> Interruption {
+        let Self { stop_signals, suspension, ticks } = self;
         tokio::select! {
             biased;
-            () = stops.next() => Interruption::End(End::Told),
-            () = reporter.broken() => Interruption::End(End::Unread),
-            () = or_never(suspension.as_mut().map(Suspension::asked)) => Interruption::Suspend,
+            () = stop_signals.next() => Interruption::End(End::Requested),
+            () = reporter.broken() => Interruption::End(End::NoReader),
+            () = or_never(suspension.as_mut().map(Suspension::requested)) => Interruption::Suspend,
             _ = ticks.tick() => Interruption::Tick,
-            news = or_never(tap.map(|tap| tap.news(reporter.settle()))) => Interruption::Stream(news),
+            news = or_never(guarded_stream.map(|guarded_stream| guarded_stream.news(reporter.wait_for_room()))) => Interruption::Stream(news),
         }
     }
 }
@@ -554,7 +575,7 @@ impl Diagnosis<'_> {
 }
 
 /// The parts of a watch that every interruption needs.
-struct Look<'a> {
+struct WatchState<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
     reporter: Reporter,
@@ -564,31 +585,31 @@ struct Look<'a> {
     threshold: Cell<Duration>,
 }
 
-impl Look<'_> {
+impl WatchState<'_> {
     /// Handles an interruption.
     async fn answer(
         &self,
         interruption: Interruption,
-        mut tap: Option<&mut Tap>,
+        mut guarded_stream: Option<&mut GuardedStream>,
         relist: Option<Mono>,
     ) -> Result<Option<End>, Error> {
         match interruption {
             Interruption::End(end) => return Ok(Some(end)),
             Interruption::Suspend => {
-                if let Some(tap) = tap {
-                    tap.release("closed by plegctl before it was suspended", &self.reporter);
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.release("closed by plegctl before it was suspended", &self.reporter);
                 }
                 Suspension::stop_here().await.map_err(Error::Start)?;
             }
             Interruption::Tick => {
-                if let Some(tap) = &mut tap {
-                    tap.look(&self.reporter);
+                if let Some(guarded_stream) = &mut guarded_stream {
+                    guarded_stream.check(&self.reporter);
                 }
-                return Ok(self.around(relist));
+                return Ok(self.check_all(relist));
             }
             Interruption::Stream(news) => {
-                if let Some(tap) = tap {
-                    tap.take(news, &self.reporter);
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.handle(news, &self.reporter);
                 }
             }
         }
@@ -596,7 +617,7 @@ impl Look<'_> {
     }
 
     /// Checks health and slowness, and updates the status line. `relist` is when the current relist began.
-    fn around(&self, relist: Option<Mono>) -> Option<End> {
+    fn check_all(&self, relist: Option<Mono>) -> Option<End> {
         let clock = &*self.context.clock;
         let verdict = self.hub.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
@@ -628,13 +649,14 @@ impl Look<'_> {
             });
         }
         if !healthy && !undecided && self.arguments.until_unhealthy {
-            return Some(End::Came(format!("PLEG is not healthy: {message}")));
+            return Some(End::ConditionMet(format!("PLEG is not healthy: {message}")));
         }
         let limit = self.arguments.until_slow?;
         let tally = self.reporter.tally();
         let waited = clock.mono().since(relist?);
         let call = tally.waiting(clock.mono()).unwrap_or_default();
-        (waited.max(call) > limit).then(|| End::Came(text::still_waiting(tally.open.as_ref(), call, waited)))
+        (waited.max(call) > limit)
+            .then(|| End::ConditionMet(text::still_waiting(tally.open.as_ref(), call, waited)))
     }
 
     fn status_line(&self) -> String {

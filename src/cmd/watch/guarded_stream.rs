@@ -21,10 +21,10 @@ use crate::pleg::stream::Stream;
 use crate::pleg::{EventedPleg, SharedState, Sink};
 
 /// A guard that ends sooner than this did not work at all.
-const STILLBORN: Duration = Duration::from_secs(1);
+const MIN_GUARD_LIFETIME: Duration = Duration::from_secs(1);
 
 /// The number of such guards in a row after which the watch fails.
-const MOST_STILLBORN: u32 = 3;
+const MAX_FAILED_GUARDS: u32 = 3;
 
 /// The pause before the first attempt that the kubelet would not make; it doubles with each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,14 +33,14 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A stream that ends sooner than this after its start counts as failed at once.
-const MOMENTS: Duration = Duration::from_secs(10);
+const SHORT_STREAM: Duration = Duration::from_secs(10);
 
 /// The note for a stream of hints that has ended.
-const LEFT_ALONE: &str =
+const HINT_STREAM_ENDED: &str =
     "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (according to its code)";
 
 /// The number of pods that may wait for a relist of their own, as in the kubelet.
-const MOST_HINTS: usize = 200;
+const MAX_HINTS: usize = 200;
 
 /// The options for the stream.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +57,11 @@ pub struct StreamSettings {
 }
 
 /// Receives what happens to the stream.
-pub trait Audience {
+pub trait StreamObserver {
     /// The stream was opened, closed or given up.
     fn stream(&self, notice: Stream);
     /// An event arrived; the engine's reaction follows.
-    fn heard(&self, event: &ReceivedEvent);
+    fn event_received(&self, event: &ReceivedEvent);
     /// Events were read and lost.
     fn dropped(&self, events: u64, notice: Stream);
     /// The stream has ended by itself, or could not be opened.
@@ -73,7 +73,7 @@ pub trait Audience {
 }
 
 /// The stream, and the engine that processes it.
-pub struct Tap {
+pub struct GuardedStream {
     client: Client,
     /// The capture, if the stream is a recorded one.
     played: Option<Arc<Playback>>,
@@ -84,12 +84,12 @@ pub struct Tap {
     open: Option<Open>,
     owes_relist: bool,
     /// The number of guards in a row that ended at once.
-    stillborn: u32,
+    failed_guards: u32,
     /// The number of ended streams, and when the first one ended.
     ended: u32,
     first_end: Option<Mono>,
     /// The number of streams in a row that ended at once; after a longer stream no pause is needed.
-    hardly_begun: u32,
+    short_streams: u32,
     /// When the next stream may be opened.
     not_before: Mono,
     /// Whether the pause lasts beyond the relist after the last stream, so that another relist has to come
@@ -98,7 +98,7 @@ pub struct Tap {
     /// The pods with a stopped container, for a stream of hints.
     hints: VecDeque<String>,
     /// Whether a relist is required to forget removed pods.
-    forgets: bool,
+    forget_pending: bool,
 }
 
 /// An open stream.
@@ -114,7 +114,7 @@ struct Open {
 }
 
 /// An item of the stream.
-pub enum News {
+pub enum StreamItem {
     /// An event.
     Event(Box<ReceivedEvent>),
     /// The end of the stream; `None` without an error.
@@ -123,7 +123,7 @@ pub enum News {
     TooLong,
 }
 
-impl News {
+impl StreamItem {
     fn of(next: Result<Option<ReceivedEvent>, cri::Error>) -> Self {
         match next {
             Ok(Some(event)) => Self::Event(Box::new(event)),
@@ -133,16 +133,16 @@ impl News {
     }
 }
 
-/// The result of [`Tap::attend`].
+/// The result of [`GuardedStream::attend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attended {
+pub enum StreamState {
     /// The stream is open, or a relist comes first.
     GoOn,
     /// The stream was given up just now.
     FellBack,
 }
 
-impl Tap {
+impl GuardedStream {
     /// Creates an evented PLEG; [`Self::attend`] opens its first stream.
     pub fn new(
         client: Client,
@@ -162,14 +162,14 @@ impl Tap {
             evented,
             open: None,
             owes_relist: false,
-            stillborn: 0,
+            failed_guards: 0,
             ended: 0,
             first_end: None,
-            hardly_begun: 0,
+            short_streams: 0,
             not_before,
             paused: false,
             hints: VecDeque::new(),
-            forgets: false,
+            forget_pending: false,
         }
     }
 
@@ -214,7 +214,7 @@ impl Tap {
 
     /// Forgets the pods that a relist did not find.
     pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
-        self.forgets = false;
+        self.forget_pending = false;
         self.evented.forget(pods, listed);
     }
 
@@ -224,7 +224,7 @@ impl Tap {
     }
 
     /// Opens the stream if it is due.
-    pub async fn attend(&mut self, audience: &dyn Audience) -> Result<Attended, Error> {
+    pub async fn attend(&mut self, observer: &dyn StreamObserver) -> Result<StreamState, Error> {
         if self.paused && self.clock.mono() >= self.not_before {
             (self.paused, self.owes_relist) = (false, true);
         }
@@ -236,24 +236,24 @@ impl Tap {
                 NextStreamAction::Connect(_) => match self.open().await? {
                     Ok(open) => {
                         self.open = Some(open);
-                        audience.stream(self.evented.on_stream_opened(&*self.clock));
+                        observer.stream(self.evented.on_stream_opened(&*self.clock));
                     }
-                    Err(why) => self.failed(Some(&why), audience),
+                    Err(why) => self.failed(Some(&why), observer),
                 },
                 NextStreamAction::FallBack(mut notice) => {
                     let lasted = self.first_end.map(|first| self.clock.mono().since(first));
                     notice.error = if self.settings.hint {
-                        Some(LEFT_ALONE.to_owned())
+                        Some(HINT_STREAM_ENDED.to_owned())
                     } else {
-                        spun(self.ended, lasted)
+                        ended_at_once(self.ended, lasted)
                     };
-                    audience.stream(notice);
-                    return Ok(Attended::FellBack);
+                    observer.stream(notice);
+                    return Ok(StreamState::FellBack);
                 }
                 NextStreamAction::GivenUp => break,
             }
         }
-        Ok(Attended::GoOn)
+        Ok(StreamState::GoOn)
     }
 
     /// Opens a stream. The outer result is an error of this process, the inner one an error of the runtime.
@@ -276,7 +276,7 @@ impl Tap {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
         };
-        if self.stillborn >= MOST_STILLBORN {
+        if self.failed_guards >= MAX_FAILED_GUARDS {
             return Err(Error::Guard(io::Error::other("it ends right after its start")));
         }
         let start = || -> io::Result<Open> {
@@ -293,7 +293,7 @@ impl Tap {
 
     /// Returns the next item; waits for ever without an open stream. Events wait for `room`, the end of the
     /// stream's time does not.
-    pub async fn news(&mut self, room: impl Future<Output = ()>) -> News {
+    pub async fn news(&mut self, room: impl Future<Output = ()>) -> StreamItem {
         let Some(Open { events, over, .. }) = &mut self.open else { return std::future::pending().await };
         let next = async {
             room.await;
@@ -301,60 +301,60 @@ impl Tap {
         };
         tokio::select! {
             biased;
-            () = over.as_mut() => News::TooLong,
-            next = next => News::of(next),
+            () = over.as_mut() => StreamItem::TooLong,
+            next = next => StreamItem::of(next),
         }
     }
 
     /// Handles all items that have arrived.
-    pub fn take_ready(&mut self, audience: &dyn Audience) {
+    pub fn handle_ready(&mut self, observer: &dyn StreamObserver) {
         while let Some(next) = self.open.as_mut().and_then(|open| open.events.ready()) {
-            self.take(News::of(next), audience);
+            self.handle(StreamItem::of(next), observer);
         }
     }
 
     /// Handles one item.
-    pub fn take(&mut self, news: News, audience: &dyn Audience) {
+    pub fn handle(&mut self, news: StreamItem, observer: &dyn StreamObserver) {
         match news {
-            News::Event(event) => self.event(&event, audience),
+            StreamItem::Event(event) => self.event(&event, observer),
             // A gap in a capture is no failure of the runtime.
-            News::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, audience),
-            News::Ended(why) => match self.alarm() {
-                Some(alarm) => self.release(alarm.as_str(), audience),
-                None => self.failed(why.as_ref(), audience),
+            StreamItem::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, observer),
+            StreamItem::Ended(why) => match self.alarm() {
+                Some(alarm) => self.release(alarm.as_str(), observer),
+                None => self.failed(why.as_ref(), observer),
             },
-            News::TooLong => {
-                self.release("closed by plegctl after --max-stream, to be opened again", audience);
+            StreamItem::TooLong => {
+                self.release("closed by plegctl after --max-stream, to be opened again", observer);
             }
         }
     }
 
-    fn event(&mut self, event: &ReceivedEvent, audience: &dyn Audience) {
+    fn event(&mut self, event: &ReceivedEvent, observer: &dyn StreamObserver) {
         if let Some(open) = &mut self.open {
             open.received += 1;
         }
-        audience.heard(event);
+        observer.event_received(event);
         if self.settings.hint {
             let stopped = event.event.kind == ContainerEventType::Stopped;
             let pod = event.event.sandbox.as_ref().and_then(|sandbox| sandbox.metadata.as_ref());
-            let room = self.hints.len() < MOST_HINTS;
+            let room = self.hints.len() < MAX_HINTS;
             let uid = pod.map(|pod| &pod.uid).filter(|uid| stopped && !self.hints.contains(uid));
             // What does not fit is found by the next full relist.
             self.hints.extend(uid.filter(|_| room).cloned());
             return;
         }
-        let crash = self.evented.on_event(event, &*self.clock, &mut *audience.sink());
+        let crash = self.evented.on_event(event, &*self.clock, &mut *observer.sink());
         if let Some(notice) = crash {
-            audience.stream(notice);
+            observer.stream(notice);
         }
-        if !self.forgets && self.evented.is_cache_too_large() {
+        if !self.forget_pending && self.evented.is_cache_too_large() {
             // Events until that relist change nothing.
-            (self.owes_relist, self.forgets) = (true, true);
-            audience.crowded();
+            (self.owes_relist, self.forget_pending) = (true, true);
+            observer.crowded();
         }
     }
 
-    fn failed(&mut self, why: Option<&cri::Error>, audience: &dyn Audience) {
+    fn failed(&mut self, why: Option<&cri::Error>, observer: &dyn StreamObserver) {
         let silent = self.open.as_ref().is_some_and(|open| open.received == 0);
         let mut notice = self.evented.on_stream_failed(why, &*self.clock);
         if why.is_none()
@@ -363,16 +363,16 @@ impl Tap {
         {
             notice.error = Some(meaning.to_owned());
         }
-        audience.stream_failed();
+        observer.stream_failed();
         let now = self.clock.mono();
         self.ended += 1;
         self.first_end.get_or_insert(now);
         let lasted = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
-        self.hardly_begun = if lasted < MOMENTS { self.hardly_begun + 1 } else { 1 };
+        self.short_streams = if lasted < SHORT_STREAM { self.short_streams + 1 } else { 1 };
         // Giving up needs no pause.
         let goes_on = self.ended < self.settings.retries;
-        self.pause(if goes_on { pause_after(self.hardly_begun) } else { Duration::ZERO });
-        self.closed(notice, audience);
+        self.pause(if goes_on { pause_after(self.short_streams) } else { Duration::ZERO });
+        self.closed(notice, observer);
     }
 
     /// Opens no stream for this long.
@@ -383,7 +383,7 @@ impl Tap {
 
     /// Tries again later, because this process could not get the resources for a stream.
     pub fn postpone(&mut self) {
-        self.stillborn = 0;
+        self.failed_guards = 0;
         self.pause(LONGEST_PAUSE);
     }
 
@@ -393,17 +393,17 @@ impl Tap {
     }
 
     /// Closes the stream on purpose. This is no failure, but events are missed, so a relist has to follow.
-    pub fn release(&mut self, why: &str, audience: &dyn Audience) {
+    pub fn release(&mut self, why: &str, observer: &dyn StreamObserver) {
         if self.open.is_some() {
             let notice = self.evented.on_stream_released(why, &*self.clock);
-            self.closed(notice, audience);
+            self.closed(notice, observer);
         }
     }
 
-    fn closed(&mut self, notice: Stream, audience: &dyn Audience) {
+    fn closed(&mut self, notice: Stream, observer: &dyn StreamObserver) {
         // Events that were read and not processed are lost with the stream.
         let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
-        self.tell_dropped(waiting, audience);
+        self.report_dropped(waiting, observer);
         if let Some(Open { events, hang_up, guard, .. }) = self.open.take() {
             // Dropped first, so that the reading thread does not take the end of the connection for the
             // runtime's.
@@ -413,7 +413,7 @@ impl Tap {
         }
         // With a stream of hints, a full relist follows within a second anyway.
         self.owes_relist = !self.settings.hint;
-        audience.stream(notice);
+        observer.stream(notice);
     }
 
     fn alarm(&mut self) -> Option<Alarm> {
@@ -421,19 +421,19 @@ impl Tap {
     }
 
     /// Reports lost events, and closes the stream if its guard is gone.
-    pub fn look(&mut self, audience: &dyn Audience) {
+    pub fn check(&mut self, observer: &dyn StreamObserver) {
         let now = self.clock.mono();
-        self.tell_dropped(0, audience);
+        self.report_dropped(0, observer);
         // What the runtime sent before the guard closed the connection is still read; then the stream ends by
         // itself.
-        if self.alarm() == Some(Alarm::Unguarded) {
+        if self.alarm() == Some(Alarm::GuardGone) {
             let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
-            self.stillborn = if lived < STILLBORN { self.stillborn + 1 } else { 0 };
-            self.release(Alarm::Unguarded.as_str(), audience);
+            self.failed_guards = if lived < MIN_GUARD_LIFETIME { self.failed_guards + 1 } else { 0 };
+            self.release(Alarm::GuardGone.as_str(), observer);
         }
     }
 
-    fn tell_dropped(&mut self, given_up: u64, audience: &dyn Audience) {
+    fn report_dropped(&mut self, given_up: u64, observer: &dyn StreamObserver) {
         let dropped = self.dropped() + given_up;
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
@@ -442,13 +442,13 @@ impl Tap {
             "plegctl dropped {fresh} events (queue full): they arrive faster than plegctl processes them and \
              its output is read"
         );
-        audience.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
+        observer.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
     }
 }
 
 /// Describes a stream that was given up within seconds.
-fn spun(ended: u32, lasted: Option<Duration>) -> Option<String> {
-    lasted.filter(|lasted| *lasted < MOMENTS && ended > 1).map(|lasted| {
+fn ended_at_once(ended: u32, lasted: Option<Duration>) -> Option<String> {
+    lasted.filter(|lasted| *lasted < SHORT_STREAM && ended > 1).map(|lasted| {
         format!(
             "all of them within {}. The kubelet does not wait between two attempts either: one restart of \
              the runtime ends its EventedPLEG for good",
@@ -469,8 +469,8 @@ fn pause_after(ended: u32) -> Duration {
 impl Alarm {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::StoodStill => "closed by the guard because plegctl had stopped",
-            Self::Unguarded => "closed by plegctl because its guard process is gone",
+            Self::ReaderStopped => "closed by the guard because plegctl had stopped",
+            Self::GuardGone => "closed by plegctl because its guard process is gone",
         }
     }
 }
@@ -490,19 +490,19 @@ mod tests {
 
     #[test]
     fn five_ends_within_moments_are_said_to_be_what_the_kubelet_does_too() {
-        let said = spun(5, Some(Duration::from_millis(8))).unwrap();
+        let said = ended_at_once(5, Some(Duration::from_millis(8))).unwrap();
         assert!(said.contains("within 8") && said.contains("kubelet does not wait"), "{said}");
-        assert_eq!(spun(5, Some(MOMENTS)), None, "five ends in an hour are no spinning");
-        assert_eq!(spun(1, Some(Duration::ZERO)), None);
-        assert_eq!(spun(5, None), None);
+        assert_eq!(ended_at_once(5, Some(SHORT_STREAM)), None, "five ends in an hour are no spinning");
+        assert_eq!(ended_at_once(1, Some(Duration::ZERO)), None);
+        assert_eq!(ended_at_once(5, None), None);
     }
 
     /// Ignores everything.
     struct Nobody;
 
-    impl Audience for Nobody {
+    impl StreamObserver for Nobody {
         fn stream(&self, _notice: Stream) {}
-        fn heard(&self, _event: &ReceivedEvent) {}
+        fn event_received(&self, _event: &ReceivedEvent) {}
         fn dropped(&self, _events: u64, _notice: Stream) {}
         fn stream_failed(&self) {}
         fn crowded(&self) {}
@@ -511,7 +511,7 @@ mod tests {
         }
     }
 
-    fn tap(clock: &Arc<ManualClock>) -> (Simulator, Tap) {
+    fn guarded_stream(clock: &Arc<ManualClock>) -> (Simulator, GuardedStream) {
         let shared: Arc<dyn Clock> = Arc::clone(clock) as _;
         let simulator = Simulator::start(&sim::load("quiet").unwrap(), Arc::clone(&shared)).unwrap();
         let client = simulator.client(Duration::from_secs(10), Arc::clone(&shared));
@@ -521,45 +521,50 @@ mod tests {
             guarded: false,
             hint: true,
         };
-        let tap =
-            Tap::new(client, cri::Version::default(), shared, Arc::new(SharedState::new(true)), settings);
-        (simulator, tap)
+        let guarded_stream = GuardedStream::new(
+            client,
+            cri::Version::default(),
+            shared,
+            Arc::new(SharedState::new(true)),
+            settings,
+        );
+        (simulator, guarded_stream)
     }
 
     #[tokio::test]
     async fn restarts_of_the_runtime_that_are_far_apart_cost_no_longer_pauses() {
         let clock = Arc::new(ManualClock::default());
-        let (_simulator, mut tap) = tap(&clock);
+        let (_simulator, mut guarded_stream) = guarded_stream(&clock);
         for restart in 0..20 {
-            tap.attend(&Nobody).await.unwrap();
-            assert!(tap.is_open(), "restart {restart}");
-            clock.advance(MOMENTS);
+            guarded_stream.attend(&Nobody).await.unwrap();
+            assert!(guarded_stream.is_open(), "restart {restart}");
+            clock.advance(SHORT_STREAM);
             let gone = cri::Error::Refused { endpoint: "unix:///x".into() };
-            tap.take(News::Ended(Some(gone)), &Nobody);
-            assert!(!tap.is_open());
+            guarded_stream.handle(StreamItem::Ended(Some(gone)), &Nobody);
+            assert!(!guarded_stream.is_open());
         }
         // Streams that end at once are followed by a pause.
         for _ in 0..MAX_STREAM_FAILURES {
-            tap.attend(&Nobody).await.unwrap();
-            tap.take(News::Ended(None), &Nobody);
+            guarded_stream.attend(&Nobody).await.unwrap();
+            guarded_stream.handle(StreamItem::Ended(None), &Nobody);
         }
-        tap.attend(&Nobody).await.unwrap();
-        assert!(!tap.is_open());
+        guarded_stream.attend(&Nobody).await.unwrap();
+        assert!(!guarded_stream.is_open());
     }
 
     #[tokio::test]
     async fn a_stream_that_could_not_be_opened_for_want_of_a_thread_is_opened_later() {
         let clock = Arc::new(ManualClock::default());
-        let (_simulator, mut tap) = tap(&clock);
-        tap.stillborn = MOST_STILLBORN;
-        assert!(tap.attend(&Nobody).await.is_err());
-        tap.postpone();
-        tap.attend(&Nobody).await.unwrap();
-        assert!(!tap.is_open(), "not at once");
+        let (_simulator, mut guarded_stream) = guarded_stream(&clock);
+        guarded_stream.failed_guards = MAX_FAILED_GUARDS;
+        assert!(guarded_stream.attend(&Nobody).await.is_err());
+        guarded_stream.postpone();
+        guarded_stream.attend(&Nobody).await.unwrap();
+        assert!(!guarded_stream.is_open(), "not at once");
         clock.advance(LONGEST_PAUSE);
-        tap.attend(&Nobody).await.unwrap();
-        tap.relisted();
-        tap.attend(&Nobody).await.unwrap();
-        assert!(tap.is_open());
+        guarded_stream.attend(&Nobody).await.unwrap();
+        guarded_stream.relisted();
+        guarded_stream.attend(&Nobody).await.unwrap();
+        assert!(guarded_stream.is_open());
     }
 }
