@@ -75,8 +75,8 @@ fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<PathEvent>>) 
             Err(rustix::io::Errno::INTR) => continue,
             Err(why) => (Some(Err(why.into())), true),
         };
-        let told = seen.is_none_or(|seen| events.blocking_send(seen).is_ok());
-        if ended || !told {
+        let is_sent = seen.is_none_or(|seen| events.blocking_send(seen).is_ok());
+        if ended || !is_sent {
             return;
         }
     }

@@ -56,7 +56,7 @@ pub fn healthz_port() -> u16 {
 /// Where `kubectl debug node/…` mounts the node's root.
 const DEBUG_POD_MOUNT: &str = "/host";
 
-/// How long a mounted node is looked at.
+/// The time limit for examining a mounted node.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The directory that is the node's `/`.
@@ -65,7 +65,7 @@ pub struct HostRoot {
     root: PathBuf,
     /// The directory below which the user's paths are: the same as `root`, except in tests.
     given: PathBuf,
-    /// Whether plegctl chose this root without being told.
+    /// Whether plegctl chose this root itself.
     pub assumed: bool,
 }
 

@@ -654,7 +654,7 @@ mod tests {
     async fn a_token_never_leaves_in_the_clear() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-        let heard = tokio::spawn(async move {
+        let received = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = vec![0; 1024];
             let length = stream.read(&mut request).await.unwrap();
@@ -664,7 +664,7 @@ mod tests {
         });
         let client = Client::default().with_token(Some("secret"));
         client.get(&url, PATIENCE).await.unwrap();
-        let request = heard.await.unwrap();
+        let request = received.await.unwrap();
         assert!(request.starts_with("GET /metrics HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
         assert!(!format!("{client:?}").contains("secret"));
     }
