@@ -3,7 +3,7 @@
 //! ```text
 //! $ plegctl nodes
 //! NAME   VERDICT     AGE   P50    P99   DISCARDED   ERRORS   VERSION   WHY
-//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent and its /configz answers, as in a hang of a list
+//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: a list call probably hangs
 //! n1     healthy     1s    12ms   44ms  0           3        v1.34.2   <none>
 //! ```
 //!

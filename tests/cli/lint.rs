@@ -64,7 +64,10 @@ fn the_table_shows_the_line_a_caret_the_fix_and_what_the_kubelet_does() {
     let warned = directory(&[("web.yaml", &GOOD.replace("app:1.0", "app:1.0\n    comand: [a]"))]);
     let output = lint(warned.path(), &[]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.contains("warning[SP053] line 10, column 5: `comand`"), "{output}");
+    assert!(
+        output.stdout.contains("warning[SP053] line 10, column 5: the kubelet does not know `comand`"),
+        "{output}"
+    );
     assert!(output.stdout.contains("    fix: did you mean `command`?"), "{output}");
     assert!(output.stdout.contains("web.yaml   loaded    kube-system/web-node1"), "{output}");
 }
@@ -243,7 +246,10 @@ fn github_gets_an_annotation_for_each_finding() {
     let files = directory(&[("web.yaml", &GOOD.replace("app:1.0", "app:1.0\n    comand: [a]"))]);
     let output = lint(files.path(), &["-o", "github"]);
     let path = files.path().join("web.yaml");
-    let start = format!("::warning file={},line=10,col=5,title=SP053::`comand`", path.display());
+    let start = format!(
+        "::warning file={},line=10,col=5,title=SP053::the kubelet does not know `comand`",
+        path.display()
+    );
     assert_eq!(output.stdout.lines().count(), 1, "{output}");
     assert!(output.stdout.starts_with(&start), "{output}");
 }

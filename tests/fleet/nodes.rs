@@ -320,7 +320,7 @@ fn a_watch_tells_what_is_new_since_the_look_before_and_outlives_a_look_that_fail
     watch.signal("TERM");
     let output = watch.wait();
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stderr.contains("no look: ") && output.stderr.contains("503"), "{output}");
+    assert!(output.stderr.contains("update failed: ") && output.stderr.contains("503"), "{output}");
 }
 
 /// In a mount name space of its own, where a pod's account lies in its place.

@@ -67,7 +67,8 @@ pub(super) fn mirror_state(
             return (says("young"), None);
         }
         let words = if is_of_this == Some(true) {
-            "its mirror in the API server has the hash of another version and the status of this one: the kubelet makes it anew when the API server answers"
+            "its mirror pod in the API server has the hash of another version and the status of this one; the \
+             kubelet replaces the mirror pod when the API server answers"
         } else {
             "its mirror pod in the API server has another version, so the API server does not show what \
              runs; the kubelet replaces the mirror pod when the API server answers"

@@ -326,7 +326,7 @@ impl<'a> PodIndex<'a> {
                 "wanted, and the kubelet does not have it among its pods: it has not read this text, or runs another source"
             }
             (None, Some(true)) => {
-                "the kubelet has it, and the runtime has nothing of it: its worker waits or hangs"
+                "the kubelet has it, but the runtime has no part of it: its pod worker waits or hangs"
             }
             (None, None) => {
                 "wanted, but the runtime has no part of it: the kubelet did not admit it, or its pod worker \

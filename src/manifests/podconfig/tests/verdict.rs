@@ -81,7 +81,7 @@ fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
         [("1", PodVerdict::Orphan)],
         "pods of a source that was not read are left alone"
     );
-    assert!(rows[0].2.contains("until source api is heard"), "{}", rows[0].2);
+    assert!(rows[0].2.contains("until source api is ready"), "{}", rows[0].2);
 }
 
 #[test]
