@@ -235,7 +235,7 @@ struct Recording<'a> {
 
 /// What comes from outside.
 struct Signals {
-    stop_signals: StopSignals,
+    stop: StopSignals,
     suspension: Suspension,
     reopen: Signal,
     samples: Interval,
@@ -372,7 +372,7 @@ enum BackgroundResult {
 }
 
 impl Background<'_> {
-/// On a node with this kubelet.
+    /// On a node with this kubelet.
     fn beside(kubelet: Option<&KubeletProcess>) -> Self {
         Self { searched: kubelet.map(|kubelet| kubelet.pid), ..Self::default() }
     }
@@ -381,21 +381,21 @@ impl Background<'_> {
     async fn next(&mut self) -> BackgroundResult {
         let Self { diagnosis, version, status, metrics, search, .. } = self;
         let done = tokio::select! {
-            report = or_never(diagnosis.as_mut()) => BackgroundResult::Diagnosed(report.map(Box::new)),
-            version = or_never(version.as_mut()) => BackgroundResult::Version(version),
-            answered = or_never(status.as_mut()) => {
-                self.status_hangs = !answered;
-                BackgroundResult::Status
-            }
-            sample = or_never(metrics.as_mut()) => BackgroundResult::Measured(sample),
-found = or_never(search.as_mut()) => Done::Searched(found.map(Box::new)),
-        };
+                    report = or_never(diagnosis.as_mut()) => BackgroundResult::Diagnosed(report.map(Box::new)),
+                    version = or_never(version.as_mut()) => BackgroundResult::Version(version),
+                    answered = or_never(status.as_mut()) => {
+                        self.status_hangs = !answered;
+                        BackgroundResult::Status
+                    }
+                    sample = or_never(metrics.as_mut()) => BackgroundResult::Measured(sample),
+        found = or_never(search.as_mut()) => BackgroundResult::Searched(found.map(Box::new)),
+                };
         match &done {
             BackgroundResult::Diagnosed(_) => self.diagnosis = None,
             BackgroundResult::Version(_) => self.version = None,
             BackgroundResult::Status => self.status = None,
             BackgroundResult::Searched(_) => self.search = None,
-            Done::Measured(sample) => {
+            BackgroundResult::Measured(sample) => {
                 self.metrics = None;
                 self.metrics_hang = sample.silent;
                 let relisted = sample.text.as_ref().and_then(|text| Metrics::parse(text).ok()?.last_seen);
@@ -688,7 +688,7 @@ impl<'a> Recording<'a> {
             state,
             background,
             samples,
-            metrics
+            metrics,
         };
         (Parts { handler, signals, guarded_stream, availability, unnamed_session }, generic, client)
     }
@@ -880,7 +880,7 @@ impl Signals {
         let mut samples = tokio::time::interval(SAMPLE);
         samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            stop_signals: StopSignals::listen(arguments.lasting)?,
+            stop: StopSignals::listen(arguments.lasting)?,
             suspension: Suspension::listen()?,
             reopen: signal(SignalKind::hangup())?,
             samples,
@@ -894,10 +894,10 @@ impl Signals {
         output: &QueuedOutput,
         guarded_stream: Option<&mut GuardedStream>,
     ) -> Interruption {
-        let Self { stop_signals, suspension, reopen, samples } = self;
+        let Self { stop, suspension, reopen, samples } = self;
         tokio::select! {
             biased;
-            () = stop_signals.next() => Interruption::End("told to"),
+            () = stop.next() => Interruption::End("told to"),
             () = output.broken() => Interruption::End("nothing reads its output"),
             Some(()) = reopen.recv() => Interruption::Reopen,
             _ = samples.tick() => Interruption::Sample,
@@ -978,14 +978,14 @@ impl IncidentHandler<'_, '_> {
         }
     }
 
-    /// What is wrong with the kubelet, and whether it was restarted since the last look.
+    /// the kubelet fault, and whether the kubelet restarted since the last check.
     fn check_kubelet(&mut self) -> (Option<String>, Option<String>) {
         let found = self.samples.kubelet();
         let before = std::mem::replace(&mut self.background.kubelet, found);
         let now = self.context.clock.mono();
-        let due = now.since(self.aside.shims_read) >= SHIMS_AGAIN;
+        let due = now.since(self.background.shims_read) >= SHIMS_AGAIN;
         if due {
-            self.aside.shims_read = now;
+            self.background.shims_read = now;
         }
         if found != before || (due && self.samples.shims_changed()) {
             self.record_node();
@@ -1100,40 +1100,41 @@ impl IncidentHandler<'_, '_> {
                 }
                 return version;
             }
-            Done::Searched(found) => self.found_kubelet(found.map(|found| *found)),            BackgroundResult::Status => {}
+            BackgroundResult::Searched(found) => self.found_kubelet(found.map(|found| *found)),
+            BackgroundResult::Status => {}
         }
         None
     }
 
-    /// Reads the settings of a kubelet that is another one than when they were read last: it was started later, or again.
+    /// Reads the settings of a kubelet that was started, or restarted, since they were last read.
     fn search_kubelet(&mut self, found: Option<KubeletState>) {
         let Some(KubeletState::Running { pid }) = found else { return };
-        let is_known = self.aside.searched == Some(pid) || self.aside.search.is_some();
+        let is_known = self.background.searched == Some(pid) || self.background.search.is_some();
         if is_known || self.arguments.kubelet.is_given() {
             return;
         }
-        self.aside.searched = Some(pid);
+        self.background.searched = Some(pid);
         let root = self.context.host.clone();
-        self.aside.search = Some(Box::pin(async move {
+        self.background.search = Some(Box::pin(async move {
             let search = blocking(move || Search::of(&host::proc(), &root));
             let found = tokio::time::timeout(METRICS, search).await;
             found.ok()?.ok()?.kubelet
         }));
     }
 
-    /// The kubelet that runs now may tell its metrics elsewhere than the one before.
+    /// Reads the metrics of the kubelet that was found: their address may differ from that of the previous one.
     fn found_kubelet(&mut self, found: Option<KubeletProcess>) {
         let Some(found) = found else { return };
         let context = self.context.with_kubelet(Some(found));
-        // What can be read of it decides whether it is asked; the recording goes on without.
+        // Without readable settings, the recording continues without metrics.
         if let Ok(Some(reader)) = MetricsReader::of(self.arguments, &context, self.endpoint) {
             *self.metrics = Some(Rc::new(reader));
-            self.aside.metrics_hang = false;
-            self.ask_kubelet(self.context.clock.mono());
+            self.background.metrics_hang = false;
+            self.request_kubelet_metrics(self.context.clock.mono());
         }
     }
 
-    /// The diagnosis of the incident is made.
+    /// Records the diagnosis of the incident.
     fn judged(&mut self, report: &HealthReport) {
         self.recorder.document(kind::DIAGNOSIS, report);
         if let Some(stacks) = &report.stacks {
@@ -1177,8 +1178,7 @@ impl IncidentHandler<'_, '_> {
     /// Reads the kubelet's metrics, unless they are being read or were silent.
     fn request_kubelet_metrics(&mut self, now: Mono) {
         let may_ask = self.background.metrics.is_none() && !self.background.metrics_hang;
-        let Some(reader) = self.metrics.as_ref().filter(|_| may_ask)
-        else {
+        let Some(reader) = self.metrics.as_ref().filter(|_| may_ask) else {
             return;
         };
         self.background.metrics_asked = now;

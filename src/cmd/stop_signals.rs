@@ -65,7 +65,7 @@ impl StopSignals {
 pub struct Suspension(Signal);
 
 impl Suspension {
-    /// Starts to catch Ctrl-Z; from now on only [`Self::stop_here`] stop_signals the process.
+    /// Starts to catch Ctrl-Z; from now on only [`Self::stop_here`] stops the process.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::from_raw(Kind::TSTP.as_raw())).map(Self)
     }

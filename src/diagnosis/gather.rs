@@ -84,11 +84,7 @@ async fn first_probes<R: Runtime + 'static>(
     let kubelet = Box::pin(requests::fetch_all(inputs, budget));
     // A panic in one of them does not affect the others.
     let all = async {
-        tokio::join!(
-            catch_panic_async(make_calls),
-            catch_panic_async(first),
-            catch_panic_async(kubelet)
-        )
+        tokio::join!(catch_panic_async(make_calls), catch_panic_async(first), catch_panic_async(kubelet))
     };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();

@@ -92,7 +92,8 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     if nothing_asked {
-        evidence.ended_early = Some("this relist has no status calls; save one with --inspect all".to_owned());
+        evidence.ended_early =
+            Some("this relist has no status calls; save one with --inspect all".to_owned());
     }
     evidence.skip("the node, the kubelet and Status", "a RelistReport has the calls of a relist only");
     evidence

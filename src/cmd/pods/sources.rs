@@ -246,7 +246,7 @@ fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
     last.unwrap_or_else(|| Err(format!("{} is empty", document.path.display())))
 }
 
-/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stop_signals
+/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stops
 /// it.
 pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool) {
     let Document { path, node } = document;

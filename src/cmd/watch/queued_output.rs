@@ -80,7 +80,9 @@ impl QueuedOutput {
         Self::spawn(move |step| {
             match step {
                 WriteStep::Text(text) => {
-                    fitting(text, columns()).into_iter().for_each(|line| bar.println(line))
+                    for line in fitting(text, columns()) {
+                        bar.println(line);
+                    }
                 }
                 WriteStep::Row(text) => bar.println(fitting_row(text, columns())),
                 WriteStep::Status(text) => bar.set_message(fitting_row(text, columns())),
