@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn anchors_tags_and_repeated_keys_are_rejected() {
-        assert_eq!(wrong("a: 1\na: 2\n"), (2, 1, "`a` is there twice".into()));
+        assert_eq!(wrong("a: 1\na: 2\n"), (2, 1, "`a` is given twice".into()));
         assert_eq!(wrong("a: &x 1\n").0, 1);
         assert_eq!(wrong("a: !!str 1\n").0, 1);
         assert_eq!(wrong("a: 1\n---\nb: 2\n").0, 2);

@@ -113,7 +113,7 @@ fn verdict_is_there_whatever_file_is_on_a_disk_that_hangs() {
     for (node, unknown) in [(&settings, "etc/crictl.yaml"), (&socket, "run/containerd/containerd.sock")] {
         let output = health(node, &[]);
         assert_eq!(output.code, Some(0), "{output}");
-        assert!(output.stderr.contains(&format!("{unknown}` is left out: it does not answer")), "{output}");
+        assert!(output.stderr.contains(&format!("{unknown}`: reading it takes too long")), "{output}");
     }
     let output = health(&kubelet, &[]);
     assert_eq!(output.code, Some(0), "{output}");
