@@ -86,7 +86,7 @@ const METRICS: Duration = Duration::from_secs(5);
 /// After this time the event stream is closed and opened again, as a watch does it.
 const LONGEST_STREAM: Duration = Duration::from_secs(600);
 
-/// How long the writer may take for what is left when the recording is told to end.
+/// How long the writer may take for the queued entries when a signal or `--for` ends the recording.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 
 /// The same when it ends by itself, and nobody waits for it to be gone.
@@ -203,13 +203,13 @@ pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
     })?
 }
 
-/// Where a kubelet looks for its runtime that nobody has told anything else.
+/// Returns the endpoint that a kubelet uses by default.
 fn default_endpoint(context: &Context) -> Endpoint {
     let [(_, socket), ..] = WELL_KNOWN_SOCKETS;
     Endpoint::Unix { path: context.host.path(socket), name: format!("unix://{socket}") }
 }
 
-/// A recording from its first word to its last.
+/// A running recording.
 struct Recording<'a> {
     arguments: &'a RecordArgs,
     context: &'a Context,
@@ -233,7 +233,7 @@ struct Recording<'a> {
     unnamed_session: Option<Session>,
 }
 
-/// What comes from outside.
+/// Signals, `--for` and the sampling interval.
 struct Signals {
     stop: StopSignals,
     suspension: Suspension,
@@ -250,14 +250,14 @@ enum Interruption {
     Stream(StreamItem),
 }
 
-/// Listens to the event stream and makes nothing of it: what it brings is taken down where it is read.
+/// Whether the runtime's event stream can be read. The client records the events, so they are ignored here.
 #[derive(Default)]
 struct StreamAvailability {
-    /// What the runtime means by ending a stream at once, if it does that at all.
+    /// The meaning of a stream that ends without an event, for this runtime.
     meaning_of_empty: Cell<Option<&'static str>>,
-    /// Whether it did.
+    /// Whether such an end was seen.
     ended_at_once: Cell<bool>,
-    /// Whether it has been said that the stream cannot be opened for now.
+    /// Whether the user has been informed that the stream cannot be opened at the moment.
     reported_unavailable: Cell<bool>,
 }
 
@@ -290,7 +290,7 @@ struct MetricsReader<'a> {
 }
 
 impl MetricsReader<'_> {
-    /// Of the kubelet that was named, else of the one that runs beside a real runtime: with the account of this pod, or by
+    /// Creates the reader for the kubelet that the user named, else for this node's: with the account of this pod, or by
     /// its read-only port.
     fn of<'a>(
         arguments: &'a RecordArgs,
@@ -331,7 +331,7 @@ impl MetricsReader<'_> {
     }
 }
 
-/// What goes on beside the relists.
+/// The calls and the diagnosis that run in parallel with relists.
 #[derive(Default)]
 struct Background<'a> {
     diagnosis: Option<Pin<Box<dyn Future<Output = Option<HealthReport>> + 'a>>>,
@@ -360,7 +360,7 @@ struct Background<'a> {
     status_hangs: bool,
 }
 
-/// What happens beside the relists.
+/// The result of work in parallel with relists.
 enum BackgroundResult {
     Diagnosed(Option<Box<HealthReport>>),
     /// What Version answered, if it did.
@@ -377,7 +377,7 @@ impl Background<'_> {
         Self { searched: kubelet.map(|kubelet| kubelet.pid), ..Self::default() }
     }
 
-    /// The next thing that is over.
+    /// Waits for the next result.
     async fn next(&mut self) -> BackgroundResult {
         let Self { diagnosis, version, status, metrics, search, .. } = self;
         let done = tokio::select! {
@@ -414,10 +414,10 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// What the metrics tell and the sink learns.
+/// The state that the metrics page and the event sink share.
 struct State {
     watchman: Watchman,
-    /// When it was looked last at what lasts.
+    /// When pending calls and the age of PLEG were last checked.
     looked: Mono,
     open: Option<OpenCall>,
     healthy: Option<bool>,
@@ -425,7 +425,7 @@ struct State {
     culprit: Option<Culprit>,
 }
 
-/// Whom the last diagnosis of the open incident names.
+/// The culprit in the last diagnosis of the open incident.
 struct Culprit {
     rule: String,
     rpc: String,
@@ -438,7 +438,7 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes down events, and knows which call is open.
+/// Records events, and remembers the pending call.
 struct Log<'a> {
     recorder: &'a Recorder,
     state: &'a Mutex<State>,
@@ -446,7 +446,7 @@ struct Log<'a> {
 
 impl Sink for Log<'_> {
     fn event(&mut self, event: Event) {
-        // What there was before is in the lists.
+        // Events of the first relist are left out: the lists contain the same.
         if !event.initial {
             self.recorder.document(kind::EVENT, &event);
         }
@@ -462,7 +462,7 @@ impl Sink for Log<'_> {
 }
 
 impl<'a> Recording<'a> {
-    /// Takes the directory, meets the runtime, and says what is going to happen. Neither of them has to be there yet.
+    /// Opens the directory, calls Version and prints the start message. Neither directory nor runtime has to exist yet.
     async fn begin(
         arguments: &'a RecordArgs,
         context: &'a Context,
@@ -510,9 +510,9 @@ impl<'a> Recording<'a> {
             timeout: nanos(context.timeout.unwrap_or(TIMEOUT)),
             ..Session::default()
         };
-        // A disk that does not answer was waited for once.
+        // The time limit for the disk applies only once.
         recorder.begin(session.clone(), if absent.is_empty() { OPEN_LIMIT } else { Duration::ZERO });
-        // Whatever else is asked, as a diagnosis does, is taken down too.
+        // Calls of a diagnosis are recorded too.
         context.observer(recorder.tape(false));
         let client = context.client(endpoint, TIMEOUT)?.with_observer(recorder.tape(true));
         let rules = Rules {
@@ -591,7 +591,7 @@ impl<'a> Recording<'a> {
         self.finish(why)
     }
 
-    /// Looks for the runtime again, where nobody could say which it is.
+    /// Searches the runtime again, if no endpoint was found at the start.
     fn find_runtime(&mut self) {
         let Some(found) = self.assumed.filter(|_| self.unnamed_session.is_some()) else { return };
         let Ok(endpoint) = self.context.endpoint() else { return };
@@ -607,7 +607,7 @@ impl<'a> Recording<'a> {
         self.output.line(text::found(&endpoint.to_string()));
     }
 
-    /// One relist; `Some` if the recording is over.
+    /// Makes one relist; returns `Some` if the recording is over.
     async fn relist(&mut self) -> Option<&'static str> {
         let number = self.generic.relists() + 1;
         let began = self.recorder.now();
@@ -657,7 +657,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// What relists, and everything that goes on beside it.
+    /// Splits the recording into the relist engine and everything that runs in parallel with it.
     fn parts(&mut self) -> (Parts<'_, 'a>, &mut GenericPleg, &Client) {
         let Self {
             arguments,
@@ -697,7 +697,7 @@ impl<'a> Recording<'a> {
         if let Some(incident) = locked(&self.state).watchman.open() {
             self.recorder.incident(incident.clone());
         }
-        // What is still asked is not waited for; that it was not is taken down as well.
+        // Pending calls are given up, and recorded as such.
         if let Some(mut guarded_stream) = self.guarded_stream {
             guarded_stream.release("the recording is over", &self.availability);
         }
@@ -713,7 +713,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// What goes on beside the relists, and what is done about it.
+/// Everything that runs in parallel with relists.
 struct Parts<'d, 'a> {
     handler: IncidentHandler<'d, 'a>,
     signals: &'d mut Signals,
@@ -754,7 +754,7 @@ impl Parts<'_, '_> {
                 }
             }
             Interruption::Suspend => {
-                // Nobody reads while this stands still, and a stream that is not read can hold up the node.
+                // A suspended process does not read the stream, and an unread stream can block the node.
                 if let Some(guarded_stream) = guarded_stream {
                     guarded_stream.release("closed by plegctl before it was suspended", *availability);
                 }
@@ -765,7 +765,7 @@ impl Parts<'_, '_> {
         None
     }
 
-    /// The runtime has introduced itself.
+    /// Notes that the runtime answered Version for the first time.
     fn runtime_answered(&mut self, version: Version) {
         let Some(session) = self.unnamed_session.take() else { return };
         let (context, endpoint) = (*self.handler.context, *self.handler.endpoint);
@@ -775,7 +775,7 @@ impl Parts<'_, '_> {
         let release = runtime.version.unwrap_or_default();
         self.handler.output.line(text::met(&name, &release));
         self.handler.recorder.introduce(Session { runtime: name, runtime_version: release, ..session });
-        // What has a client has another one.
+        // A client could be created before, so this one can be created too.
         *self.guarded_stream = guarded_stream(context, endpoint, version).ok().flatten();
     }
 
@@ -787,7 +787,7 @@ impl Parts<'_, '_> {
         }
         let Some(guarded_stream) = self.guarded_stream else { return };
         if let Err(why) = guarded_stream.attend(self.availability).await {
-            // A thread or a descriptor that is missing now may be there later.
+            // Threads or descriptors may be available again later.
             guarded_stream.postpone();
             if !self.availability.reported_unavailable.replace(true) {
                 self.handler.output.line(text::not_listening_now(&why.to_string()));
@@ -833,7 +833,7 @@ fn guarded_stream(
         retries: u32::MAX,
         longest: LONGEST_STREAM,
         guarded: matches!(endpoint, Endpoint::Unix { .. }),
-        // Nothing is made of its events here.
+        // The recorder does not process the events.
         hint: true,
     };
     let client = context.client(endpoint, TIMEOUT)?;
@@ -841,7 +841,7 @@ fn guarded_stream(
     Ok(Some(GuardedStream::new(client, version, Arc::clone(&context.clock), hub, settings)))
 }
 
-/// The kubelet that is played beside a simulated runtime.
+/// Serves the simulated kubelet of a scenario, if it has one.
 fn simulated_kubelet(context: &Context, endpoint: &Endpoint) -> Result<Option<KubeletApi>, Error> {
     let Endpoint::Sim { scenario } = endpoint else { return Ok(None) };
     let Some(around) = sim::load(scenario)?.processes else { return Ok(None) };
@@ -855,7 +855,7 @@ fn read_only(context: &Context) -> Result<Option<KubeletApi>, Error> {
     Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
 }
 
-/// Looks at this node, or at the kubelet that is played beside a simulated runtime.
+/// Returns the source of node samples: this node, or the simulated kubelet of a scenario.
 fn samples(arguments: &RecordArgs, endpoint: &Endpoint) -> Result<node::Samples, Error> {
     let Endpoint::Sim { scenario } = endpoint else {
         return Ok(node::Samples::of(proc_of(arguments, endpoint)));
@@ -869,7 +869,7 @@ fn samples(arguments: &RecordArgs, endpoint: &Endpoint) -> Result<node::Samples,
     })))
 }
 
-/// A simulated node has no processes; this machine's are somebody else's.
+/// A simulated node has no processes; this machine's do not belong to it.
 fn proc_of(arguments: &RecordArgs, endpoint: &Endpoint) -> Option<PathBuf> {
     let real = matches!(endpoint, Endpoint::Unix { .. }) && !arguments.no_host;
     real.then(host::proc)
@@ -887,7 +887,7 @@ impl Signals {
         })
     }
 
-    /// What happens next; a tick after so long a time in which nothing does.
+    /// Waits for the next interruption; after `tick` it is a tick.
     async fn next(
         &mut self,
         tick: Duration,
@@ -908,7 +908,7 @@ impl Signals {
     }
 }
 
-/// Everything that is needed to react to something.
+/// Reacts to interruptions and results: detects incidents and starts diagnoses.
 struct IncidentHandler<'d, 'a> {
     arguments: &'d &'a RecordArgs,
     context: &'d &'a Context,
@@ -938,7 +938,7 @@ impl IncidentHandler<'_, '_> {
         looked.plus(pause).since(self.context.clock.mono())
     }
 
-    /// Looks at what lasts.
+    /// Checks pending calls, the age of PLEG and the kubelet, and passes them to the incident detector.
     fn check(&mut self, relist: Option<Mono>) {
         let clock = &*self.context.clock;
         let now = clock.mono();
@@ -1014,7 +1014,7 @@ impl IncidentHandler<'_, '_> {
         (wrong, restarted)
     }
 
-    /// How long the kubelet has not relisted, by its metrics.
+    /// Returns the time since the kubelet's last relist, by its metrics.
     fn kubelet_age(&self) -> Option<Duration> {
         self.background.kubelet_relisted.map(|last| self.context.clock.wall().duration_since(last))
     }
@@ -1030,7 +1030,7 @@ impl IncidentHandler<'_, '_> {
         }
     }
 
-    /// A relist is over.
+    /// Handles the end of a relist.
     fn relisted(&mut self, began: u64, report: &crate::pleg::stream::Relist) {
         self.recorder.relist_over(began, report);
         if report.outcome == Outcome::Ok {
@@ -1067,7 +1067,7 @@ impl IncidentHandler<'_, '_> {
         }
     }
 
-    /// Starts to find out what holds PLEG up, unless somebody does already. What hangs is not asked again.
+    /// Starts a diagnosis, unless one runs already. Pending calls are not repeated.
     fn diagnose(&mut self, look: &Look) {
         if self.arguments.no_diagnose || self.background.diagnosis.is_some() {
             return;
@@ -1089,7 +1089,7 @@ impl IncidentHandler<'_, '_> {
         }));
     }
 
-    /// Something beside the relists is over; what the runtime said of itself, if it was that.
+    /// Handles a result of parallel work; returns the answer of Version, if it is one.
     fn done(&mut self, done: BackgroundResult) -> Option<Version> {
         match done {
             BackgroundResult::Diagnosed(report) => self.judged(&*report?),
@@ -1134,7 +1134,7 @@ impl IncidentHandler<'_, '_> {
         }
     }
 
-    /// Records the diagnosis of the incident.
+    /// Handles a finished diagnosis.
     fn judged(&mut self, report: &HealthReport) {
         self.recorder.document(kind::DIAGNOSIS, report);
         if let Some(stacks) = &report.stacks {
@@ -1147,7 +1147,7 @@ impl IncidentHandler<'_, '_> {
         if !written.is_empty() {
             state.culprit = culprit(report);
         }
-        // One that ends here gives way to another.
+        // The incident that ends here is replaced by another.
         state.incidents += u64::from(written.iter().any(|incident| incident.to != 0));
         drop(state);
         for incident in written {
@@ -1160,14 +1160,14 @@ impl IncidentHandler<'_, '_> {
         }
     }
 
-    /// Pressure, and the processes that everything hangs on.
+    /// Records a sample of pressure and of the important processes.
     fn record_node(&mut self) {
         if let Some(sample) = self.samples.take() {
             self.recorder.document(kind::NODE, &sample);
         }
     }
 
-    /// Pressure, processes, and the runtime's own word.
+    /// Records a sample of the node, and calls the kubelet and Version.
     fn sample(&mut self) {
         self.record_node();
         let now = self.context.clock.mono();
@@ -1272,7 +1272,7 @@ fn culprit(report: &HealthReport) -> Option<Culprit> {
     })
 }
 
-/// The recorder's own part of the page at `/metrics`.
+/// Returns the recorder's own metrics for the page at `/metrics`.
 fn own_page(recorder: Recorder, state: Arc<Mutex<State>>) -> super::watch::Page {
     Arc::new(move || {
         let mut page = String::new();

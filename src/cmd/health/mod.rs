@@ -179,7 +179,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
                 }
                 state = arguments.state.as_deref().map(|path| health_state::read(path, &endpoint, context));
                 let answer = answer(arguments, context, &endpoint, state.as_mut());
-                // Who wants every call is told of those that are given up.
+                // With `-vv`, calls that are given up at the end are printed too.
                 if context.verbose >= 2 { block_on(answer) } else { block_on_to_the_end(answer) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {

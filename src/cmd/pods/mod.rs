@@ -1,4 +1,4 @@
-//! `plegctl pods`: what the kubelet is told to run, from every source, and what became of it.
+//! `plegctl pods`: the pods that the kubelet should run, from every source, and their state.
 //!
 //! ```text
 //! $ plegctl pods
