@@ -337,7 +337,7 @@ fn after_five_ended_streams_the_stream_is_given_up() {
     }
     match stream.evented.next(&stream.clock) {
         NextStreamAction::FallBack(record) => {
-            assert_eq!((record.state, record.attempt), (StreamState::Fallback, 5))
+            assert_eq!((record.state, record.attempt), (StreamState::Fallback, 5));
         }
         other => panic!("expected the fallback, not {other:?}"),
     }

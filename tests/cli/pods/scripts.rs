@@ -263,7 +263,7 @@ fn lock_folder() -> File {
     let path = format!("{FOLDER}.lock");
     // Another user's lock file cannot be written, and a lock needs no more than to read it.
     let file = File::open(&path).or_else(|_| File::create_new(&path)).or_else(|_| File::open(&path)).unwrap();
-    file.lock().unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     file
 }
 
