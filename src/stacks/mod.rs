@@ -18,7 +18,7 @@
 //!     .map(|dump| Source { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
 //!     .collect();
 //! let report = judge(&sources, &signatures(), &KnownHangs::default());
-//! assert_eq!(report.summary, "nobody waits for anybody");
+//! assert_eq!(report.summary, "no goroutine waits for another one");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
