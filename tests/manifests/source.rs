@@ -380,9 +380,17 @@ fn a_colon_without_a_blank_is_part_of_a_plain_value() {
 /// Inputs that crashed the original scanner.
 #[test]
 fn inputs_that_once_crashed_the_scanner_are_errors() {
-    for text in
-        ["a: |\n  text", "|+\n #", "\"\\", "[&a !b, c]", "[\"x\"!b, c]", "[*x !b, c]", "{? !<a,b>, c}"]
-    {
+    for text in [
+        "a: |\n  text",
+        "|+\n #",
+        "\"\\",
+        "[&a !b, c]",
+        "[\"x\"!b, c]",
+        "[*x !b, c]",
+        "{? !<a,b>, c}",
+        "a: [{}: b]",
+        "a: [[]: b]",
+    ] {
         assert_eq!(judge(text.as_bytes()).verdict, FileVerdict::Rejected, "{text}");
     }
     let block = |value: &str| {

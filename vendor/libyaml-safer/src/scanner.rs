@@ -519,14 +519,17 @@ impl<R: BufRead> Scanner<R> {
                 start_mark: mark,
                 end_mark: mark,
             };
-            if number == -1_i64 {
-                self.tokens.push_back(token);
-            } else {
-                self.tokens
-                    .insert((number as usize).wrapping_sub(self.tokens_parsed), token);
-            }
+            self.insert_token(number, token);
         }
         Ok(())
+    }
+
+    /// Queues a token before the token with this number, or last if that token has been handed out or `number` is -1.
+    fn insert_token(&mut self, number: i64, token: Token) {
+        match usize::try_from(number - self.tokens_parsed as i64) {
+            Ok(place) => self.tokens.insert(place, token),
+            Err(_) => self.tokens.push_back(token),
+        }
     }
 
     fn unroll_indent(&mut self, column: i64) {
@@ -730,14 +733,11 @@ impl<R: BufRead> Scanner<R> {
                 start_mark: simple_key.mark,
                 end_mark: simple_key.mark,
             };
-            self.tokens.insert(
-                simple_key.token_number.wrapping_sub(self.tokens_parsed),
-                token,
-            );
             let mark_column = simple_key.mark.column as _;
             let token_number = simple_key.token_number as i64;
             let mark = simple_key.mark;
             simple_key.possible = false;
+            self.insert_token(token_number, token);
             self.simple_keys_by_token
                 .remove(&(token_number as usize));
             self.roll_indent(
