@@ -1,5 +1,8 @@
-//! What a capture is made of: one entry for each thing that happened, as messages whose fields may be added to and never
-//! change their meaning. A release that does not know a field or a kind of entry passes over it.
+//! The entries of a capture, as protobuf messages. Later releases may add fields, but the meaning of a field never
+//! changes. A release ignores fields and kinds of entries that it does not know.
+//!
+//! An [`Entry`] has a time and a [`Body`]. A call has two entries, [`Asked`] before it is sent and [`Ended`] when it is
+//! over; both have the number of the call.
 
 use std::time::Duration;
 
@@ -8,24 +11,24 @@ use prost::bytes::Bytes;
 use crate::clock::Wall;
 use crate::cri::{Code, Error, FileKind, Rpc};
 
-/// One thing that happened.
+/// One entry: a time and its content.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Entry {
-    /// When, by the wall clock, in nanoseconds since the Unix epoch.
+    /// The time by the wall clock, in nanoseconds since the Unix epoch.
     #[prost(sfixed64, tag = "1")]
     pub wall: i64,
-    /// When, in nanoseconds since the recorder started: the clock that never jumps.
+    /// The time by the monotonic clock, in nanoseconds since the recorder started.
     #[prost(uint64, tag = "2")]
     pub mono: u64,
-    /// What.
+    /// The content.
     #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub body: Option<Body>,
 }
 
-/// What happened.
+/// The content of an entry.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Body {
-    /// A recorder writes from here on.
+    /// The following entries belong to this session of a recorder.
     #[prost(message, tag = "3")]
     Session(Session),
     /// A call is about to be sent.
@@ -37,30 +40,31 @@ pub enum Body {
     /// A relist is over.
     #[prost(message, tag = "6")]
     Relist(RelistDone),
-    /// A document: an event, a diagnosis, a look at the node.
+    /// A document, for example an event, a diagnosis or a sample of the node; see [`kind`].
     #[prost(message, tag = "7")]
     Document(Document),
-    /// An incident is opened, or closed.
+    /// An incident is opened, diagnosed or closed.
     #[prost(message, tag = "8")]
     Incident(Incident),
     /// The wall clock was set.
     #[prost(message, tag = "9")]
     Jump(Jump),
-    /// Something could not be kept.
+    /// Entries that could not be written.
     #[prost(message, tag = "10")]
     Lost(Lost),
-    /// The recorder ended in good order.
+    /// The recorder ended normally.
     #[prost(message, tag = "11")]
     Stopped(Stopped),
-    /// A call whose answer goes on brought a message: an event of the runtime's stream.
+    /// A message of a streaming call that is still open: an event of the runtime's event stream.
     #[prost(message, tag = "12")]
     Told(Told),
 }
 
-/// Who records, and how. At the head of every segment, so that each can be read alone.
+/// The recorder, the runtime and the settings. Every segment begins with this entry, so that it can be read without the
+/// other segments.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Session {
-    /// Drawn when the recorder starts; tells its calls from those of another.
+    /// A random number that identifies this run of the recorder.
     #[prost(fixed64, tag = "1")]
     pub id: u64,
     /// Release of plegctl.
@@ -69,13 +73,13 @@ pub struct Session {
     /// The node's name.
     #[prost(string, tag = "3")]
     pub node: String,
-    /// The endpoint as the user knows it.
+    /// The endpoint as the user wrote it.
     #[prost(string, tag = "4")]
     pub endpoint: String,
     /// The runtime's name.
     #[prost(string, tag = "5")]
     pub runtime: String,
-    /// Its version.
+    /// The runtime's version.
     #[prost(string, tag = "6")]
     pub runtime_version: String,
     /// Pause between relists, in nanoseconds.
@@ -84,16 +88,16 @@ pub struct Session {
     /// Age from which on PLEG is not healthy, in nanoseconds.
     #[prost(uint64, tag = "8")]
     pub threshold: u64,
-    /// What is slow, in nanoseconds.
+    /// The duration from which on a call or a relist is slow, in nanoseconds.
     #[prost(uint64, tag = "9")]
     pub slow: u64,
     /// The kubelet release whose relist is followed.
     #[prost(string, tag = "10")]
     pub kubelet: String,
-    /// Segments removed to keep within bounds, since there is this capture.
+    /// The number of segments that were deleted since the capture was created, because of its size or their age.
     #[prost(uint64, tag = "11")]
     pub dropped: u64,
-    /// Number of the segment, from 1.
+    /// Number of the segment, counted from 1.
     #[prost(uint64, tag = "12")]
     pub segment: u64,
     /// Deadline of each call, in nanoseconds.
@@ -113,7 +117,7 @@ pub struct Asked {
     /// The request as it is on the wire.
     #[prost(bytes = "bytes", tag = "3")]
     pub request: Bytes,
-    /// Number of the relist that it belongs to; 0 for any other purpose.
+    /// Number of the relist that made the call; 0 if no relist did.
     #[prost(uint64, tag = "4")]
     pub relist: u64,
 }
@@ -130,10 +134,11 @@ pub struct Ended {
     /// How it ended; see [`Outcome`].
     #[prost(uint32, tag = "3")]
     pub outcome: u32,
-    /// A status code, or what stands where a socket should; its meaning depends on the outcome.
+    /// A detail whose meaning depends on the outcome: a gRPC status code, or the kind of file found instead of a
+    /// socket.
     #[prost(uint32, tag = "4")]
     pub code: u32,
-    /// The words that came with it.
+    /// The error message.
     #[prost(string, tag = "5")]
     pub message: String,
     /// The messages of the answer.
@@ -147,7 +152,7 @@ pub struct Ended {
     pub waited: u64,
 }
 
-/// A message of an answer that goes on.
+/// A message of a streaming call that is still open.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Told {
     /// The number of the call.
@@ -161,23 +166,24 @@ pub struct Told {
 /// One message of an answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Answer {
-    /// Number of the message in its segment, from 1. Nothing else in this: the message came earlier.
+    /// Number of the message in its segment, counted from 1. If no other field is set, the message was stored earlier
+    /// in the segment.
     #[prost(uint32, tag = "1")]
     pub number: u32,
-    /// The message that this is told as a difference to.
+    /// The number of the message from which `bytes` is the difference; 0 if `bytes` is the whole message.
     #[prost(uint32, tag = "2")]
     pub base: u32,
     /// Its bytes, or the difference.
     #[prost(bytes = "bytes", tag = "3")]
     pub bytes: Bytes,
-    /// Size of `bytes` before they were deflated; 0 if they are not.
+    /// The size of `bytes` before they were compressed; 0 if they are not compressed.
     #[prost(uint64, tag = "4")]
     pub inflated: u64,
-    /// Whether bytes are here at all: an answer may be empty.
+    /// Whether the message is stored here. An empty message is stored here too.
     #[prost(bool, tag = "5")]
     pub here: bool,
-    /// The way back to how the message stood, if what is told is a list in order; see [`super::order`]. What leans on
-    /// this message leans on the list in order.
+    /// If the list is stored in canonical order, the permutation that restores its original order; see
+    /// [`super::order`]. A difference from this message is a difference from the list in canonical order.
     #[prost(bytes = "bytes", tag = "6")]
     pub order: Bytes,
 }
@@ -188,10 +194,10 @@ pub struct RelistDone {
     /// Its number within the session.
     #[prost(uint64, tag = "1")]
     pub number: u64,
-    /// When it began, by the clock that never jumps.
+    /// When the relist began, by the monotonic clock.
     #[prost(uint64, tag = "2")]
     pub began: u64,
-    /// Why its lists failed, if they did.
+    /// Why its list calls failed; empty if they did not.
     #[prost(string, tag = "3")]
     pub error: String,
     /// How many pods.
@@ -200,7 +206,7 @@ pub struct RelistDone {
     /// How many containers.
     #[prost(uint64, tag = "5")]
     pub containers: u64,
-    /// How many events came of it.
+    /// How many events it emitted.
     #[prost(uint64, tag = "6")]
     pub events: u64,
 }
@@ -208,13 +214,13 @@ pub struct RelistDone {
 /// A document in JSON.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Document {
-    /// What it is; see [`kind`].
+    /// The kind of document; see [`kind`].
     #[prost(uint32, tag = "1")]
     pub kind: u32,
     /// The text.
     #[prost(bytes = "bytes", tag = "2")]
     pub text: Bytes,
-    /// Its size before it was deflated; 0 if it is not.
+    /// The size of the text before it was compressed; 0 if it is not compressed.
     #[prost(uint64, tag = "3")]
     pub inflated: u64,
 }
@@ -227,54 +233,55 @@ pub mod kind {
     pub const HEALTH: u32 = 2;
     /// A diagnosis.
     pub const DIAGNOSIS: u32 = 3;
-    /// Pressure and processes of the node.
+    /// A sample of the node's pressure and processes.
     pub const NODE: u32 = 4;
-    /// Who waited for whom inside the runtime, by its own goroutines.
+    /// The waits in the runtime's goroutines.
     pub const STACKS: u32 = 5;
-    /// What the kubelet's metrics said, or that they were silent.
+    /// A sample of the kubelet's metrics, or the fact that they were silent.
     pub const KUBELET: u32 = 6;
 }
 
 /// An incident.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Incident {
-    /// Its number in the capture, from 1.
+    /// Its number in the capture, counted from 1.
     #[prost(uint64, tag = "1")]
     pub number: u64,
-    /// Since when, by the wall clock.
+    /// The beginning, by the wall clock.
     #[prost(sfixed64, tag = "2")]
     pub from: i64,
-    /// Until when; 0 while it lasts.
+    /// The end, by the wall clock; 0 while the incident lasts.
     #[prost(sfixed64, tag = "3")]
     pub to: i64,
-    /// What opened it, in words.
+    /// The reason why it was opened.
     #[prost(string, tag = "4")]
     pub why: String,
-    /// The verdict; empty while nobody has judged.
+    /// The verdict; empty before the first diagnosis.
     #[prost(string, tag = "5")]
     pub verdict: String,
     /// Line 1 of the diagnosis.
     #[prost(string, tag = "6")]
     pub summary: String,
-    /// The finding to start with, as JSON; empty if there is none.
+    /// The primary finding as JSON; empty if there is none.
     #[prost(string, tag = "7")]
     pub primary: String,
-    /// When it was worst, by the wall clock.
+    /// The worst moment, by the wall clock.
     #[prost(sfixed64, tag = "8")]
     pub peak: i64,
-    /// What is pinned: from.
+    /// The beginning of the pinned time, by the wall clock.
     #[prost(sfixed64, tag = "9")]
     pub pinned_from: i64,
-    /// What is pinned: to.
+    /// The end of the pinned time, by the wall clock.
     #[prost(sfixed64, tag = "10")]
     pub pinned_to: i64,
-    /// How long it lasted by the clock that never jumps, in nanoseconds; 0 while it lasts, or in a capture of old.
+    /// How long the incident lasted by the monotonic clock, in nanoseconds; 0 while it lasts, or in a capture of an
+    /// older release.
     #[prost(uint64, tag = "11")]
     pub lasted: u64,
 }
 
 impl Incident {
-    /// How long it lasted, once it is over.
+    /// Returns how long the incident lasted; `None` while it lasts.
     pub fn duration(&self) -> Option<Duration> {
         let to = Wall::known(self.to)?;
         Some(match self.lasted {
@@ -287,12 +294,12 @@ impl Incident {
 /// The wall clock was set.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Jump {
-    /// By how much, in nanoseconds.
+    /// The difference between the new and the old time, in nanoseconds.
     #[prost(sint64, tag = "1")]
     pub by: i64,
 }
 
-/// Something could not be kept.
+/// Entries that could not be written.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Lost {
     /// How many entries.
@@ -301,18 +308,19 @@ pub struct Lost {
     /// Why.
     #[prost(string, tag = "2")]
     pub why: String,
-    /// Calls whose end is among them, and when that was.
+    /// The calls whose *call end* entries were lost, with the times.
     #[prost(message, repeated, tag = "3")]
     pub ends: Vec<LostEnd>,
-    /// When the first of them happened, in nanoseconds since the recorder started; 0 in a capture of an earlier release.
+    /// The time of the first lost entry, in nanoseconds since the recorder started; 0 in a capture of an earlier
+    /// release.
     #[prost(uint64, tag = "4")]
     pub since: u64,
-    /// Whether `ends` is not complete.
+    /// Whether `ends` is incomplete.
     #[prost(bool, tag = "5")]
     pub more_ends: bool,
 }
 
-/// The end of a call that could not be kept.
+/// The end of a call whose entry could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct LostEnd {
     /// The number of the call.
@@ -323,7 +331,7 @@ pub struct LostEnd {
     pub mono: u64,
 }
 
-/// The recorder ended in good order.
+/// The recorder ended normally.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Stopped {
     /// Why.
@@ -331,12 +339,12 @@ pub struct Stopped {
     pub why: String,
 }
 
-/// A message of an answer that is not kept yet.
+/// Creates an [`Answer`] that is not yet stored: it has its bytes only.
 pub fn raw(bytes: Bytes) -> Answer {
     Answer { bytes, ..Answer::default() }
 }
 
-/// The number that stands for an RPC in a capture. Never changes.
+/// Returns the number of an RPC in a capture. These numbers never change.
 pub const fn rpc_number(rpc: Rpc) -> u32 {
     match rpc {
         Rpc::Version => 1,
@@ -353,12 +361,12 @@ pub const fn rpc_number(rpc: Rpc) -> u32 {
     }
 }
 
-/// The RPC that a number stands for.
+/// Returns the RPC with this number.
 pub fn rpc(number: u32) -> Option<Rpc> {
     Rpc::ALL.into_iter().find(|rpc| rpc_number(*rpc) == number)
 }
 
-/// How calls end, as numbers. Never change.
+/// The outcomes of calls as numbers, which never change.
 mod ends {
     pub const ANSWERED: u32 = 0;
     pub const STATUS: u32 = 1;
@@ -382,13 +390,13 @@ mod ends {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered.
+    /// The runtime answered.
     Answered,
-    /// It was not.
+    /// The call failed.
     Failed(Error),
-    /// The recorder did not wait for its end.
+    /// The recorder gave up the call before its end.
     Abandoned,
-    /// It ended in a way that this release does not know.
+    /// The outcome has a number that this release does not know.
     Unknown,
 }
 
@@ -412,7 +420,7 @@ fn code(number: u32) -> Code {
 const FILE_KINDS: [FileKind; 3] = [FileKind::Other, FileKind::File, FileKind::Directory];
 
 impl Ended {
-    /// The end of `call`.
+    /// Creates the entry for the end of `call`.
     pub fn new(call: u64, took: Duration, outcome: &Outcome) -> Self {
         let mut ended = Self { call, took: nanos(took), ..Self::default() };
         ended.put(outcome);
@@ -429,7 +437,7 @@ impl Ended {
             Outcome::Answered => say(number::ANSWERED, ""),
             Outcome::Abandoned | Outcome::Unknown => say(number::ABANDONED, ""),
             Outcome::Failed(error) => match error {
-                // A capture of a capture keeps the gap.
+                // If the recorded runtime is itself a capture, its gap stays a gap.
                 Error::NotRecorded { .. } => say(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
                     say(number::SILENT, "");
@@ -463,7 +471,7 @@ impl Ended {
         }
     }
 
-    /// How the call, which was one of `rpc` to `endpoint`, ended.
+    /// Returns the outcome of the call, which called `rpc` at `endpoint`.
     pub fn outcome(&self, rpc: Rpc, endpoint: &str) -> Outcome {
         use ends as number;
         let endpoint = || endpoint.to_owned();

@@ -1,9 +1,13 @@
-//! The flight recorder: what every call to the runtime came to, kept within a bound, to be asked any question later.
+//! The flight recorder: records every call to the runtime with its result, in files of limited size, so that you can
+//! query it later.
 //!
-//! Four parts. The *store* writes and reads segments: entries with length and checksum, answers once by content, lists
-//! as differences. The *recorder* takes down what a client asks and hears, and opens and closes incidents. The *replay*
-//! is one more runtime behind the CRI boundary, whose clock shows recorded time. The *report* is what a post-mortem
-//! wants of it. A capture never has verbose status information, environments or secrets, because nobody asks for them.
+//! There are four parts. The *store* writes and reads segments: each entry has a length and a checksum, equal answers
+//! are stored once, and lists are stored as differences. The *recorder* records the calls of a client with their
+//! answers, and opens and closes incidents. The *replay* is another implementation of the runtime: it returns the
+//! recorded answers, and its clock shows recorded time. The *report* is the data for a post-mortem.
+//!
+//! A capture never contains verbose status information, environments or secrets, because the recorder never requests
+//! them.
 //!
 //! ```
 //! use plegctl::capture::Capture;

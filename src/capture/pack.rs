@@ -1,4 +1,4 @@
-//! Compression of what is worth it.
+//! Compresses bytes with deflate if that makes them smaller.
 
 use std::io::{Read, Write};
 
@@ -7,13 +7,13 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use prost::bytes::Bytes;
 
-/// Below this size there is nothing to be won.
+/// The smallest size that is compressed: fewer bytes do not become smaller.
 const WORTH: usize = 96;
 
-/// The largest thing that is unpacked: what the client is willing to receive.
+/// The largest size after unpacking: the limit of the client for one message.
 pub const LARGEST: usize = 256 * 1024 * 1024;
 
-/// The bytes deflated, and their size before that; 0 if they are as they were.
+/// Returns the compressed bytes and their size before compression, or the unchanged bytes and 0.
 pub fn packed(bytes: Bytes) -> (Bytes, u64) {
     match deflated(&bytes) {
         Some(smaller) => (smaller.into(), u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
@@ -31,14 +31,14 @@ fn deflated(bytes: &[u8]) -> Option<Vec<u8>> {
     (smaller.len() < bytes.len()).then_some(smaller)
 }
 
-/// The bytes as they were; `None` if they are not what they say.
+/// Returns the original bytes; `None` if they cannot be unpacked or do not have the size `inflated`.
 pub fn unpacked(bytes: &Bytes, inflated: u64) -> Option<Bytes> {
     if inflated == 0 {
         return Some(bytes.clone());
     }
     let size = usize::try_from(inflated).ok().filter(|size| *size <= LARGEST)?;
     let mut whole = Vec::new();
-    // One byte more than there should be: whoever says less than there is lies too.
+    // The limit is one byte above the stated size, so that a stated size that is too small is found too.
     let mut limited = DeflateDecoder::new(&bytes[..]).take(inflated.saturating_add(1));
     limited.read_to_end(&mut whole).ok()?;
     (whole.len() == size).then(|| whole.into())
