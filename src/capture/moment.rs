@@ -1,4 +1,7 @@
-//! Which moment of a capture is meant: RFC 3339, a time of day, a distance from the start, or an incident.
+//! Finds the moment of a capture that the user names: RFC 3339, a time of day, a distance from the start, or an
+//! incident.
+//!
+//! A [`Moment`] is a time of the recorder's monotonic clock; [`Wall`] is the wall clock's time of the same moment.
 
 use std::time::Duration;
 
@@ -8,10 +11,10 @@ use crate::clock::Wall;
 
 const DAY: i64 = 86_400 * 1_000_000_000;
 
-/// How long after its last word a recorder still stands for what is.
+/// How long after a recorder's last entry a moment still belongs to that recorder, if it did not stop normally.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// `PATH[@TIME]` in its two parts. An `@` that is part of the path stays there.
+/// Splits `PATH[@TIME]` into its two parts. An `@` before the last `/` is part of the path.
 pub fn parts(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once('@') {
         Some((path, time)) if !time.contains('/') => (path, Some(time)),
@@ -20,14 +23,14 @@ pub fn parts(text: &str) -> (&str, Option<&str>) {
 }
 
 impl Capture {
-    /// The moment that `asked` means; without it the worst of the last incident, else the end.
+    /// Returns the moment that `asked` names. Without `asked`: the worst moment of the last incident, else the end.
     pub fn moment(&self, asked: Option<&str>) -> Result<(Moment, Wall), Error> {
         let (from, to) = self
             .span()
             .filter(|_| !self.runs.is_empty())
             .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
         let Some(text) = asked else {
-            // Where that moment is not kept any more, the end is what there is.
+            // If that moment has been deleted from the capture, the end is used.
             if let Some(worst) = self.chosen_incident(None).and_then(|number| self.worst_of(number)) {
                 return Ok(worst);
             }
@@ -49,7 +52,7 @@ impl Capture {
         self.at(wall, text)
     }
 
-    /// The incident whose worst moment `asked` means, if it means one.
+    /// Returns the incident if `asked` names the worst moment of one.
     pub fn chosen_incident(&self, asked: Option<&str>) -> Option<u64> {
         if let Some(text) = asked {
             return text.strip_prefix("incident:")?.parse().ok();
@@ -63,7 +66,8 @@ impl Capture {
         self.at(peak, "the worst moment").ok()
     }
 
-    /// So long after the beginning, by the clock that never jumps; beyond the end of that recorder by the other.
+    /// Returns the moment `distance` after the beginning: by the monotonic clock within the first session, after that
+    /// by the wall clock.
     fn after(&self, distance: Duration, asked: &str) -> Result<(Moment, Wall), Error> {
         let (first, begins) = self.marks().first().copied().unwrap_or_default();
         let then = first.plus(distance);
@@ -74,7 +78,7 @@ impl Capture {
         }
     }
 
-    /// A moment, and what the wall clock showed then.
+    /// Returns a moment with the time of the wall clock at that moment.
     pub(super) fn shown_at(&self, moment: Moment) -> Option<(Moment, Wall)> {
         let marks = self.marks();
         let before = marks.get(..marks.partition_point(|(mark, _)| *mark <= moment))?;
@@ -82,7 +86,7 @@ impl Capture {
         Some((moment, wall.plus(moment.since(*mark))))
     }
 
-    /// What has both times, in its order.
+    /// Returns the times of all entries by both clocks, in order.
     fn marks(&self) -> Vec<(Moment, Wall)> {
         let calls = self.calls.iter().map(|call| (call.asked, call.wall));
         let relists = self.relists.iter().map(|relist| (relist.ended, relist.wall));
@@ -92,12 +96,12 @@ impl Capture {
         marks
     }
 
-    /// The recorder's own moment at `wall`; where the wall clock was set back, the later one.
+    /// Returns the moment at which the wall clock showed `wall`. If it showed `wall` twice, returns the later moment.
     fn at(&self, wall: Wall, asked: &str) -> Result<(Moment, Wall), Error> {
         let (from, to) = self.span().unwrap_or_default();
         let outside = || Error::Outside { asked: asked.to_owned(), from, to };
         let marks = self.marks();
-        // Between two marks of one recorder, or else after the one that is nearest.
+        // Look between two marks of one session first, else after the nearest earlier mark.
         let mut between = marks.windows(2).filter_map(|pair| match *pair {
             [(from, before), (to, after)] if from.session == to.session && before <= wall && wall < after => {
                 Some(from.plus(wall.duration_since(before).min(to.since(from))))
@@ -111,7 +115,7 @@ impl Capture {
         };
         let moment = between.next_back().or_else(nearest).ok_or_else(outside)?;
         let run = self.runs.get(moment.session).ok_or_else(outside)?;
-        // Between two recorders, and after the last, nobody knows what was.
+        // Between two sessions, and after the last one, nothing is known.
         let last = run.to.plus(if run.stopped { Duration::ZERO } else { GRACE });
         if moment > last || wall > to.plus(GRACE) {
             return Err(outside());
@@ -128,7 +132,7 @@ fn wall_of(text: &str, from: Wall, to: Wall) -> Option<Wall> {
     }
     let of_day = of_day(text)?;
     let mut midnight = to.nanos() - to.nanos().rem_euclid(DAY);
-    // The last such time that lies within.
+    // Go back to the last day on which this time of day is within the capture.
     while midnight + of_day > to.nanos() && midnight > from.nanos() {
         midnight -= DAY;
     }

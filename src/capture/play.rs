@@ -1,4 +1,4 @@
-//! The recorded event stream, played: each event at its time, and never one that nobody heard then.
+//! Replays the recorded event stream: each recorded event at its time, and no other event.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use super::read::{Capture, Moment, Place};
 use crate::clock::Wall;
 use crate::cri::{Error, EventFeed, EventStream, ReceivedEvent, Rpc};
 
-/// Enough for what comes at one moment: whoever plays waits until it is taken.
+/// The capacity of the queue of events. It is small, because the replay waits until each event is processed.
 const QUEUE: usize = 16;
 
 /// Something that happened to the stream.
@@ -15,13 +15,13 @@ const QUEUE: usize = 16;
 enum What {
     Opened,
     Told(Place),
-    /// It ended by itself; `None` is an end in good order.
+    /// The stream ended; `None` means without an error.
     Ended(Option<Error>),
-    /// From here on it is not known what it brought.
+    /// From here on the events were not recorded; the text is the reason.
     Gap(String),
 }
 
-/// What happened to the stream, in order, and how far it has been played.
+/// The recorded changes and events of the stream, in order, and the position of the replay.
 pub struct Stream {
     items: Vec<(Moment, Wall, What)>,
     state: Mutex<State>,
@@ -30,13 +30,13 @@ pub struct Stream {
 #[derive(Default)]
 struct State {
     place: usize,
-    /// Whether it was open at this point of the recording.
+    /// Whether the stream was open at this position of the recording.
     open: bool,
     feed: Option<EventFeed>,
 }
 
 impl Stream {
-    /// The stream of `capture` from a moment on.
+    /// Creates the stream of `capture`, starting at `from`.
     pub(super) fn of(capture: &Capture, from: Moment) -> Self {
         let mut items: Vec<(Moment, Wall, What)> = Vec::new();
         for call in capture.calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents) {
@@ -64,32 +64,32 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody listened to it, now or later.
+    /// Whether the recorder had the stream open at this position or later.
     pub fn is_recorded(&self) -> bool {
         let state = self.state();
         let mut rest = self.items.iter().skip(state.place);
         state.open || rest.any(|(.., what)| matches!(what, What::Opened))
     }
 
-    /// Whether it is open by now.
+    /// Whether the stream is open at this position.
     pub fn is_open(&self) -> bool {
         self.state().open
     }
 
-    /// Listens from now on.
+    /// Returns a receiver for the events that are replayed from now on.
     pub fn listen(&self) -> EventStream {
         let (feed, events) = EventStream::bounded(QUEUE);
         self.state().feed = Some(feed);
         events
     }
 
-    /// When something happens next.
+    /// Returns the time of the next item.
     pub(super) fn next(&self) -> Option<(Moment, Wall)> {
         let place = self.state().place;
         self.items.get(place).map(|(at, wall, _)| (*at, *wall))
     }
 
-    /// Hands on what happens next.
+    /// Sends the next item to the receiver.
     pub(super) fn tell(&self, capture: &Capture) {
         let mut state = self.state();
         let Some((_, wall, what)) = self.items.get(state.place) else { return };
@@ -115,7 +115,7 @@ impl Stream {
                 state.open = false;
                 error.clone()
             }
-            // It went on; whoever listens again hears what comes then.
+            // The recorded stream continues after the gap: a receiver that opens it again gets the later events.
             What::Gap(why) => Some(not_recorded(why.clone())),
         };
         if let Some(feed) = state.feed.take() {
@@ -123,7 +123,7 @@ impl Stream {
         }
     }
 
-    /// Whether what was handed on has been taken.
+    /// Whether the receiver has processed all events that were sent.
     pub(super) fn is_taken(&self) -> bool {
         self.state().feed.as_ref().is_none_or(EventFeed::all_processed)
     }

@@ -1,9 +1,12 @@
-//! A capture as one more runtime: it answers what was asked then as it was answered then, in recorded time.
+//! Replays a capture as a runtime: it answers each call with the recorded answer, in recorded time.
 //!
-//! Two ways. At a *moment*, only what was known then counts: a call that had ended has its answer, one that was open is
-//! silent since it was sent, whatever became of it later, and of one whose end was not kept nothing is known. *Played*,
-//! the recorded relists come one after the other, and the clock is moved by the answers. What nobody asked then is not
-//! recorded, and that is the answer: nothing is made up.
+//! There are two ways ([`Way`]). *At a moment*, only what was known at that moment counts: a call that had ended has
+//! its answer, and a call that was open is silent, whatever its later result. If the end of a call was lost, its result
+//! is not known. *Played*, the recorded relists are replayed one after the other, and the recorded durations move the
+//! clock. In both ways, a call that the recorder did not make fails as *not recorded*.
+//!
+//! [`Playback`] finds the answers. [`Stage`] serves a playback on an in-process server and creates clients for it.
+//! [`Exact`] is the service for plegctl's own clients, [`Plain`] the one for other CRI clients.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,34 +28,34 @@ use crate::cri::server::{
 use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::stacks::report::StackReport;
 
-/// In which steps a long wait is played, so that what happens meanwhile is seen.
+/// The length of one step of a long wait, so that events during the wait are delivered in time.
 const STEP: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether what the stream brought was taken.
+/// How often the replay checks whether an event was processed.
 const TAKING: Duration = Duration::from_micros(200);
 
-/// A call that has been open for less is on its way, and the answer before it counts.
+/// A call that has been open for less time is not silent: the answer before it counts.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
-/// An answer that took longer says that the runtime is slow, if the one before it did too.
+/// If two answers in a row took longer, the runtime counts as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What took longer was a silence, and is over.
+/// An answer that took longer ended a silence, which is over.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A status that is older than this is said to be old.
+/// A status that is older than this is reported as old.
 const OLD: Duration = Duration::from_secs(60);
 
-/// Why an answer that is in the capture is not given.
+/// The reason for an answer that is in the capture but is not read.
 const TOO_HEAVY: &str = "unpacking its answer costs more than a capture of this size may";
 
-/// How many errors that are on their way to the client are known by number.
+/// The maximum number of errors, and of durations, that are stored until the client fetches them.
 const MOST_ERRORS: usize = 4096;
 
-/// What an error of ours begins with on its way through our own server.
+/// The prefix of an error message that refers to an error in [`Errors`].
 const TICKET: &str = "recorded error ";
 
-/// What a call is about, so that the same request is known again however it was written.
+/// The subject of a call. Equal requests have the same key, even if their bytes differ.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Runtime(Rpc),
@@ -73,18 +76,19 @@ impl Key {
     }
 }
 
-/// How time passes.
+/// The speed of the replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times as fast as it was.
+    /// This many times as fast as recorded.
     Times(u32),
     /// Without waiting.
     Max,
 }
 
 impl Speed {
-    /// How long is to be waited for what was recorded so long after the beginning, now that so much time has passed. By
-    /// the whole of it and not from one step to the next: what the steps themselves take would add up.
+    /// Returns how long to wait for an entry that was recorded `recorded` after the beginning, if the replay has run
+    /// for `passed`. Both count from the beginning: waits from step to step would add up the time of the steps
+    /// themselves.
     fn wait(self, recorded: Duration, passed: Duration) -> Duration {
         match self {
             Self::Times(times) => (recorded / times.max(1)).saturating_sub(passed),
@@ -96,22 +100,22 @@ impl Speed {
 /// How a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// As it was at the moment at which it begins.
+    /// As it was at one moment, the start of the playback.
     At,
-    /// One relist after the other, since the machine's clock showed this.
+    /// One relist after the other, at this speed, since this time of the machine's clock.
     Played(Speed, Mono),
 }
 
-/// What is to be done next by whoever plays relists.
+/// What the caller that plays relists does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Wait so long, and ask again.
+    /// Wait for this duration, then call `next` again.
     Wait(Duration),
-    /// Relist.
+    /// Make the next relist.
     Relist,
-    /// Look at the event stream.
+    /// Process the event stream.
     Listen,
-    /// The capture ends here.
+    /// Stop: the capture has no more entries.
     End,
 }
 
@@ -122,40 +126,40 @@ pub struct Playback {
     clock: Arc<ReplayClock>,
     start: (Moment, Wall),
     way: Mutex<Way>,
-    /// Relists to come.
+    /// The index of the next relist to play.
     place: AtomicUsize,
-    /// The relist that is played.
+    /// The relist that is being played.
     current: Mutex<Option<Current>>,
     errors: Errors,
-    /// How long the calls took that were answered last.
+    /// The recorded durations of the latest answers, until the client fetches them.
     took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
     stream: Stream,
     incident: Option<u64>,
-    /// Why the runtime could not be reached then.
+    /// Why the runtime could not be reached at the start moment.
     unreachable: Option<Error>,
-    /// Whether answers are for a verdict, in which a silence that was over has no part.
+    /// Whether the answers are for a verdict, which ignores a silence that was over.
     judged: AtomicBool,
     remarks: Mutex<Remarks>,
 }
 
-/// What a verdict should say about the answers that it rests on.
+/// Remarks for the report about the answers on which the verdict is based.
 #[derive(Default)]
 struct Remarks {
-    /// How many statuses are old, and when the oldest of them was answered.
+    /// The number of old statuses, and the time of the oldest one.
     old: usize,
     oldest: Option<Wall>,
-    /// Answers that came after a silence that was over by then.
+    /// Answers that ended a silence before the moment.
     late: Vec<(Rpc, Duration, Wall)>,
 }
 
-/// A call that had not been answered at the moment that is replayed.
+/// A call that had not been answered at the replayed moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// What was asked.
+    /// The RPC.
     pub rpc: Rpc,
-    /// About which container or sandbox.
+    /// The id of the container or sandbox, if the call is about one.
     pub id: Option<String>,
-    /// For how long.
+    /// How long the call had been open.
     pub waited: Duration,
 }
 
@@ -165,7 +169,8 @@ struct Current {
     used: Vec<usize>,
 }
 
-/// Errors on their way through our own server, which only carries a code and words.
+/// Errors that the in-process server returns to a client. gRPC transports only a code and a message, so the message
+/// contains a number under which the client finds the original error here.
 #[derive(Default)]
 struct Errors {
     known: Mutex<(u64, HashMap<u64, Error>)>,
@@ -190,26 +195,26 @@ impl Errors {
     }
 }
 
-/// What was recorded of a request.
+/// The recorded call for a request, if there is one.
 enum Recorded<'a> {
     Call(&'a RecordedCall),
     Nothing,
 }
 
-/// What was known of a request at a moment.
+/// What was known about a request at a moment.
 enum Known<'a> {
-    /// The answer to this call, the last that there was.
+    /// The last answer, and its call.
     Answer(&'a RecordedCall, &'a End),
-    /// It had not been answered for so long.
+    /// The call had not been answered for this long.
     Silent(&'a RecordedCall, Duration),
-    /// It had been asked, and what became of that was not kept.
+    /// The call had been sent, but its result was lost.
     Lost,
-    /// Nobody had asked it.
+    /// The recorder had not made this call.
     Nothing,
 }
 
 impl Playback {
-    /// Replays `capture` as it was at `start`, with `clock` showing recorded time from now on.
+    /// Replays `capture` as it was at `start`; from now on `clock` shows recorded time.
     pub fn at(capture: Capture, start: (Moment, Wall), clock: Arc<ReplayClock>) -> Self {
         let mut calls: HashMap<Key, Vec<usize>> = HashMap::new();
         for (place, call) in capture.calls.iter().enumerate() {
@@ -237,12 +242,12 @@ impl Playback {
         }
     }
 
-    /// The event stream as it was.
+    /// The recorded event stream.
     pub const fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// From now on recorded relists are played, one after the other.
+    /// Plays the recorded relists from now on, one after the other.
     pub fn play(&self, speed: Speed) {
         let first = self.capture.relists.iter().position(|relist| relist.ended >= self.start.0);
         self.place.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
@@ -270,7 +275,7 @@ impl Playback {
         &self.capture
     }
 
-    /// What the kubelet's metrics had said last by now, and when.
+    /// Returns the last sample of the kubelet's metrics before now, with its time.
     pub fn kubelet_metrics(&self) -> Option<(KubeletSample, Wall)> {
         let now = self.now();
         let mut known = self.capture.documents.iter().filter(|document| document.kind == kind::KUBELET);
@@ -278,12 +283,13 @@ impl Playback {
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.wall))
     }
 
-    /// The recorder's last look at the node's processes. It looks again as soon as the kubelet or a shim stops or goes on.
+    /// Returns the last sample of the node's processes. The recorder takes one as soon as the kubelet or a shim stops
+    /// or continues.
     pub fn node_sample(&self) -> Option<NodeSample> {
         self.last_document(kind::NODE).map(|(sample, _)| sample)
     }
 
-    /// What the recorder's last goroutine dump said of calls that have not been answered since.
+    /// Returns what the last goroutine dump shows about the calls that have not been answered since.
     pub fn stacks(&self) -> Option<StackReport> {
         let (kept, at) = self.last_document::<KeptStacks>(kind::STACKS)?;
         let age = self.now().since(at);
@@ -291,7 +297,7 @@ impl Playback {
         kept.of_calls(&open.map(|call| call.rpc.name()).collect())
     }
 
-    /// The last document of this kind that was written by now, and when.
+    /// Returns the last document of this kind before now, with its moment.
     fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, Moment)> {
         let now = self.now();
         let known = self.capture.documents.iter().filter(|document| document.kind == kind);
@@ -300,19 +306,19 @@ impl Playback {
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.at))
     }
 
-    /// The moment that is replayed, and the incident of which it is the worst, if it was chosen as that.
+    /// The replayed moment, and the incident whose worst moment it is, if the moment was chosen for that.
     pub const fn chosen(&self) -> (Wall, Option<u64>) {
         (self.start.1, self.incident)
     }
 
-    /// The moment that is replayed is the worst of this incident.
+    /// Marks the replayed moment as the worst moment of this incident.
     #[must_use]
     pub fn of_incident(mut self, incident: Option<u64>) -> Self {
         self.incident = incident;
         self
     }
 
-    /// What comes next. `waited` tells that the wait that was asked for is over.
+    /// Returns what the caller does next. `waited` means that the caller has finished the requested wait.
     pub fn next(&self, waited: bool) -> Next {
         let Way::Played(speed, origin) = self.way() else { return Next::Relist };
         let place = self.place.load(Ordering::SeqCst);
@@ -333,7 +339,7 @@ impl Playback {
         if !waited && wait > Duration::ZERO {
             return Next::Wait(wait);
         }
-        // Answers may have taken a little longer than they did; time does not go back for it.
+        // The replayed answers may take a little longer than the recorded ones; the clock never runs backwards.
         let since = since.max(now.since(Mono::default()));
         self.clock.stand_at(since, wall);
         if told.is_some() {
@@ -347,20 +353,21 @@ impl Playback {
         Next::Relist
     }
 
-    /// When something was on the line of time that is played, and by the wall clock, which was read when it ended.
+    /// Returns the time since the start of the replay at which an entry began, and the time of the wall clock then.
+    /// `ended` is the wall clock's time at its end.
     fn time_of(&self, began: Moment, ended: Wall, took: Duration) -> (Duration, Wall) {
         let took = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
         let wall = Wall::from_nanos(ended.nanos().saturating_sub(took));
         let since = if began.session == self.start.0.session {
             began.since(self.start.0)
         } else {
-            // Another recorder has another clock; the wall clock is what they share.
+            // Each session has its own monotonic clock, so only the wall clock compares them.
             wall.duration_since(self.start.1)
         };
         (since, wall)
     }
 
-    /// What was recorded of `key`, of the relist that is played or else before now.
+    /// Finds the recorded call for `key`: in the played relist, else the last one before `now`.
     fn find(&self, key: &Key, now: Moment) -> Recorded<'_> {
         let Some(places) = self.calls.get(key) else { return Recorded::Nothing };
         let call = |place: usize| self.capture.calls.get(place);
@@ -387,7 +394,7 @@ impl Playback {
         }
     }
 
-    /// The recorder's moment that it is now.
+    /// Returns the current moment of the replay.
     fn now(&self) -> Moment {
         match self.way() {
             Way::At => self.start.0,
@@ -399,7 +406,7 @@ impl Playback {
         }
     }
 
-    /// The calls about `key` that had been sent by then, the last of them first.
+    /// Returns the calls for `key` that were sent before `now`, the last one first.
     fn sent_by<'a>(&'a self, key: &Key, now: Moment) -> impl Iterator<Item = &'a RecordedCall> + use<'a> {
         let places = self.calls.get(key).map(Vec::as_slice).unwrap_or_default();
         let call = |place: &usize| self.capture.calls.get(*place);
@@ -408,7 +415,7 @@ impl Playback {
         sent.take_while(move |call| call.asked.session == now.session)
     }
 
-    /// What was known of `key` then: the last call that tells anything.
+    /// Returns what was known about `key` at `now`, from the last call that has a known state.
     fn known(&self, key: &Key, now: Moment) -> Known<'_> {
         let mut on_its_way = None;
         for call in self.sent_by(key, now) {
@@ -419,7 +426,8 @@ impl Playback {
                 CallState::Ended(end) => match &end.outcome {
                     Outcome::Abandoned if end.took < ON_ITS_WAY => {}
                     Outcome::Abandoned | Outcome::Failed(Error::Silent { .. }) => {
-                        // Whoever gives up a call learns no more of it. It is asked again soon, or not at all.
+                        // Nothing more is known about a call that was given up: the recorder soon repeats it, or never
+                        // does.
                         let since = now.since(call.asked.plus(end.took));
                         return if since < SILENCE { Known::Silent(call, since) } else { Known::Lost };
                     }
@@ -430,8 +438,8 @@ impl Playback {
         on_its_way.map_or(Known::Nothing, |(call, waited)| Known::Silent(call, waited))
     }
 
-    /// Every call that had not been answered at the moment that is replayed. What was gone by then, and silent before, holds
-    /// nobody up.
+    /// Returns every call that had not been answered at the replayed moment. A silent call for a container or sandbox
+    /// that no longer existed is left out: it blocks nothing.
     pub fn unanswered(&self) -> Vec<Unanswered> {
         let now = self.start.0;
         let listed = [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, false));
@@ -448,7 +456,7 @@ impl Playback {
                 Key::One(rpc, id) if is_gone(*rpc, id) => continue,
                 Key::One(rpc, id) => (*rpc, Some(id.clone())),
             };
-            // Version is asked on two connections, and two silences are more than one.
+            // The recorder calls Version on two connections, and two silent calls are stronger evidence than one.
             let most = if rpc == Rpc::Version { 2 } else { 1 };
             if let Known::Silent(last, waited) = self.known(key, now) {
                 let open = self.sent_by(key, now).skip_while(|call| call.number != last.number).skip(1);
@@ -465,8 +473,8 @@ impl Playback {
         found
     }
 
-    /// Ids and their owners by the last list that had been answered then; without `also_old`, only where no later one is
-    /// silent.
+    /// Returns the ids and their owners from the last list that had been answered. Without `also_old`: `None` if a
+    /// later list call is silent.
     fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<Listed>> {
         let (key, now) = (Key::Everything(rpc), self.start.0);
         let end = match self.known(&key, now) {
@@ -481,17 +489,18 @@ impl Playback {
         Some(messages.iter().flat_map(|message| owners(rpc, message)).collect())
     }
 
-    /// Sandboxes and then containers, by the last lists that were answered.
+    /// Returns the sandboxes and the containers from the last lists that were answered.
     pub fn last_listed(&self) -> [Vec<Listed>; 2] {
         [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, true).unwrap_or_default())
     }
 
-    /// From now on answers are for a verdict: how long one took counts only if that still lasts.
+    /// Marks the answers from now on as the basis of a verdict: a long duration counts only if the slowness still
+    /// lasts.
     pub fn is_judged(&self) {
         self.judged.store(true, Ordering::SeqCst);
     }
 
-    /// What a verdict should say about the answers that it was given: what, and why.
+    /// Returns remarks for the report about the answers: the subject and the reason.
     pub fn remarks(&self) -> Vec<(String, String)> {
         let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
         let old = remarks.oldest.map(|oldest| {
@@ -507,8 +516,8 @@ impl Playback {
         old.into_iter().chain(late).collect()
     }
 
-    /// How long an answer counts as having taken, for a verdict: a silence that was over then leaves no trace, and the
-    /// runtime is slow if two answers in a row were.
+    /// Returns the duration of an answer that counts for a verdict. A silence that was over does not count. The runtime
+    /// is slow only if two answers in a row were slow.
     fn lasting(&self, key: &Key, call: &RecordedCall, end: &End, now: Moment) -> Option<Duration> {
         if end.took < SLOW {
             return Some(end.took);
@@ -532,7 +541,7 @@ impl Playback {
         }
     }
 
-    /// Plays how long a call took, and no longer than somebody waits now. False if nobody waits any more.
+    /// Waits as long as the recorded call took, but at most until `deadline`. Returns whether the call ended before it.
     async fn wait(
         &self,
         call: &RecordedCall,
@@ -551,7 +560,7 @@ impl Playback {
             left -= step;
             let then = self.clock.mono().plus(step).since(Mono::default());
             let wait = speed.wait(then, self.clock.own().since(origin));
-            // A long wait is seen from outside, also where time flies.
+            // A full step takes some real time even at maximum speed, so that other tasks run.
             let wait = if step == STEP { wait.max(Duration::from_millis(1)) } else { wait };
             if wait > Duration::ZERO {
                 tokio::time::sleep(wait).await;
@@ -562,8 +571,8 @@ impl Playback {
         took <= limit
     }
 
-    /// Remembers for the client how long an answer takes, which is what it is worth: that it is looked up here, and
-    /// carried through a socket, is none of the runtime's business.
+    /// Stores the recorded duration of an answer for the client, which reports it instead of the time that the replay
+    /// needs.
     fn takes(&self, request: &Bytes, rpc: Rpc, took_then: Duration) {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
         if took.len() >= MOST_ERRORS {
@@ -572,14 +581,15 @@ impl Playback {
         took.insert((rpc, request.clone()), took_then);
     }
 
-    /// How long it is until the event stream brings something.
+    /// Returns the time until the next item of the event stream.
     fn until_told(&self) -> Option<Duration> {
         let (at, wall) = self.stream.next()?;
         let (since, _) = self.time_of(at, wall, Duration::ZERO);
         Some(Mono::at(since).since(self.clock.mono()))
     }
 
-    /// What the stream brought while a call was open, taken before the call is answered.
+    /// Delivers the events that are due, and waits until each is processed, so that they arrive before the open call is
+    /// answered.
     async fn tell_what_is_due(&self) {
         while self.until_told() == Some(Duration::ZERO) {
             self.stream.tell(&self.capture);
@@ -629,7 +639,7 @@ impl Playback {
         }
     }
 
-    /// The answer as it was known at the moment that is replayed.
+    /// Returns the answer that was known at the replayed moment.
     fn answer_then(&self, request: &CallRequest) -> Result<Answer, Error> {
         let (rpc, now) = (request.rpc, self.start.0);
         let mut key = Key::of(rpc, &request.subject, &request.message);
@@ -638,7 +648,7 @@ impl Playback {
         if matches!(known, Known::Nothing)
             && let Some(wider) = self.wider(&key)
         {
-            // A part of what was listed then is there, although nobody asked for the part.
+            // The requested part of a list is in the recorded whole list.
             part = Some(&request.subject).filter(|subject| subject.id().is_empty());
             known = self.known(&wider, now);
             key = wider;
@@ -651,7 +661,7 @@ impl Playback {
                 Known::Answer(_, End { outcome: Outcome::Failed(error), .. }) if is_about_the_way(error) => {
                     return Ok(self.introduction(now));
                 }
-                // The recorder asked before it began to write, and wrote down the answer with its own name.
+                // The recorder called Version before it began to write; the answer is in the session entry.
                 Known::Lost | Known::Nothing => return Ok(self.introduction(now)),
                 Known::Answer(..) | Known::Silent(..) => {}
             }
@@ -720,7 +730,8 @@ impl Playback {
         }))
     }
 
-    /// What has the answer to `key` among others: a whole list, or the one id that begins so.
+    /// Returns a recorded key whose answer contains the answer to `key`: the whole list, or the only id with this
+    /// prefix.
     fn wider(&self, key: &Key) -> Option<Key> {
         match key {
             Key::Some(rpc, _) => Some(Key::Everything(*rpc)),
@@ -734,7 +745,7 @@ impl Playback {
     }
 }
 
-/// Whether an error says that there was no way to the runtime, which every other call would have met too.
+/// Whether the error means that the connection to the runtime failed, which affects every other call too.
 const fn is_about_the_way(error: &Error) -> bool {
     matches!(
         error,
@@ -747,7 +758,7 @@ const fn is_about_the_way(error: &Error) -> bool {
     )
 }
 
-/// Why the runtime could not be reached then: by the last call that had ended.
+/// Returns why the runtime could not be reached, from the last call that had ended.
 fn unreachable_at(capture: &Capture, now: Moment) -> Option<Error> {
     let ended = capture.calls.iter().filter(|call| call.asked.session == now.session && call.asked <= now);
     let ended = ended.filter_map(|call| match capture.state_at(call, now) {
@@ -762,16 +773,16 @@ fn unreachable_at(capture: &Capture, now: Moment) -> Option<Error> {
     told.max_by_key(|(at, _)| *at)?.1.cloned()
 }
 
-/// A playback behind a server of this process, whose clients hear exactly what was heard then.
+/// A playback behind an in-process server. Its clients get exactly the recorded answers and errors.
 pub struct Stage {
     playback: Arc<Playback>,
     server: InProcess,
 }
 
-/// For clients of ours.
+/// The service for plegctl's own clients, which get the original errors.
 struct Exact(Arc<Playback>);
 
-/// For everybody else's.
+/// The service for other CRI clients, which get gRPC errors; a silent call never ends.
 pub struct Plain(pub Arc<Playback>);
 
 impl Service for Exact {
@@ -781,8 +792,8 @@ impl Service for Exact {
 }
 
 impl Service for Plain {
-    /// crictl asks for the image service's file system before everything, and for images by name; what they were is not
-    /// recorded, which for these two is no answer but no error either.
+    /// crictl calls `ImageFsInfo` before everything else, and `ImageStatus` for names. A capture does not contain their
+    /// answers. An empty answer lets crictl continue, an error would not.
     async fn answer_extra(self: Arc<Self>, asked: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
         Some(match asked {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
@@ -802,7 +813,7 @@ impl Service for Plain {
             Refusal::new(error.code().unwrap_or(Code::Unavailable), message)
         };
         match self.0.play_back(request).await {
-            // Whoever asks is kept waiting, as it was then.
+            // The client waits, as the recorder did.
             Err(Error::Silent { .. }) => std::future::pending().await,
             ended => ended.map_err(said),
         }
@@ -810,19 +821,19 @@ impl Service for Plain {
 }
 
 impl Stage {
-    /// Starts to serve; `endpoint` is what the user calls it.
+    /// Starts the server; `endpoint` is the name that the user gave.
     pub fn open(endpoint: &str, playback: Playback) -> io::Result<Self> {
         let playback = Arc::new(playback);
         let server = InProcess::start(endpoint, Arc::new(Exact(Arc::clone(&playback))))?;
         Ok(Self { playback, server })
     }
 
-    /// What is played.
+    /// The playback.
     pub const fn playback(&self) -> &Arc<Playback> {
         &self.playback
     }
 
-    /// A client of what is played.
+    /// Creates a client of the playback.
     pub fn client(&self, deadline: Duration) -> Client {
         let clock: Arc<dyn Clock> = Arc::clone(&self.playback.clock) as _;
         self.server.client(deadline, clock).with_outcome_override(Arc::clone(&self.playback) as _)
@@ -847,7 +858,7 @@ mod tests {
     #[test]
     fn what_the_steps_of_a_replay_take_does_not_add_up() {
         let seconds = Duration::from_secs;
-        // A hundred steps of a second each, at ten times the speed, each of which takes three hundredths itself.
+        // A hundred recorded seconds at ten times the speed; each step itself takes 30 ms.
         let mut passed = Duration::ZERO;
         for step in 1..=100 {
             passed += Speed::Times(10).wait(seconds(step), passed) + Duration::from_millis(30);
