@@ -1,4 +1,4 @@
-//! Why there is no capture to write to or to read.
+//! The reasons why a capture cannot be written or read.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::clock::Wall;
 
-/// Why there is no capture to write to or to read.
+/// The reasons why a capture cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The directory cannot be made, opened or read.
@@ -18,7 +18,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody else could put something into the directory, or has chosen where it is.
+    /// Another user could write to the directory, or could replace it.
     #[error("will not use `{}` for a capture: {why}", path.display())]
     Unsafe {
         /// The directory.
@@ -34,7 +34,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// It is something else.
+    /// The path is not a capture.
     #[error("`{}` is not a capture: {why}", path.display())]
     NotACapture {
         /// What was opened.
@@ -42,7 +42,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A later release wrote it in a way that this one does not know.
+    /// The capture has a version that this release cannot read.
     #[error("`{}` is a capture of version {found}; this plegctl reads version {}", path.display(), super::segment::VERSION)]
     OtherVersion {
         /// What was opened.
@@ -50,45 +50,45 @@ pub enum Error {
         /// Its version.
         found: u16,
     },
-    /// Another recorder writes it.
+    /// Another recorder is writing to the directory.
     #[error("another recorder is using `{}`{}", path.display(), holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     TwoRecorders {
         /// The directory.
         path: PathBuf,
-        /// The other process, where it can be told.
+        /// The process id of the other recorder, if it is known.
         holder: Option<u32>,
     },
-    /// The moment is outside of what was recorded.
+    /// The requested moment is outside the recorded time.
     #[error("`{asked}` is outside of the capture, which goes from {from} to {to}")]
     Outside {
-        /// What was asked for.
+        /// The moment as the user wrote it.
         asked: String,
-        /// Where it begins.
+        /// The beginning of the capture.
         from: Wall,
-        /// Where it ends.
+        /// The end of the capture.
         to: Wall,
     },
-    /// Nobody can tell which moment is meant.
+    /// The text is not a moment.
     #[error("`{asked}` is not a moment of the capture")]
     Moment {
-        /// What was asked for.
+        /// The moment as the user wrote it.
         asked: String,
     },
-    /// There is no such incident.
+    /// The capture has no incident with this number.
     #[error("the capture has no incident {number}{}", listed(known))]
     NoIncident {
-        /// Which was asked for.
+        /// The requested number.
         number: u64,
-        /// Which there are.
+        /// The numbers of the incidents in the capture.
         known: Vec<u64>,
     },
-    /// Nothing was recorded.
+    /// The capture has no entries.
     #[error("the capture `{}` is empty", path.display())]
     Empty {
         /// What was opened.
         path: PathBuf,
     },
-    /// The threads that write or answer cannot be started.
+    /// The threads of the recorder or of the replay cannot be started.
     #[error("cannot start: {0}")]
     Start(#[source] io::Error),
 }
@@ -102,7 +102,8 @@ fn listed(known: &[u64]) -> String {
 }
 
 impl Error {
-    /// Whether the disk is at fault, and may be well again later. Anything else is for the user to change.
+    /// Whether the disk causes the error, so that a later attempt may succeed. Any other error needs a change by the
+    /// user.
     pub fn is_of_the_disk(&self) -> bool {
         use std::io::ErrorKind as Kind;
         let kinds = [
@@ -115,14 +116,14 @@ impl Error {
             Kind::NetworkUnreachable,
             Kind::OutOfMemory,
         ];
-        // These have no kind that can be named: EIO, ENODEV, ENFILE, EMFILE, ENOTCONN of a FUSE file system.
+        // These have no stable `ErrorKind`: EIO, ENODEV, ENFILE, EMFILE, and ENOTCONN of a FUSE file system.
         let numbers = [Errno::IO, Errno::NODEV, Errno::NFILE, Errno::MFILE, Errno::NOTCONN];
         let Self::Directory { source, .. } = self else { return false };
         kinds.contains(&source.kind())
             || numbers.iter().any(|number| source.raw_os_error() == Some(number.raw_os_error()))
     }
 
-    /// What to do about it.
+    /// Returns what the user can do about the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Directory { .. } => {

@@ -1,8 +1,11 @@
-//! A capture that is written: a directory of segments with one writer.
+//! Writes a capture: a directory of segments with one writer.
 //!
-//! Its bound is kept before a segment is made, never after: old segments go first, those around the last incidents
-//! later, and what is written is never more than allowed. The same segments go where the disk is full, because the
-//! newest evidence counts most.
+//! Before a new segment is created, old segments are deleted, so that the capture never exceeds its size limit.
+//! Segments that no incident pins are deleted first, then pinned ones. On a full disk only unpinned segments are
+//! deleted.
+//!
+//! A [`Store`] has one [`Current`] segment that it writes to, and [`Sealed`] segments that are complete. A [`Pin`]
+//! keeps the segments around an incident. [`Carried`] has the entries that each new segment repeats.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,99 +26,100 @@ use crate::cri::Rpc;
 use crate::report::bytes::bytes as in_words;
 use crate::report::load::open_nonblocking;
 
-/// Into how many segments the bound is divided.
+/// The number of segments at the size limit.
 const SEGMENTS: u64 = 64;
 
-/// No segment is smaller, or an ordinary list would not fit.
+/// The smallest segment: an ordinary list fits into it.
 const SMALLEST_SEGMENT: u64 = 64 * 1024;
 
-/// No segment is larger: a segment is what is given up at once.
+/// The largest segment: a segment is deleted as a whole.
 const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
 
-/// A file that is larger was written by nobody's recorder, and is not read at the start.
+/// The largest file that is read at the start: no recorder writes a larger segment.
 const MOST_ADOPTED: u64 = 2 * LARGEST_SEGMENT;
 
-/// The smallest bound: less could not hold what is before and after an incident.
+/// The smallest size limit: less cannot contain an incident with the time before and after it.
 pub const SMALLEST: u64 = 4 * SMALLEST_SEGMENT;
 
-/// What the lock and the directory itself take.
+/// The disk space of the lock and of the directory itself.
 const BESIDES: u64 = 8 * 1024;
 
-/// How many times the size of a segment is given up for one new segment where the disk is full. If that is not enough,
-/// somebody else takes what is given up.
+/// On a full disk, the space that is freed for one new segment, in segments. If that is not enough, another program
+/// uses the freed space.
 const MOST_GIVEN_UP: u64 = 4;
 
-/// The longest time between the beginning of an incident and its first entry that is believed.
+/// The longest plausible time between the beginning of an incident and its first entry. A longer one is cut to this.
 const LATEST: Duration = Duration::from_secs(600);
 
-/// No file is longer: all that a recorder keeps may be exported to one.
+/// The largest file that is read: an export may contain a whole capture in one file.
 const LARGEST_FILE: u64 = 2 << 30;
 
-/// What says whether a file is a segment.
+/// The number of bytes that show whether a file is a segment.
 const HEAD: u64 = 64;
 
 /// The name of the lock.
 pub const LOCK: &str = "lock";
 
-/// How much may be kept.
+/// The limits of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes, pinned incidents included.
+    /// The size limit in bytes, pinned segments included.
     pub size: u64,
-    /// How old the oldest may be that no incident pins, counted while recorders run.
+    /// The age limit of segments that no incident pins; only the time during which recorders run counts.
     pub age: Duration,
-    /// How many incidents are pinned.
+    /// The number of incidents whose segments are pinned.
     pub incidents: usize,
 }
 
-/// What a capture comes to.
+/// The size of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes on the disk.
     pub bytes: u64,
     /// Segments.
     pub segments: u64,
-    /// Segments given up so far.
+    /// The number of segments deleted so far.
     pub dropped: u64,
 }
 
-/// A segment that nobody writes to any more.
+/// A complete segment.
 struct Sealed {
     number: u64,
     size: u64,
-    /// Position of its first and of its last entry; nothing if none can be read.
+    /// The positions of its first and last entry; `None` if no entry can be read.
     span: Option<(Position, Position)>,
 }
 
-/// The segment that is written.
+/// The segment that is being written.
 struct Current {
     segment: Segment,
     keeper: Keeper,
     span: (Position, Position),
 }
 
-/// What is kept of an incident.
+/// The time around an incident whose segments are kept.
 struct Pin {
     number: u64,
     from: Position,
-    /// Nothing while the incident lasts.
+    /// `None` while the incident lasts.
     to: Option<Position>,
-    /// How much after the end is kept.
+    /// How long after the end of the incident segments are kept.
     after: u64,
 }
 
-/// What the next segment repeats, whichever directory it is in: who records, and which calls are open.
+/// What the next segment repeats, in this directory or in another one: the session, the open calls and the open
+/// incident.
 #[derive(Debug, Default)]
 pub struct Carried {
     session: Session,
     /// Calls without an end, by number.
     asked: BTreeMap<u64, Entry>,
-    /// The incident that lasts.
+    /// The open incident.
     incident: Option<Entry>,
 }
 
 impl Carried {
-    /// Takes notice of an entry, whether it can be written or not.
+    /// Updates the repeated entries with an entry, whether that entry is written or not.
     pub fn remember(&mut self, entry: Entry) {
         match &entry.body {
             Some(Body::Asked(asked)) => {
@@ -131,18 +135,18 @@ impl Carried {
         }
     }
 
-    /// A recorder begins: nothing is open yet.
+    /// Starts a session without open calls and incidents.
     pub fn begin(&mut self, session: Session) {
         let id = RandomState::new().build_hasher().finish();
         *self = Self { session: Session { id, ..session }, ..Self::default() };
     }
 
-    /// More is known of the session than when it began.
+    /// Replaces the session's details, for example once the runtime's name is known; its id stays.
     pub fn introduce(&mut self, session: Session) {
         self.session = Session { id: self.session.id, ..session };
     }
 
-    /// There were so many incidents before the one that lasts.
+    /// Adds `earlier` to the number of the open incident, because the capture already has that many incidents.
     pub fn renumber(&mut self, earlier: u64) {
         if let Some(Body::Incident(incident)) = self.incident.as_mut().and_then(|entry| entry.body.as_mut()) {
             incident.number = incident.number.saturating_add(earlier);
@@ -150,10 +154,10 @@ impl Carried {
     }
 }
 
-/// A capture that is written.
+/// A capture that is open for writing.
 pub struct Store {
     directory: Directory,
-    /// Held while this lives.
+    /// The lock, held until the store is dropped.
     _lock: fs::File,
     limits: Limits,
     segment_size: u64,
@@ -170,14 +174,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the capture in the directory `path`, or begins one. What an earlier recorder left stays.
+    /// Opens the capture in the directory `path`, or creates one. The segments of earlier recorders are kept.
     pub fn open(path: &Path, limits: Limits) -> Result<Self, Error> {
         let fail = |source| Error::Directory { path: path.to_path_buf(), source };
         let directory = Directory::open(path).map_err(|refusal| match refusal {
             Refusal::Io(source) => fail(source),
             Refusal::Unsafe(why) => Error::Unsafe { path: path.to_path_buf(), why },
         })?;
-        // Before the lock is made: a directory that is no capture is left as it is.
+        // Check this before the lock is created, so that a directory that is not a capture is not changed.
         if !is_ours_or_empty(&directory).map_err(fail)? {
             return Err(Error::NotACapture {
                 path: path.to_path_buf(),
@@ -185,7 +189,7 @@ impl Store {
             });
         }
         let lock = lock(&directory, path)?;
-        // From here on nobody else adds or removes segments.
+        // From here on, no other recorder adds or deletes segments.
         let numbers = renumbered(&directory, numbers(&directory).map_err(fail)?);
         let own: u64 = numbers.iter().map(|number| directory.size(&segment::name(*number))).sum();
         let free = directory.free().unwrap_or(limits.size);
@@ -212,7 +216,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Takes over a segment of an earlier recorder. One that cannot be read counts against the bound all the same.
+    /// Takes over a segment of an earlier recorder. An unreadable segment counts towards the size limit too.
     fn adopt(&mut self, number: u64) {
         let name = segment::name(number);
         let mut sealed = Sealed { number, size: self.directory.size(&name), span: None };
@@ -233,7 +237,7 @@ impl Store {
                 sealed.span = Some((first.min(position), last.max(position)));
                 self.observe(&entry, position);
             }
-            // What is cut or damaged stays, for whoever checks; what was never written goes.
+            // Cut or damaged entries are kept for `capture check`; the reserved space after them is freed.
             let end = u64::try_from(entries.end().max(frame::used(&bytes))).unwrap_or(u64::MAX);
             if end < sealed.size && self.directory.cut(&name, end).is_ok() {
                 sealed.size = end;
@@ -242,48 +246,49 @@ impl Store {
         self.sealed.push(sealed);
     }
 
-    /// Ends the current segment; what the next one repeats, in whichever directory it is.
+    /// Ends the current segment, and returns what the next one repeats.
     pub fn into_carried(mut self) -> Carried {
         self.seal();
         std::mem::take(&mut self.carried)
     }
 
-    /// Goes on with a session that began in another directory, or before this one could be opened.
+    /// Continues a session that began in another directory, or before this directory could be opened.
     pub fn resume(&mut self, carried: Carried) {
         self.seal();
         self.carried = carried;
         self.enter(self.carried.session.id);
         if let Some(entry) = self.carried.incident.clone() {
-            // All that is here belongs to it, if it began elsewhere.
+            // If the incident is not yet in this directory, its pin starts here.
             self.observe(&entry, self.timeline.last());
         }
     }
 
-    /// Begins to write: who, and how. Comes again at the head of every segment, the first of which is made at once: from
-    /// here on this is a capture, whatever becomes of its recorder.
+    /// Starts a session. The session entry is the first entry of every segment. The first segment is created at once,
+    /// so that the directory is a capture even if the recorder is killed now.
     pub fn begin(&mut self, session: Session, wall: i64) {
         self.seal();
         self.carried.begin(session);
         self.enter(self.carried.session.id);
-        // The first entry tries again, and says what is wrong.
+        // If this fails, the first entry tries again and returns the error.
         let _ = self.start_segment(wall);
     }
 
-    /// Writes more about the session than was known when it began.
+    /// Writes the session again with details that were not known when it began.
     pub fn introduce(&mut self, session: Session, wall: i64, mono: u64) -> io::Result<()> {
         self.carried.introduce(session);
         let body = Body::Session(self.carried.session.clone());
         self.write(Entry { wall, mono, body: Some(body) })
     }
 
-    /// The entries of this session come next.
+    /// The next entries belong to this session.
     fn enter(&mut self, session: u64) {
         if self.timeline.session(session) {
             self.end_pins();
         }
     }
 
-    /// Nobody is left who could say that an incident is over: it is kept until here, and for as long after as it was to be.
+    /// Ends all open pins here, plus the time after the incident: the recorder that would have closed these incidents
+    /// is gone.
     fn end_pins(&mut self) {
         let here = self.timeline.last();
         for pin in self.pins.iter_mut().filter(|pin| pin.to.is_none()) {
@@ -291,12 +296,12 @@ impl Store {
         }
     }
 
-    /// How many incidents there were, so that the next has a number of its own.
+    /// The number of incidents so far, so that the next one gets a new number.
     pub const fn incidents(&self) -> u64 {
         self.incidents
     }
 
-    /// What it comes to.
+    /// The size of the capture.
     pub fn extent(&self) -> Extent {
         let current = self.current.as_ref().map(|current| current.segment.size());
         Extent {
@@ -306,7 +311,7 @@ impl Store {
         }
     }
 
-    /// Takes notice of what decides which segments are kept.
+    /// Updates the timeline and the pins, which decide which segments are kept.
     fn observe(&mut self, entry: &Entry, position: Position) {
         match &entry.body {
             Some(Body::Jump(_)) => self.timeline.jumped(position),
@@ -315,13 +320,13 @@ impl Store {
         }
     }
 
-    /// Keeps what is around an incident, as long as there are not too many of them. Its times are of the wall clock, which
-    /// may be set at any time: only the differences that the recorder itself has made are believed.
+    /// Pins the segments around an incident; if there are too many pins, the oldest is removed. The incident's times
+    /// are by the wall clock, which may be set at any time, so only their differences are used.
     fn pin(&mut self, incident: &Incident, wall: i64, position: Position) {
         self.incidents = self.incidents.max(incident.number);
         let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
         let after = match incident.pinned_to {
-            // As releases before 0.2 wrote it while an incident lasted.
+            // Releases before 0.2 wrote this value while an incident lasted.
             i64::MAX => 0,
             to => positive(to.saturating_sub(incident.to.max(incident.from))),
         };
@@ -334,7 +339,7 @@ impl Store {
         let late = positive(wall.saturating_sub(incident.from)).min(latest);
         let before = positive(incident.from.saturating_sub(incident.pinned_from));
         let from = position.saturating_sub(late).saturating_sub(before);
-        // Should the end of an earlier one have been lost, it does not last for that.
+        // The end of an earlier incident may be lost, so its pin ends here at the latest.
         self.end_pins();
         self.pins.push(Pin { number: incident.number, from, to, after });
         self.pins.sort_unstable_by_key(|pin| pin.number);
@@ -342,18 +347,18 @@ impl Store {
         self.pins.drain(..surplus);
     }
 
-    /// A call has ended, and its end cannot be written: the next segment does not name it as open.
+    /// Removes a call that has ended, but whose end cannot be written, from the calls that the next segment repeats.
     pub fn forget(&mut self, call: u64) {
         self.carried.asked.remove(&call);
     }
 
-    /// Writes one entry. An error leaves the capture as it was; the next entry is tried anew.
+    /// Writes one entry. After an error, the capture is unchanged and the next entry is tried.
     pub fn write(&mut self, entry: Entry) -> io::Result<()> {
         let position = self.timeline.place(entry.mono);
         self.observe(&entry, position);
         let list = self.list_of(&entry);
         let mut written = self.append(&entry, list, position);
-        // On a file system that cannot reserve room a segment ends where the disk does.
+        // If the file system cannot reserve space, the disk may become full within a segment.
         if written.as_ref().is_err_and(is_full) && self.give_up_one(false).is_ok() {
             written = self.append(&entry, list, position);
         }
@@ -361,7 +366,7 @@ impl Store {
         written
     }
 
-    /// Takes notice of an entry that is not written.
+    /// Processes an entry that is not written.
     pub fn pass_over(&mut self, entry: Entry) {
         let position = self.timeline.place(entry.mono);
         self.observe(&entry, position);
@@ -379,7 +384,7 @@ impl Store {
             frames = self.frame(entry.clone(), list);
         }
         if self.room() < length(&frames) {
-            // Even a segment of its own does not hold it.
+            // The entry does not fit into an empty segment.
             let smaller = without_answers(entry.clone());
             frames = self.frame(smaller, None);
         }
@@ -399,7 +404,7 @@ impl Store {
         self.current.as_ref().map_or(0, |current| current.segment.room())
     }
 
-    /// Which list an answer is, if it is one.
+    /// Returns the key of the list call that this entry answers, if it answers one.
     fn list_of(&self, entry: &Entry) -> Option<ListKey> {
         let Some(Body::Ended(ended)) = &entry.body else { return None };
         let Some(Body::Asked(asked)) = &self.carried.asked.get(&ended.call)?.body else { return None };
@@ -408,7 +413,7 @@ impl Store {
         is_list.then(|| (asked.rpc, self.hashes.hash_one(&asked.request)))
     }
 
-    /// The entry as it is written: its answers by reference, as a difference, or deflated.
+    /// Returns the entry as it is written: its answers as a reference, as a difference, or compressed.
     fn frame(&mut self, mut entry: Entry, list: Option<ListKey>) -> Vec<u8> {
         if let Some(current) = &mut self.current {
             current.keeper.keep_all(&mut entry, list);
@@ -419,7 +424,7 @@ impl Store {
         framed(&entry)
     }
 
-    /// Makes the next segment, for which older ones may have to go.
+    /// Creates the next segment, and deletes older ones if necessary.
     fn start_segment(&mut self, wall: i64) -> io::Result<()> {
         self.forget_old();
         let mut given_up = 0;
@@ -427,7 +432,8 @@ impl Store {
             self.make_room()?;
             match self.create(wall, self.segment_size) {
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                    // Somebody else has put it there; it counts against the bound, and the next number is free.
+                    // Another program created this file. It counts towards the size limit, and the next number is
+                    // tried.
                     let number = self.next;
                     self.sealed.push(Sealed {
                         number,
@@ -441,7 +447,7 @@ impl Store {
                         return Err(why);
                     }
                     match self.give_up_one(false) {
-                        // Where there are no inodes, an empty file is enough.
+                        // If the disk has no free inodes, deleting even an empty file helps.
                         Ok(size) => given_up += size.max(SMALLEST_SEGMENT),
                         Err(_) => break self.create(wall, SMALLEST_SEGMENT)?,
                     }
@@ -455,7 +461,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the segment with the next number and its head, or nothing.
+    /// Creates the segment with the next number and writes its first entries; after an error, there is no new segment.
     fn create(&mut self, wall: i64, size: u64) -> io::Result<Segment> {
         let number = self.next;
         if number > segment::LAST {
@@ -468,20 +474,20 @@ impl Store {
         let mut frames = framed(&Entry { wall, mono: 0, body: Some(session) });
         for asked in self.carried.asked.values() {
             let again = framed(asked);
-            // What is said again is a convenience; it must not fill the segment.
+            // The repeated calls are optional, so they use at most a quarter of the segment.
             if length(&frames) + length(&again) < segment.room() / 4 {
                 frames.extend(again);
             }
         }
         if let Err(why) = segment.append(&frames) {
-            // A segment without its head is of no use.
+            // A segment without its session entry is useless.
             let _ = self.directory.remove(&segment::name(number));
             return Err(why);
         }
         Ok(segment)
     }
 
-    /// Removes old segments until another one keeps within the bound.
+    /// Deletes old segments until a new one fits into the size limit.
     fn make_room(&mut self) -> io::Result<()> {
         let most = self.limits.size.saturating_sub(BESIDES);
         while self.extent().bytes.saturating_add(self.segment_size) > most {
@@ -496,7 +502,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what is older than it may be and belongs to no incident.
+    /// Deletes segments beyond the age limit that no incident pins.
     fn forget_old(&mut self) {
         let is_old = |store: &Self, sealed: &Sealed| {
             !store.is_pinned(sealed)
@@ -504,7 +510,7 @@ impl Store {
         };
         let old = self.sealed.iter().filter(|sealed| is_old(self, sealed)).map(|sealed| sealed.number);
         for number in old.collect::<Vec<_>>() {
-            // What cannot be removed now may be removable later.
+            // A segment that cannot be deleted now is tried again later.
             let _ = self.remove(number);
         }
     }
@@ -515,8 +521,8 @@ impl Store {
         })
     }
 
-    /// Removes the oldest segment that can be removed, one that belongs to an incident only if `pinned_too` and there is no
-    /// other. Its size, or why one of them cannot be removed.
+    /// Deletes the oldest segment that can be deleted; a pinned one only if `pinned_too` and there is no other. Returns
+    /// its size, or why the first candidate could not be deleted.
     fn give_up_one(&mut self, pinned_too: bool) -> Result<u64, Option<String>> {
         let candidates =
             self.sealed.iter().map(|sealed| (self.is_pinned(sealed), sealed.number, sealed.size));
@@ -551,13 +557,13 @@ impl Store {
         self.sealed.sort_unstable_by_key(|sealed| sealed.number);
     }
 
-    /// Leaves everything as a kill would.
+    /// Drops the store without sealing the current segment, as a kill does.
     #[cfg(test)]
     pub fn kill(mut self) {
         self.current = None;
     }
 
-    /// How many incidents are pinned without an end.
+    /// The number of pins that have no end yet.
     #[cfg(test)]
     pub fn open_pins(&self) -> usize {
         self.pins.iter().filter(|pin| pin.to.is_none()).count()
@@ -570,7 +576,7 @@ impl Drop for Store {
     }
 }
 
-/// Whether the disk has no room, or no inode, or the user no quota.
+/// Whether the disk has no free space or inode, or the user's quota is used up.
 fn is_full(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -579,7 +585,7 @@ fn length(frames: &[u8]) -> u64 {
     u64::try_from(frames.len()).unwrap_or(u64::MAX)
 }
 
-/// The entry without what makes it large.
+/// Returns the entry without its large parts.
 fn without_answers(mut entry: Entry) -> Entry {
     match &mut entry.body {
         Some(Body::Ended(ended)) => {
@@ -600,7 +606,7 @@ fn without_answers(mut entry: Entry) -> Entry {
     entry
 }
 
-/// The segments in a directory, oldest first.
+/// Returns the segments in a directory, oldest first.
 pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     let fail = |source| Error::Directory { path: directory.to_path_buf(), source };
     let mut segments = Vec::new();
@@ -614,7 +620,7 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     Ok(segments)
 }
 
-/// The numbers of the segments in a directory, lowest first.
+/// Returns the numbers of the segments in a directory, lowest first.
 fn numbers(directory: &Directory) -> io::Result<Vec<u64>> {
     let names = directory.names()?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
@@ -622,14 +628,14 @@ fn numbers(directory: &Directory) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Numbers segments from 1 again where no number is left for the next one.
+/// Renumbers the segments from 1 if the highest possible number is used.
 fn renumbered(directory: &Directory, mut numbers: Vec<u64>) -> Vec<u64> {
     if numbers.last().is_none_or(|last| *last < segment::LAST) {
         return numbers;
     }
     let mut next = 1;
     for number in &mut numbers {
-        // The order stays, and a number that is lower than all that are left is free.
+        // The order stays the same: each new number is lower than the numbers of all later segments, so it is free.
         if next < *number && directory.rename(&segment::name(*number), &segment::name(next)).is_ok() {
             *number = next;
         }
@@ -641,7 +647,7 @@ fn renumbered(directory: &Directory, mut numbers: Vec<u64>) -> Vec<u64> {
 fn is_ours_or_empty(directory: &Directory) -> io::Result<bool> {
     let names = directory.names()?;
     let is_segment = |name: &std::ffi::OsString| name.to_str().and_then(segment::number).is_some();
-    // A file system of its own brings the second along.
+    // A directory that is its own file system contains `lost+found`.
     Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
 }
 
@@ -650,23 +656,23 @@ fn lock(directory: &Directory, path: &Path) -> Result<fs::File, Error> {
         directory.lock(LOCK).map_err(|source| Error::Directory { path: path.join(LOCK), source })?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut holder = String::new();
-        // Who holds it is only said where it can be read.
+        // The process id is shown only if it can be read.
         let _ = Read::by_ref(&mut file).take(32).read_to_string(&mut holder);
         return Err(Error::TwoRecorders { path: path.to_path_buf(), holder: holder.trim().parse().ok() });
     }
-    // The lock holds without a word in it, also on a disk that is full.
+    // The lock works without the process id in it, for example on a full disk.
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 
-/// Whether somebody writes the capture in `directory`.
+/// Whether a recorder is writing the capture in `directory`.
 pub fn is_written(directory: &Path) -> bool {
     open_nonblocking(&directory.join(LOCK))
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// The bytes of a segment. What is read again when somebody wants an answer must be a regular file, and what does not begin
-/// like a segment is not read to its end.
+/// Reads a segment. It must be a regular file, because it is read again for each answer. A large file that does not
+/// begin like a segment is not read to its end.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let fail = |source| Error::Segment { path: path.to_path_buf(), source };
     let mut file = open_nonblocking(path).map_err(fail)?;
@@ -681,7 +687,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     }
     let mut bytes = Vec::new();
     Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).map_err(fail)?;
-    // One of a directory may have lost its head, and is looked through.
+    // A segment in a directory may have a damaged header, so a small file is read in any case.
     if about.len() <= LARGEST_SEGMENT || segment::check(&bytes) != Err(NotOurs::Other) {
         file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(fail)?;
     }
