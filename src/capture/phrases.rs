@@ -1,12 +1,12 @@
-//! The closed lists of an anonymised export: keys, words and phrases that this program writes itself. What is in none of
-//! them is replaced as a whole.
+//! The closed lists of an anonymised export: keys, words and phrases that plegctl writes itself, and the functions that
+//! check a text against them. A text that is in none of the lists is replaced as a whole.
 //!
-//! A phrase has places in it, such as `{rpc}`, and each place accepts one kind of thing only. `{text}` is a text of its own,
-//! which is kept or replaced by the same rule.
+//! A phrase has placeholders, such as `{rpc}`. Each placeholder (*place* in this module) accepts one kind of content
+//! only. `{text}` accepts any text, which is kept or replaced by the same rule.
 
 use crate::cri::{Code, Rpc};
 
-/// Keys of the documents that a recorder writes. A member under any other key is left out.
+/// Keys of the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
 pub const KEYS: &[&str] = &[
     "abandonedCalls", "apiVersion", "attempt", "basis", "behind", "behindWriters", "bytes", "call", "calls",
@@ -71,7 +71,7 @@ const CONDITIONS: &[&str] = &[
 /// Values of labels and annotations that a kubelet or a runtime writes.
 const FACTS: &[&str] = &["File", "FallbackToLogsOnError", "file", "http", "api", "container", "sandbox"];
 
-/// Sockets where runtimes listen unless they are told otherwise.
+/// The default sockets of runtimes.
 #[rustfmt::skip]
 const SOCKETS: &[&str] = &[
     "/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock", "/run/crio/crio.sock",
@@ -103,7 +103,7 @@ const OPERATIONS: &[&str] = &[
     "update_container_resources", "update_runtime_config", "version",
 ];
 
-/// What a recorder, a diagnosis, a runtime or a transport says, as far as it is known here.
+/// Known messages of the recorder, a diagnosis, a runtime or a transport.
 #[rustfmt::skip]
 const PHRASES: &[&str] = &[
     // A recorder.
@@ -172,39 +172,40 @@ const PHRASES: &[&str] = &[
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",
 ];
 
-/// What a place in a phrase accepts, and what is written there instead.
+/// Replaces the names in the placeholders of a phrase.
 pub trait Places {
-    /// A pod as `NAMESPACE/NAME`, with its container behind another slash, or one name of either; `None` if nobody knows
-    /// it.
+    /// Replaces a pod (`NAMESPACE/NAME`), a container (`NAMESPACE/NAME/CONTAINER`), or a single name; `None` if the
+    /// name is not in the capture.
     fn pod(&self, text: &str) -> Option<String>;
 
-    /// An id, or the beginning of one.
+    /// Replaces an id or a prefix of an id; `None` if the id is not in the capture.
     fn id(&self, text: &str) -> Option<String>;
 
-    /// An endpoint.
+    /// Replaces an endpoint.
     fn endpoint(&self, text: &str) -> String;
 }
 
-/// The text if it is a known phrase, with other names in its places; otherwise its length.
+/// Returns the text with replaced names if it is a known phrase; otherwise its length.
 pub fn phrase(text: &str, places: &dyn Places) -> String {
     if text.is_empty() {
         return String::new();
     }
-    // Longer than any known phrase with names in it.
+    // No known phrase with its names is longer than 2048 bytes.
     let known = || PHRASES.iter().find_map(|pattern| filled(pattern, text, places, 0));
     let replaced = if text.len() <= 2048 { known() } else { None };
     replaced.unwrap_or_else(|| without(text))
 }
 
-/// What stands for a text that is replaced as a whole.
+/// Returns the replacement of a whole text.
 pub fn without(text: &str) -> String {
     format!("(text of {} bytes)", text.len())
 }
 
-/// Phrases in phrases; a summary has a call, and a call a runtime's words.
+/// The maximum depth of phrases within phrases: a summary contains a call, and a call contains a message of the
+/// runtime.
 const DEEPEST: u8 = 4;
 
-/// The text as the pattern has it, with every place filled anew; `None` if the text is not of this pattern.
+/// Returns the text with the content of every placeholder replaced; `None` if the text does not match the pattern.
 fn filled(pattern: &str, text: &str, places: &dyn Places, depth: u8) -> Option<String> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return (pattern == text).then(|| text.to_owned());
@@ -214,7 +215,7 @@ fn filled(pattern: &str, text: &str, places: &dyn Places, depth: u8) -> Option<S
     let next = pattern.split_once('{').map_or(pattern, |(literal, _)| literal);
     let tail = |end: usize| {
         let (content, rest) = text.split_at_checked(end)?;
-        // The rest first: it is cheap, and a text within a text is not.
+        // Match the rest first, because that is cheaper than a nested text.
         let rest = filled(pattern, rest, places, depth)?;
         let content = content_of(place, content, places, depth)?;
         Some([before, &content, &rest].concat())
@@ -288,12 +289,12 @@ pub fn is_rule(text: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 2 && is_digits(digits))
 }
 
-/// `2026-11-22T00:00:00.5Z`: the only letters are where they belong.
+/// `2026-11-22T00:00:00.5Z`: the format allows no other text.
 fn is_stamp(text: &str) -> bool {
     humantime::parse_rfc3339(text).is_ok()
 }
 
-/// Whether a value is a word that everybody has.
+/// Whether a value is a common word, which identifies nobody.
 pub fn is_word(text: &str) -> bool {
     WORDS.contains(&text)
         || is_rpc(text)
@@ -302,34 +303,35 @@ pub fn is_word(text: &str) -> bool {
         || Code::ALL.iter().any(|code| code.name() == text)
 }
 
-/// Whether a name is that of a program or of a probe.
+/// Whether this is the name of a known program or probe.
 pub fn is_program(text: &str) -> bool {
     PROGRAMS.contains(&text) || is_rpc(text)
 }
 
-/// Whether this is a reason that everybody has.
+/// Whether this is a common reason, which identifies nobody.
 pub fn is_reason(text: &str) -> bool {
     text.is_empty() || REASONS.contains(&text)
 }
 
-/// Whether this is a condition of a runtime, or its reason.
+/// Whether this is a common condition of a runtime, or a common reason for one.
 pub fn is_condition(text: &str) -> bool {
     text.is_empty() || CONDITIONS.contains(&text)
 }
 
-/// Whether the value of a kubelet's own label is no name: a number, a hash, a time or a word.
+/// Whether the value of a label that the kubelet writes contains no name: it is a number, a hash, a time or a known
+/// word.
 pub fn is_fact(text: &str) -> bool {
     let is_hash = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash || FACTS.contains(&text) || is_stamp(text)
 }
 
-/// An endpoint that everybody has.
+/// Whether this is the default endpoint of a runtime.
 pub fn is_endpoint(text: &str) -> bool {
     SOCKETS.contains(&text.strip_prefix("unix://").unwrap_or(text))
 }
 
-/// The numbers that a version begins with, and a `v` before them: what comes behind may name a company. Four numbers are an
-/// address.
+/// Returns the leading numbers of a version, with a `v` before them if there is one. The rest is removed, because it
+/// may name a company. Four numbers are an IP address and are removed too.
 pub fn version(text: &str) -> &str {
     let digits = text.strip_prefix('v').unwrap_or(text);
     let end = digits.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(digits.len());
@@ -340,7 +342,7 @@ pub fn version(text: &str) -> &str {
     text.get(..text.len() - digits.len() + numbers.len()).unwrap_or_default()
 }
 
-/// The series of a kubelet that are known, without any label that is not.
+/// Returns the known series of a kubelet, with their known labels only.
 pub fn series(text: &str) -> String {
     text.lines().filter_map(known_series).flat_map(|line| [line, "\n".to_owned()]).collect()
 }
