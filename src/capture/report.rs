@@ -1,5 +1,5 @@
-//! The timeline that a post-mortem wants, as data: how long relists took, how old the last good one was, which calls were
-//! slow, failed or hung, what the pods did, and what the incidents came to.
+//! The data of `capture report`: the duration of each relist, the age of the last good one, the calls that were slow,
+//! failed or hung, the events of the pods, and the incidents.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::cri::server::Subject;
 use crate::kubelet::Metrics;
 use crate::report::{Seconds, memory_bound};
 
-/// How many calls are told of one by one: the slowest.
+/// The maximum number of calls in the report: the slowest ones.
 const MOST_CALLS: usize = 400;
 
-/// How many events are.
+/// The maximum number of events in the report.
 const MOST_EVENTS: usize = 2000;
 
-/// Memory that documents may take, all together.
+/// The maximum memory of all documents together, in bytes.
 const MOST_DOCUMENTS: usize = 128 << 20;
 
 /// The report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureReport {
-    /// Where it begins.
+    /// The beginning.
     pub from: Wall,
-    /// Where it ends.
+    /// The end.
     pub to: Wall,
     /// The node.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -42,7 +42,7 @@ pub struct CaptureReport {
     pub runtime: String,
     /// Age from which on PLEG is not healthy.
     pub threshold_seconds: Seconds,
-    /// What counts as slow.
+    /// Duration from which on a call or a relist is slow.
     pub slow_seconds: Seconds,
     /// The incidents.
     pub incidents: Vec<ListedIncident>,
@@ -50,27 +50,27 @@ pub struct CaptureReport {
     pub relists: Vec<RelistPoint>,
     /// Calls that were slow, failed or hung, in order.
     pub calls: Vec<CallBar>,
-    /// How many of them are not told of.
+    /// How many of them are left out.
     pub calls_left_out: usize,
-    /// What the pods did, in order.
+    /// The events of the pods, in order.
     pub events: Vec<Value>,
-    /// How many of them are not told of.
+    /// How many of them are left out.
     pub events_left_out: usize,
     /// How many documents of any kind were not judged, because reading them would have cost too much.
     #[serde(skip_serializing_if = "is_none")]
     pub documents_not_judged: usize,
-    /// How many answers were not judged for the same reason, as far as they were looked at.
+    /// How many answers were not judged for the same reason; answers that the report does not need are not counted.
     #[serde(skip_serializing_if = "is_none")]
     pub answers_not_judged: usize,
-    /// PLEG's health, whenever it changed.
+    /// The changes of PLEG's health.
     pub health: Vec<Value>,
-    /// When the wall clock was set, and by how much.
+    /// The times at which the wall clock was set, and by how much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jumps: Vec<JumpPoint>,
-    /// What the kubelet's own metrics said, or that they were silent.
+    /// The samples of the kubelet's own metrics, or their silence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubelet: Vec<KubeletPoint>,
-    /// Who waited for whom inside the runtime, whenever its goroutines were asked for.
+    /// The waits in the runtime's goroutines, for each recorded dump.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<Value>,
 }
@@ -84,13 +84,13 @@ const fn is_none(number: &usize) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JumpPoint {
-    /// What it showed then.
+    /// The time that the wall clock showed after it was set.
     pub time: Wall,
-    /// By how much, backwards below zero.
+    /// The difference; negative if the clock was set back.
     pub by_seconds: Seconds,
 }
 
-/// A look at the kubelet's own metrics.
+/// A sample of the kubelet's own metrics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletPoint {
@@ -100,7 +100,7 @@ pub struct KubeletPoint {
     pub outcome: &'static str,
     /// How long it took.
     pub duration_seconds: Seconds,
-    /// Age of the kubelet's own last relist then.
+    /// Age of the kubelet's last relist at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<Seconds>,
     /// Why there is no answer.
@@ -116,19 +116,20 @@ pub struct RelistPoint {
     pub time: Wall,
     /// How long it took.
     pub duration_seconds: Seconds,
-    /// How much of that its lists took, absent if they failed: from then on the age is that of this one.
+    /// The time until both list calls had been answered; absent if they failed. From then on, the age counts from this
+    /// relist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listed_seconds: Option<Seconds>,
-    /// How old the last one whose lists had succeeded came to be while this one went on. Where none had since the recorder
-    /// started, for how long that had run.
+    /// The highest age, during this relist, of the last relist whose list calls succeeded. If none has succeeded since
+    /// the recorder started, the time since that start.
     pub age_seconds: Seconds,
-    /// Whether it is only at least that old, because nobody saw one that succeeded.
+    /// Whether the age is only a lower limit, because no relist has succeeded since the recorder started.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub age_at_least: bool,
-    /// From when on the age counted until its lists were answered.
+    /// The time from which the age counts until the list calls are answered.
     #[serde(skip)]
     pub since: Wall,
-    /// Why its lists failed, if they did.
+    /// Why its list calls failed, if they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -139,19 +140,19 @@ pub struct RelistPoint {
 pub struct CallBar {
     /// When it was sent.
     pub time: Wall,
-    /// What was asked.
+    /// The RPC.
     pub rpc: String,
-    /// About which container or sandbox.
+    /// The id of the container or sandbox, if the call is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Whose that is.
+    /// The owner of that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// How long it took, or was waited for.
+    /// How long it took, or how long the recorder waited.
     pub duration_seconds: Seconds,
-    /// `ok`, `error`, `silent`, or `open` if nobody saw its end.
+    /// `ok`, `error`, `silent`, or `open` if its end was not recorded.
     pub outcome: &'static str,
-    /// What was said.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -162,20 +163,21 @@ impl RelistPoint {
         self.time.minus(self.duration_seconds.duration())
     }
 
-    /// When its lists had been answered.
+    /// When both list calls had been answered.
     pub fn listed(&self) -> Option<Wall> {
         self.listed_seconds.map(|took| self.began().plus(took.duration()))
     }
 }
 
 impl CaptureReport {
-    /// From when to when no relist had succeeded since the recorder started, where that took long enough to be slow.
+    /// Returns the times in which no relist had yet succeeded since the recorder started, if they lasted long enough to
+    /// be slow.
     pub fn none_yet(&self) -> Vec<(Wall, Wall)> {
         let mut spells: Vec<(Wall, Wall)> = Vec::new();
         for point in self.relists.iter().filter(|point| point.age_at_least) {
             let ends = point.listed().unwrap_or(point.time);
             match spells.last_mut() {
-                // The same start, but for the moment between two readings of the clock.
+                // This belongs to the same start: `since` differs only by the time between two readings of the clock.
                 Some((_, to)) if point.since < *to => *to = ends,
                 _ => spells.push((point.since, ends)),
             }
@@ -184,7 +186,7 @@ impl CaptureReport {
         spells
     }
 
-    /// Of the part of a capture that lies in `range`.
+    /// Creates the report on the part of a capture in `range`.
     pub fn of(capture: &Capture, range: Range) -> Result<Self, Error> {
         let list = CaptureList::of(capture);
         let run = capture.runs.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
@@ -232,7 +234,7 @@ impl CaptureReport {
     }
 }
 
-/// The documents of a part of a capture, of which only so much is held in memory.
+/// Reads the documents of a part of a capture, up to a memory limit.
 struct Shelf<'a> {
     capture: &'a Capture,
     range: Range,
@@ -246,7 +248,7 @@ impl<'a> Shelf<'a> {
         self.capture.documents.iter().filter(wanted).collect()
     }
 
-    /// The first documents of a kind, and how many more there are.
+    /// Returns the first documents of a kind, and the number of the others.
     fn documents(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
         let (mut read, mut more) = (Vec::new(), 0);
         for document in self.of(kind) {
@@ -259,7 +261,7 @@ impl<'a> Shelf<'a> {
         (read, more)
     }
 
-    /// Each with when it was found out.
+    /// Returns the goroutine reports, each with its time.
     fn stacks(&mut self) -> Vec<Value> {
         let wanted = self.of(kind::STACKS);
         let timed = |document: &Written| {
@@ -312,7 +314,7 @@ fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
 fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
     let listed = listed(capture);
     let mut good = None;
-    // The run that was seen from its first relist on: of another nobody knows what came before.
+    // The session that is recorded from its first relist on. For any other session, the earlier relists are not known.
     let mut whole = None;
     let mut points = Vec::new();
     for relist in &capture.relists {
@@ -326,7 +328,8 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
         let seen = listed.get(&(session, relist.done.number)).copied();
         let listed = match relist.done.error.as_str() {
             "" => Some(seen.unwrap_or(relist.ended)),
-            // The kubelet's age is that of this one as soon as its lists are there, whatever hangs then.
+            // The kubelet counts the age from this relist as soon as its list calls are answered, even if a later call
+            // hangs.
             NOT_OVER => seen,
             _ => None,
         };
@@ -355,7 +358,7 @@ const fn is_list(rpc: cri::Rpc) -> bool {
     matches!(rpc, ListPodSandbox | ListContainers | StreamPodSandboxes | StreamContainers)
 }
 
-/// When the second list of a relist was answered, by run and number.
+/// Returns when the second list call of each relist was answered, by session and number.
 fn listed(capture: &Capture) -> HashMap<(usize, u64), Moment> {
     let mut first = HashMap::new();
     let mut listed = HashMap::new();
@@ -369,7 +372,7 @@ fn listed(capture: &Capture) -> HashMap<(usize, u64), Moment> {
     listed
 }
 
-/// The calls that somebody wants to see, and how many more there are.
+/// Returns the calls to show, and the number of those that are left out.
 fn bars(capture: &Capture, range: Range, slow: Duration) -> (Vec<CallBar>, usize) {
     let names = names(capture);
     let mut bars: Vec<CallBar> = capture
@@ -391,7 +394,7 @@ fn bar(
     slow: Duration,
     names: &HashMap<String, String>,
 ) -> Option<CallBar> {
-    // The event stream is there to stay open.
+    // The event stream stays open on purpose.
     if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
         return None;
     }
@@ -425,11 +428,11 @@ fn bar(
     })
 }
 
-/// Whose an id is, by the last list of each run that could be read.
+/// Returns the owner of each id, from some of the recorded lists.
 fn names(capture: &Capture) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for rpc in [cri::Rpc::ListPodSandbox, cri::Rpc::ListContainers] {
-        // The first and the last say who was there at the beginning and at the end; who came and went is in the events.
+        // Five lists at most are read: the first, the middle and the last three. The events name the pods in between.
         let lists: Vec<_> = capture.calls.iter().filter(|call| call.rpc == rpc).collect();
         for call in
             lists.first().into_iter().chain(lists.get(lists.len() / 2)).chain(lists.iter().rev().take(3))
