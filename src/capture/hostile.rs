@@ -1,4 +1,5 @@
-//! Files that are small and made to cost much: what they cost is bounded by their size, and what is left out is counted.
+//! Tests with small malicious captures that need much memory or time to read: the cost is limited by the size of the
+//! file, and everything beyond the limit is counted as *not judged*.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use super::{Capture, Moment, Names, Playback, Range, Stage, export};
 use crate::clock::Wall;
 use crate::cri::{Filter, Rpc, Runtime};
 
-/// A file that is gone when the test is over.
+/// A file that is deleted at the end of the test.
 struct Place(PathBuf);
 
 impl Drop for Place {
@@ -62,7 +63,8 @@ fn exported(capture: &Capture, names: Option<Names>) -> (super::Exported, Vec<u8
     (exported, bytes)
 }
 
-/// A list of 8 MiB in a few kilobytes, and 300 differences, each of which makes the list anew from the one before.
+/// Creates a list of `size` bytes that is stored in a few kilobytes, and `count - 1` differences, each of which copies
+/// the list before it.
 fn differences(size: usize, count: u32) -> Vec<Body> {
     let (bytes, inflated) = packed(vec![0; size].into());
     let whole = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
@@ -131,7 +133,7 @@ fn document_of_nothing_but_lists_is_not_judged() {
 
 #[test]
 fn many_documents_are_held_in_memory_up_to_a_bound() {
-    // Each is allowed, all together are not.
+    // Each document is within the limit, all together are not.
     let lists = format!("[{}[]]", "[],".repeat(200_000));
     let bodies = (0..12).map(|_| document(kind::HEALTH, lists.clone()));
     let (_place, capture) = opened("many", [session(1)].into_iter().chain(bodies));
@@ -163,7 +165,7 @@ fn entry_of_empty_answers_is_not_read_and_its_call_is_not_judged() {
     );
 }
 
-/// Each mention of a message is four bytes, and as much work as the message is long.
+/// A reference to a message is four bytes, but reading it costs as much as reading the message.
 #[test]
 fn message_that_one_answer_has_again_and_again_is_not_judged_and_one_of_many_answers_is() {
     let (bytes, inflated) = packed(Bytes::from([0x0A, 0].repeat(1 << 19)));
@@ -182,7 +184,7 @@ fn message_that_one_answer_has_again_and_again_is_not_judged_and_one_of_many_ans
     assert!(exported(&capture, Some(Names::default())).0.left_out > 0);
 }
 
-/// With one look at everything for each session this takes minutes.
+/// This takes minutes if each session needs a pass over all entries.
 #[test]
 fn each_of_very_many_sessions_has_the_relist_that_was_cut_short() {
     let sessions = 40_000;

@@ -1,4 +1,4 @@
-//! What is kept and what goes: the bound, ages, pins, and a directory that is not as it should be.
+//! Tests of which segments the store keeps and deletes: the size limit, ages, pins, and an unexpected directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const START: i64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400;
 
-/// A directory that is gone when the test is over.
+/// A directory that is deleted at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -45,12 +45,12 @@ fn limits(size: u64) -> Limits {
     Limits { size, age: Duration::from_secs(7 * DAY), incidents: 20 }
 }
 
-/// A recorder's store, and what its clocks show.
+/// A store with the clocks of its recorder.
 struct Recording {
     store: Store,
     /// Seconds since its session began.
     mono: u64,
-    /// Seconds that its wall clock shows more than the monotonic one.
+    /// The difference between the wall clock and the monotonic clock, in seconds.
     ahead: i64,
     calls: u64,
 }
@@ -75,7 +75,7 @@ impl Recording {
         self.store.write(entry)
     }
 
-    /// A call whose answer takes 9 000 bytes on the disk, some seconds later.
+    /// Advances the clocks by `seconds` and writes a call whose answer is 9 000 incompressible bytes.
     fn noise(&mut self, seconds: u64) -> std::io::Result<()> {
         self.mono += seconds;
         self.calls += 1;
@@ -136,7 +136,7 @@ fn on_disk(directory: &Path) -> u64 {
     files.filter(fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
-/// Puts something in the place of a segment that cannot be removed like a file.
+/// Replaces a segment with a directory, which cannot be deleted as a file.
 fn make_stubborn(place: &Place, number: u64) {
     let path = place.capture().join(segment::name(number));
     fs::remove_file(&path).unwrap();
@@ -169,7 +169,7 @@ fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
         let refused = recording.noise(1).err();
         why = why.or(refused.map(|why| why.to_string()));
         for number in segments(&place) {
-            // The one that is written too: its writer has it open.
+            // Replace the current segment too: its writer has it open.
             if place.capture().join(segment::name(number)).is_file() {
                 make_stubborn(&place, number);
             }
@@ -183,7 +183,7 @@ fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
         ),
         "{why}"
     );
-    // As soon as one can be, it goes on.
+    // Recording continues as soon as a segment can be deleted.
     fs::remove_dir_all(place.capture().join(segment::name(1))).unwrap();
     recording.noises(1, 1);
 }
@@ -192,7 +192,7 @@ fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
 fn a_wall_clock_that_is_set_removes_nothing() {
     let place = Place::new();
     let mut recording = Recording::start(&place, limits(64 << 20));
-    // A segment has a mebibyte here, of which an hour takes four.
+    // A segment is 1 MiB here; an hour of calls fills four.
     for days in [8, 30, -30, -60, 3_650] {
         recording.noises(400, 9);
         recording.set_clock(days);
@@ -200,7 +200,7 @@ fn a_wall_clock_that_is_set_removes_nothing() {
     recording.noises(400, 9);
     let kept = segments(&place);
     assert_eq!((recording.store.extent().dropped, kept[0]), (0, 1));
-    // A recorder that starts with a clock that is years ahead removes nothing either.
+    // A recorder whose clock is years ahead at its start deletes nothing either.
     drop(recording);
     let mut recording = Recording::start(&place, limits(64 << 20));
     recording.ahead = 10 * 365 * i64::try_from(DAY).unwrap();
@@ -212,7 +212,7 @@ fn a_wall_clock_that_is_set_removes_nothing() {
 fn what_is_older_than_allowed_goes_by_the_time_that_recorders_ran() {
     let place = Place::new();
     let hours = |recording: &mut Recording, hours: u64| recording.noises(hours, 3_600);
-    // Two sessions of four days; nobody knows how long no recorder ran in between.
+    // Two sessions of four days; the time between them is not known.
     for _ in 0..2 {
         let mut recording = Recording::start(&place, limits(8 << 20));
         recording.ahead = -99_999;
@@ -224,7 +224,7 @@ fn what_is_older_than_allowed_goes_by_the_time_that_recorders_ran() {
     hours(&mut recording, 110);
     let capture = Capture::open(&place.capture()).unwrap();
     assert!(capture.dropped > 0 && capture.runs[0].session.id != first, "{:?}", capture.runs);
-    // Of eight days and a half seven are left, and what a segment begins with.
+    // Of eight and a half days, the last seven are left, plus the rest of the oldest segment.
     let calls = capture.calls.len();
     assert!((168..200).contains(&calls), "{calls} calls");
 }
@@ -259,7 +259,7 @@ fn two_hundred_kills_within_an_incident_leave_no_open_pin() {
     let store = Store::open(&place.capture(), limits(bound)).unwrap();
     assert_eq!((store.incidents(), store.open_pins()), (200, 0));
     drop(store);
-    // On the disk too every one of them has an end.
+    // Every pin has an end on the disk too.
     let capture = Capture::open(&place.capture()).unwrap();
     let lasting: Vec<_> =
         capture.incidents.values().filter(|incident| incident.pinned_to == i64::MAX).collect();
@@ -275,14 +275,14 @@ fn what_an_incident_pinned_that_a_kill_ended_goes_with_its_age() {
     recording.incident();
     recording.noises(40, 60);
     recording.store.kill();
-    // Five minutes after the kill nothing is pinned for that incident any more.
+    // The pin of the incident ends five minutes after the kill.
     let mut recording = Recording::start(&place, few);
     recording.noises(400, 3_600);
     let incidents = Capture::open(&place.capture()).unwrap().incidents.len();
     assert_eq!((segments(&place)[0], incidents), (1, 1), "the incident itself is kept");
     let dropped = recording.store.extent().dropped;
     assert!(dropped > 5, "what came after it is not: {dropped}");
-    // Another one takes its place.
+    // With a limit of one incident, the next one replaces the pin.
     recording.incident();
     recording.noises(30, 3_600);
     assert!(segments(&place)[0] > 1);
@@ -313,7 +313,7 @@ fn an_incident_whose_end_was_not_written_is_over_all_the_same() {
     let entry = recording.entry(Body::Incident(incident));
     recording.store.pass_over(entry);
     assert_eq!(recording.store.open_pins(), 0);
-    // Of one whose end never came as far as the store the next one is the end.
+    // If the end of an incident never reaches the store, the next incident ends it.
     recording.incident();
     recording.incident();
     assert_eq!(recording.store.open_pins(), 1);
@@ -329,7 +329,8 @@ fn an_incident_in_which_the_clock_was_set_back_pins_itself_alone() {
     recording.noises(5, 60);
     recording.set_clock(-30);
     recording.noises(5, 60);
-    // As it is written when it is closed: everything between the two readings of the clock.
+    // The closed incident pins the time from its end minus 10 min to its beginning plus 5 min, because the clock was
+    // set back.
     incident.to = recording.wall();
     incident.pinned_from = incident.to - 600_000_000_000;
     incident.pinned_to = incident.from + 300_000_000_000;
@@ -411,7 +412,7 @@ fn a_directory_that_is_swapped_for_a_link_while_it_is_written_is_not_followed() 
     assert!(matches!(opened, Err(Error::Unsafe { why, .. }) if why == "it is a symbolic link"));
 }
 
-/// A recorder whose clocks are set by hand.
+/// Starts a recorder whose clocks the test sets.
 fn recorder(place: &Place) -> (Recorder, Arc<ReplayClock>) {
     let clock = Arc::new(ReplayClock::new());
     clock.stand_at(Duration::ZERO, Wall::from_nanos(START));
@@ -444,11 +445,11 @@ fn after_a_reopening_that_failed_the_next_segment_has_the_node_the_runtime_and_t
     asked(&recorder, 1);
     until(&recorder, |state| state.extent.segments == 1);
     fs::rename(place.capture(), place.0.join("moved")).unwrap();
-    // What is in its place is no directory.
+    // A file is now in the place of the directory.
     fs::write(place.capture(), "").unwrap();
     recorder.reopen();
     until(&recorder, |state| state.trouble.is_some());
-    // What begins and ends meanwhile is known as well.
+    // The recorder also remembers the calls that begin and end meanwhile.
     asked(&recorder, 2);
     asked(&recorder, 3);
     recorder.note(Body::Ended(Ended::new(2, Duration::ZERO, &Outcome::Answered)));

@@ -1,4 +1,5 @@
-//! What is written is read, whatever happens to it in between.
+//! Tests that write a capture and read it: undamaged, cut, with flipped bits, after a kill, and after the wall clock
+//! was set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +23,7 @@ use crate::cri::Rpc;
 const MINUTE: Duration = Duration::from_secs(60);
 const START: i64 = 1_700_000_000_000_000_000;
 
-/// A directory that is gone when the test is over.
+/// A directory that is deleted at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -66,7 +67,7 @@ fn relist(second: u64) -> Entry {
     entry(second, Body::Relist(RelistDone { number: second, ..RelistDone::default() }))
 }
 
-/// The list at a second: mostly the one before, now and then with another item, sometimes another altogether.
+/// Returns the list at a second: every third second it has one more item, and sometimes all items are different.
 fn list(second: u64) -> Vec<u8> {
     let item =
         |number: u64| format!("{number:05}-{}-{}|", number * 7919, "label=value,".repeat(20)).into_bytes();
@@ -90,7 +91,7 @@ fn recorded(place: &Path, size: u64, seconds: u64) {
     write(&mut store, 0..seconds);
 }
 
-/// The answers by second, of the calls that still have one; each is checked against what was written.
+/// Returns for each call whether it has an answer, and checks each answer against the written one.
 fn answers(capture: &Capture) -> BTreeMap<u64, bool> {
     let mut found = BTreeMap::new();
     for call in &capture.calls {
@@ -130,7 +131,7 @@ fn a_capture_is_read_as_it_was_written_and_takes_little() {
     assert!(kept * 50 < raw, "{kept} bytes for {raw}");
 }
 
-/// A list as a runtime gives it that keeps its containers in a hash map: each time in another order.
+/// Returns a list in a different order each time, as a runtime with a hash map of containers does.
 fn shuffled(second: u64) -> Vec<u8> {
     let mut items: Vec<u64> = (0..100).collect();
     items.sort_by_key(|item| (item + 1).wrapping_mul(second + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -157,7 +158,7 @@ fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
         store.write(answered(second, second, &shuffled(second))).unwrap();
     }
     drop(store);
-    // Seven bits for each of a hundred places, and what the two entries take anyway.
+    // Seven bits for each of a hundred positions, plus the size of the two entries.
     assert!(on_disk(&place.0) < 400 * 256, "{} bytes", on_disk(&place.0));
     let exported = {
         let mut out = Vec::new();
@@ -169,7 +170,7 @@ fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
     for path in [&place.0, &exported] {
         let capture = Capture::open(path).unwrap();
         assert_eq!(capture.calls.len(), 400);
-        // From the end, so that no answer is ready that another leans on.
+        // Start at the end, so that no base of a difference is in memory.
         for call in capture.calls.iter().rev() {
             let messages = capture.messages(call.end.as_ref().unwrap()).unwrap();
             assert_eq!(messages, [Bytes::from(shuffled(call.number))], "second {}", call.number);
@@ -241,13 +242,13 @@ fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
     drop(store);
     let has = |second: u64| Capture::open(&place.0).unwrap().calls.iter().any(|call| call.number == second);
     assert!(has(9) && has(299) && !has(100));
-    // A recorder that starts anew knows it still.
+    // A new recorder still knows the incident.
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     assert_eq!(store.incidents(), 1);
     store.begin(Session::default(), at(300));
     noisy(&mut store, 300..600);
     assert!(has(9) && has(599) && !has(299));
-    // Where there is nothing but incidents the oldest goes, because the bound holds.
+    // If every segment is pinned, the oldest one is deleted, because the size limit has priority.
     for number in 2..40 {
         let from = 600 + number * 10;
         store.write(incident(number, from, from, from + 10)).unwrap();
@@ -296,12 +297,12 @@ fn a_cut_at_any_byte_loses_nothing_before_it() {
             let expected = ends.iter().take_while(|(end, _)| *end <= cut).map(|(_, number)| *number).last();
             let expected = expected.unwrap_or(0);
             prop_assert_eq!(capture.segments[0].entries, expected);
-            // What was being written is cut, not damaged, also where the room behind it was reserved.
+            // An incomplete entry counts as cut, not as damaged, even with reserved space after it.
             let before = ends.iter().map(|(end, _)| *end).take_while(|end| *end <= cut).last();
             let torn = u64::try_from(cut - before.unwrap_or(segment::HEADER)).unwrap();
             let mut reserved = whole[..cut].to_vec();
             reserved.resize(1 << 20, 0);
-            // A zero that was written is as good as none.
+            // Zeros at the end of the cut entry look like reserved space.
             let is_cut = |capture: &Capture, torn: u64| {
                 let found = capture.cut();
                 capture.damaged() == 0 && found <= torn && (found > 0) == (torn > 0)
@@ -309,7 +310,7 @@ fn a_cut_at_any_byte_loses_nothing_before_it() {
             prop_assert!(is_cut(&capture, torn), "{} of {torn}", capture.cut());
             fs::write(&file, reserved).unwrap();
             let capture = Capture::open(&place.0).unwrap();
-            // An entry that lacks nothing but zeros is whole in the zeros of the reserved room.
+            // If only zeros are missing from an entry, the reserved space completes it.
             let end = ends.iter().map(|(end, _)| *end).find(|end| *end > cut).filter(|_| torn > 0);
             let is_whole = end.is_some_and(|end| whole[cut..end].iter().all(|byte| *byte == 0));
             let torn = if is_whole { 0 } else { torn };
@@ -320,7 +321,7 @@ fn a_cut_at_any_byte_loses_nothing_before_it() {
         .unwrap();
 }
 
-/// The recorder is killed within an incident: it says no word about its end.
+/// A recorder that is killed within an incident does not write the end of the incident.
 #[test]
 fn incident_whose_recorder_was_killed_is_not_open_for_ever() {
     use super::list::CaptureList;
@@ -338,7 +339,7 @@ fn incident_whose_recorder_was_killed_is_not_open_for_ever() {
     drop(store);
     let seconds = |seconds| Some(Seconds::from(Duration::from_secs(seconds)));
     assert_eq!(of(&listed()), (None, seconds(4)));
-    // The next recorder is another one.
+    // The next recorder has a different session id.
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
     store.begin(Session { id: 2, ..Session::default() }, at(60));
     write(&mut store, 60..62);
@@ -360,11 +361,11 @@ fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
             broken[byte] ^= 1_u8 << bit;
             fs::write(&file, &broken).unwrap();
             let capture = Capture::open(&place.0).unwrap();
-            // A last entry that says to be longer than the file looks like one that was cut.
+            // If the length of the last entry becomes larger than the file, the entry looks cut.
             let fault = if byte < last { capture.damaged() } else { capture.damaged() + capture.cut() };
             prop_assert!(fault > 0);
             let found = answers(&capture);
-            // The head of the segment is an entry too, and without it nobody knows whose the others are.
+            // The first entry of the segment is the session; without it, the other entries belong to no session.
             prop_assert!(found.len() + 1 >= before || capture.runs.is_empty());
             Ok(())
         })
@@ -405,7 +406,7 @@ fn a_recorder_that_was_killed_leaves_no_reserved_room() {
     recorded(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let used = fs::metadata(&file).unwrap().len();
-    // As a kill leaves it: the rest of the segment is there and empty.
+    // After a kill, the file still has its reserved space.
     fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4 << 20).unwrap();
     assert_eq!(Capture::open(&place.0).unwrap().damaged(), 0);
     drop(Store::open(&place.0, limits(256 << 20)).unwrap());
@@ -429,7 +430,7 @@ fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
         assert!(report.is_damaged(), "something is gone");
         (capture.damaged(), capture.cut(), report.segments[0].cut_bytes, capture.relists.len())
     };
-    // Of the relist that was not over its calls are there.
+    // The third relist has no end, but its calls are there.
     assert_eq!(cut(), (0, 20, 20, 3));
     let mut store = Store::open(&place.0, limits(256 << 20)).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), u64::try_from(last + 20).unwrap());
@@ -437,7 +438,7 @@ fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
     write(&mut store, 10..12);
     drop(store);
     assert_eq!(cut(), (0, 20, 20, 5));
-    // With something whole behind it, it is damage.
+    // An incomplete entry before a complete one counts as damage.
     let mut broken = whole;
     broken[last - 1] ^= 1;
     fs::write(&file, broken).unwrap();
@@ -450,13 +451,13 @@ fn what_has_begun_is_a_capture_before_anything_is_taken_down() {
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     assert!(Capture::open(&place.0).is_err());
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
-    // As a kill leaves it.
+    // A kill does not run the destructor.
     std::mem::forget(store);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!((capture.segments.len(), capture.damaged(), capture.cut()), (1, 0, 0));
     assert_eq!(capture.runs[0].session.endpoint, "unix:///x");
     assert!(matches!(capture.moment(Some("+0s")), Err(Error::Empty { .. })));
-    // Its time goes from what happens first.
+    // The capture's time begins with its first entry after the session.
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     store.begin(Session::default(), at(5));
@@ -527,7 +528,7 @@ fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
     assert_eq!(capture.relists.len(), 2);
 }
 
-/// What a recorder with an injected clock takes down, whose wall clock is set while it runs.
+/// The wall clock is set while the recorder runs; the test provides the clock.
 #[test]
 fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     use super::entry::kind;
@@ -546,7 +547,7 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     let recorder = Recorder::start(place.0.clone(), limits(16 << 20), shared).unwrap();
     assert!(matches!(recorder.opened(MINUTE), Some(Ok(0))));
     recorder.begin(session, MINUTE);
-    // An hour forward after ten seconds, two hours back after twenty.
+    // The wall clock is set one hour forward after 10 s, and two hours back after 20 s.
     let set = |second: u64| match second {
         0..10 => 0,
         10..20 => 3600,
@@ -570,14 +571,14 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     let capture = Capture::open(&place.0).unwrap();
     let jumps: Vec<i64> = capture.jumps.iter().map(|(_, jump)| jump.by / 1_000_000_000).collect();
     assert_eq!(jumps, [3600, -7200]);
-    // Durations and ages are those of the clock that never jumps.
+    // Durations and ages are by the monotonic clock.
     let report = CaptureReport::of(&capture, Range::default()).unwrap();
     assert_eq!((report.relists.len(), report.jumps.len()), (30, 2));
     for point in &report.relists {
         assert_eq!(point.duration_seconds, Duration::from_millis(100).into(), "{point:?}");
         assert!(point.age_seconds.duration() <= Duration::from_millis(1100), "{point:?}");
     }
-    // Played, the relists come in their order and at their distance.
+    // A replay keeps the order of the relists and the time between them.
     let playback = Playback::at(capture, (super::Moment::default(), at(0)), Arc::clone(&clock));
     playback.play(super::Speed::Max);
     let mut times = Vec::new();
@@ -586,13 +587,13 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     }
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
     assert_eq!(pauses, vec![Duration::from_secs(1); 29]);
-    // What the clock showed is found, whatever it was.
+    // A moment is found by the time that the wall clock showed then.
     let capture = Capture::open(&place.0).unwrap();
     let moment = |second: i64| capture.moment(Some(&at(second).to_string())).unwrap().0.mono / 1_000_000_000;
     for (second, shown) in [(5, 5), (12, 3612), (25, 25 - 3600)] {
         assert_eq!(moment(shown), second, "{shown}");
     }
-    // From the start, and the end, are meant by the clock that never jumps.
+    // A distance from the start, and the end, are by the monotonic clock.
     let moment = |asked| {
         let (moment, wall) = capture.moment(asked).unwrap();
         (moment.mono / 1_000_000_000, wall.seconds_since(at(0)).round())
@@ -603,7 +604,8 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     assert!(matches!(capture.moment(Some("+31h")), Err(Error::Outside { .. })));
 }
 
-/// Relists by number, each with the second at which it began and ended, and whether its lists succeeded.
+/// Writes relists (number, second of the begin, second of the end, success of the list calls) and returns the age in
+/// seconds of each, with `age_at_least`.
 fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
@@ -627,7 +629,7 @@ fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
 fn the_age_counts_from_the_recorders_start_until_a_relist_has_succeeded() {
     let failing = [(1, 3, 5, false), (2, 10, 12, false), (3, 15, 16, true), (4, 20, 23, true)];
     assert_eq!(ages(&failing), [(5, true), (12, true), (16, true), (8, false)]);
-    // Whose beginning was given up may have had one that succeeded.
+    // If the beginning of the session was deleted, a relist may have succeeded in it.
     assert_eq!(ages(&failing[1..]), [(2, false), (1, false), (8, false)]);
 }
 
@@ -654,7 +656,7 @@ fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
     let capture = Capture::open(&place.0).unwrap();
     let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();
     let [point] = report.relists.as_slice() else { panic!("{:?}", report.relists) };
-    // A list takes three milliseconds here.
+    // A list call takes 3 ms in this test.
     assert_eq!(point.listed_seconds.unwrap().duration(), Duration::from_millis(1_003));
     assert_eq!((point.age_seconds.duration(), point.age_at_least), (Duration::from_secs(58), false));
     assert_eq!(report.none_yet(), []);
@@ -665,7 +667,7 @@ fn an_entry_of_very_many_answers_is_taken_apart_once() {
     let place = Place::new();
     fs::create_dir(&place.0).unwrap();
     let mut ended = Ended::new(1, Duration::from_millis(3), &Outcome::Answered);
-    // Taken apart for each of them, they would keep a machine busy for hours.
+    // Decoding the entry again for each answer would take hours.
     ended.answers = (1..=200_000)
         .map(|number| Answer { number, bytes: Bytes::from_static(b"x"), here: true, ..Answer::default() })
         .collect();
@@ -692,7 +694,7 @@ fn what_is_given_up_while_it_is_read_is_not_damaged() {
     fs::remove_file(&files(&place.0)[0]).unwrap();
     let fewer = CheckReport::of(&capture);
     assert!(!fewer.is_damaged(), "{fewer:?}");
-    // An answer that is spoiled is gone, whoever records.
+    // An overwritten answer is damage.
     let spoiled = &files(&place.0)[1];
     let mut bytes = fs::read(spoiled).unwrap();
     let end = bytes.len();
@@ -701,7 +703,7 @@ fn what_is_given_up_while_it_is_read_is_not_damaged() {
     assert!(CheckReport::of(&Capture::open(&place.0).unwrap()).is_damaged());
 }
 
-/// What is known of the only call of a capture at a second.
+/// Returns what is known about the only call of a capture at a second.
 fn known(place: &Place, second: u64) -> String {
     let capture = Capture::open(&place.0).unwrap();
     let at = super::Moment { session: 0, mono: second * 1_000_000_000 };
@@ -742,17 +744,17 @@ fn an_end_that_was_not_kept_accuses_nobody() {
         since: 11_000_000_000,
         ..Lost::default()
     };
-    // It is said when the disk takes words again, or before the call itself where the queue was long.
+    // The recorder writes the *lost* entry when the disk works again.
     let place = with_one_call([entry(30, Body::Lost(lost.clone())), relist(90)]);
     assert_eq!([10, 11, 80].map(|second| known(&place, second)), ["open for 0 s", "not known", "not known"]);
     let unnamed = Lost { ends: Vec::new(), more_ends: true, ..lost };
     let place = with_one_call([entry(30, Body::Lost(unnamed)), relist(90)]);
     assert_eq!(known(&place, 80), "not known");
-    // What is lost and ended nothing leaves an open call open.
+    // Lost entries without the end of a call leave an open call open.
     let other = Lost { entries: 1, since: 11_000_000_000, ..Lost::default() };
     let place = with_one_call([entry(30, Body::Lost(other)), relist(90)]);
     assert_eq!(known(&place, 80), "open for 70 s");
-    // An earlier release did not say what it lost.
+    // An earlier release did not record which ends were lost.
     let place = with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
     assert_eq!(known(&place, 80), "not known");
 }
@@ -773,7 +775,7 @@ fn without_a_moment_the_worst_of_the_last_incident_is_meant_and_else_the_end() {
     assert_eq!(meant(None), (Wall::from_nanos(at(30)), Some(2)));
     assert_eq!(meant(Some("incident:1")), (Wall::from_nanos(at(25)), Some(1)));
     assert_eq!(meant(Some("+2s")).1, None);
-    // Of an incident that is not kept any more there is no moment.
+    // An incident whose worst moment is before the capture's beginning has no moment.
     let place = with_one_call([entry(40, Body::Incident(worst(1, 4)))]);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!(
