@@ -260,8 +260,7 @@ fn stdout_was_closed() -> bool {
     is_null && access_of(&stdout) == Some(OFlags::RDWR)
 }
 
-/// An error where nothing can be written to stdout because it is open for reading only: the standard library passes over
-/// what is printed there as if it were written.
+/// Returns an error if stdout is open for reading only: the standard library would ignore the failed writes.
 fn writable_stdout() -> Result<(), Error> {
     let is_unwritable = access_of(&io::stdout()) == Some(OFlags::RDONLY);
     if is_unwritable { Err(Error::Output(Errno::BADF.into())) } else { Ok(()) }

@@ -5,8 +5,11 @@
 //! UNHEALTHY: ContainerStatus of shop/db-0/postgres does not answer (D01, certain)
 //! ```
 //!
-//! Asks each question once, inside a budget, and says what it could not ask. It changes nothing; what would change
-//! something is printed for a person to do.
+//! Makes each call once, within a time limit (the *budget*), and reports which calls it could not make. It changes
+//! nothing: steps that would change the node are printed for the user.
+//!
+//! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints the
+//! report.
 
 mod bundle;
 mod calls;

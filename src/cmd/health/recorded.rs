@@ -14,7 +14,7 @@ use crate::diagnosis::{
 use crate::host::time_on_and_for_processors;
 use crate::report::PodRef;
 
-/// Copies the recorded facts other than answers into the inputs of a run.
+/// Copies the recorded facts into the inputs of a run; the answers come from the replay.
 pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     playback.is_judged();
     let (at, incident) = playback.chosen();
@@ -40,7 +40,7 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     }
 }
 
-/// The processes that the recorder saw at its last look, where they are worth anything.
+/// Converts the recorder's last sample of the processes; `None` if it has neither a kubelet nor a stopped shim.
 fn played(sample: NodeSample) -> Option<SimulatedProcesses> {
     let pods = sample.stopped_shims.into_iter().map(|shim| SimulatedPod {
         sandbox_id: shim.id.unwrap_or_default(),

@@ -183,7 +183,7 @@ fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
 
 /// Returns the facts of a status answer, as far as the report keeps them.
 fn facts(relist: &RelistReport, kind: Kind, id: &str) -> StatusFacts {
-    // What the report does not keep counts as present: the report would list an error.
+    // A field that the report does not contain counts as present: without it, the call would be an error in the report.
     let answered = StatusFacts { present: true, created_at: Some(relist.taken_at), ..StatusFacts::default() };
     let of_container = |container: &ReportedContainer| {
         let status = container.status.as_ref();

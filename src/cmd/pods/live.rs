@@ -23,13 +23,13 @@ use crate::manifests::podconfig::{
 use crate::report::{PodRef, Seconds};
 use crate::threads;
 
-/// The number of updates that wait for this thread. The kubelet's own queues are no longer.
+/// The maximum number of updates in the queue to this thread. The kubelet's own queues are not longer.
 const QUEUE: usize = 16;
 /// How often the runtime's lists are called while a change is expected.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How many times longer the interval is later, which is as often as the kubelet relists.
+/// The factor by which the interval grows after [`FAST_PERIOD`]: then it is one second, as in the kubelet.
 const LATER_FACTOR: u32 = 4;
-/// When the interval becomes longer.
+/// How long after the newest change the short interval is used.
 const FAST_PERIOD: Duration = Duration::from_secs(15);
 
 /// An update, as one JSON line.
