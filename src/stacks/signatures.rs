@@ -95,7 +95,7 @@ impl Pattern {
         let innermost = wait::innermost_frame(goroutine);
         let mut wanted = self.frames.iter().peekable();
         for (depth, frame) in goroutine.frames.iter().enumerate().rev() {
-            // One frame can match several names of a pattern only if they follow each other.
+            // Each frame matches at most one frame of the pattern: the next one.
             if let Some(wanted_frame) = wanted.peek()
                 && (!wanted_frame.innermost || depth == innermost)
                 && wanted_frame.any.iter().any(|name| frame.function.contains(name.as_str()))

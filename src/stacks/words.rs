@@ -1,4 +1,7 @@
-//! Describes locks, what is waited for, and whole chains of waiting in words.
+//! Describes locks, the targets of waits, and whole chains of waits in words.
+//!
+//! The *root* of a chain is the goroutine that waits for something outside the process: the cause. Other goroutines
+//! wait *behind* it, often for a lock that it holds.
 
 use std::fmt::Write;
 
@@ -29,7 +32,8 @@ pub fn lock(at: &str) -> &'static str {
     LOCKS.iter().find(|(sign, _)| at.contains(sign)).map_or("a lock", |(_, words)| words)
 }
 
-/// What a root waits for. The signature decides what an unnamed child or ttrpc client is.
+/// Returns what a root waits for. A dump does not name a child process or a ttrpc client, so the signature decides what
+/// it is.
 pub fn target(outside: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
     match outside {
         Some(ExternalWait::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
