@@ -19,7 +19,7 @@ pub struct Reference<'a> {
 
 /// The first release that rejects all references.
 const BAN: u8 = 34;
-/// The first release with patches that reject resource claims.
+/// The first release whose patch releases reject resource claims.
 const CLAIMS: u8 = 32;
 
 /// Returns the kubelet's first rejection, if any, and a finding for each reference.

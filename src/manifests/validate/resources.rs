@@ -79,7 +79,8 @@ pub fn pod_level(validator: &mut Validator, spec: &PodField<'_>) {
     }
 }
 
-/// Returns the sum of the containers' requests or limits.
+/// Returns the sum of the containers' requests or limits. Sidecars (init containers that always restart) count as
+/// containers; any other init container counts with the sidecars before it, if that is more than the sum.
 fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
     let amount = |container: &PodField<'_>| container.get("resources").get(list).key(name).quantity();
     let mut sum =
