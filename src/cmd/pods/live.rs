@@ -84,7 +84,9 @@ pub async fn run(
     let mut looks = interval(POLL_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0u32;
+    // Whether a source may still send updates.
     let mut talking = true;
+    // The last printed error of the runtime's lists.
     let mut unasked = None;
     loop {
         let waiting = client.is_some() && following.is_following();
