@@ -113,7 +113,8 @@ fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
 cargo metadata --locked --format-version 1 --filter-platform "$target" >"$work/metadata"
-cargo run --quiet --locked --example sbom <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
+# Without SOURCE_DATE_EPOCH: a build script reads it, so that with it crates of the tests would be built again.
+env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --example sbom <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 cat "$out/SHA256SUMS"
