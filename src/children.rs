@@ -13,42 +13,49 @@ pub const GUARD: &str = "guard-group";
 /// This program, even if its file was replaced meanwhile.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// A child that leads a process group.
+/// A child, and the process group that it shares with what it starts.
 #[derive(Debug)]
 pub struct Group {
-    leader: Pid,
+    /// The id of the group.
+    id: Pid,
+    /// The id of the child.
+    pid: Pid,
     /// `None` once the child is reaped: after that, another process may get its id.
     child: Mutex<Option<Child>>,
-    /// A member of the group that ends it when this process has ended.
+    /// The leader of the group, which ends the group when this process has ended; without it the child is the leader.
     guard: Mutex<Option<Child>>,
 }
 
 impl Group {
     /// Starts `command` as the leader of a new process group.
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
-        let mut child = command.process_group(0).spawn()?;
-        let stdout = child.stdout.take();
-        let (leader, guard) = (Pid::from_child(&child), Mutex::default());
-        Ok((Self { leader, child: Mutex::new(Some(child)), guard }, stdout))
+        let child = command.process_group(0).spawn()?;
+        Ok(Self::of(Pid::from_child(&child), child, None))
     }
 
-    /// The same for a program that may take long: it ends when this process does, whatever ends that. Ctrl-C does not reach
-    /// a group of its own.
+    /// Starts `command` in a process group that ends when this process does, whatever ends this process. Ctrl-C does not
+    /// reach another process group.
     pub fn start_guarded(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
-        let (group, stdout) = Self::start(command)?;
-        #[expect(clippy::disallowed_methods, reason = "it is this very program")]
-        let mut guard = Command::new(OURSELVES);
-        guard
-            .arg(GUARD)
-            .current_dir("/")
-            // Its other end is closed when this process ends.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(group.leader.as_raw_nonzero().get());
-        // Where no further process can be had, the answer is still wanted.
-        *group.guard.lock().unwrap_or_else(PoisonError::into_inner) = guard.spawn().ok();
-        Ok((group, stdout))
+        // The guard leads the group and starts first, so that at no moment `command` runs without a guard.
+        let Ok(mut guard) = start_guard() else {
+            // Where no further process can be had, the answer is still wanted.
+            return Self::start(command);
+        };
+        let group = Pid::from_child(&guard);
+        match command.process_group(group.as_raw_nonzero().get()).spawn() {
+            Ok(child) => Ok(Self::of(group, child, Some(guard))),
+            Err(why) => {
+                // The guard ends when its stdin is closed, which waiting for it does.
+                let _ = guard.wait();
+                Err(why)
+            }
+        }
+    }
+
+    fn of(id: Pid, mut child: Child, guard: Option<Child>) -> (Self, Option<ChildStdout>) {
+        let stdout = child.stdout.take();
+        let pid = Pid::from_child(&child);
+        (Self { id, pid, child: Mutex::new(Some(child)), guard: Mutex::new(guard) }, stdout)
     }
 
     /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs.
@@ -56,7 +63,7 @@ impl Group {
         // The child is not reaped yet: until then, its id cannot name another process group.
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         loop {
-            match waitid(WaitId::Pid(self.leader), how) {
+            match waitid(WaitId::Pid(self.pid), how) {
                 Err(rustix::io::Errno::INTR) => {}
                 ended => break ended.map(drop)?,
             }
@@ -82,12 +89,27 @@ impl Group {
     /// Ends the group. The caller holds the lock on the child.
     fn kill(&self) {
         // The group may have ended by itself.
-        let _ = kill_process_group(self.leader, Signal::KILL);
+        let _ = kill_process_group(self.id, Signal::KILL);
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Starts plegctl as the guard and leader of a new process group.
+fn start_guard() -> io::Result<Child> {
+    #[expect(clippy::disallowed_methods, reason = "it is this very program")]
+    let mut guard = Command::new(OURSELVES);
+    guard
+        .arg(GUARD)
+        .current_dir("/")
+        // Its other end is closed when this process ends.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 /// What the guard of a group does: waits until the process that started it has ended, and ends its own group then.
