@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::proc::{ProcessTrust, Role, command_line};
 use crate::host::{KernelDir, kernel_text};
+use crate::kubelet::kubelet_pid;
 use crate::report::Seconds;
 
 /// The daemons that a relist depends on, as the kernel calls them.
@@ -114,9 +115,6 @@ pub struct KubeletSample {
     pub text: Option<String>,
 }
 
-/// Names under which a kubelet runs for as long as its node does.
-const KUBELETS: [&str; 4] = ["kubelet", "kubelite", "k3s-server", "k3s-agent"];
-
 /// Takes looks.
 #[derive(Debug)]
 pub struct Samples {
@@ -168,7 +166,7 @@ impl Samples {
         // One that is gone is looked for often, and one that was never there seldom.
         let every = if self.kubelet.is_some() { 4 } else { SEARCH_EVERY };
         if self.misses.is_multiple_of(every)
-            && let Some(pid) = find_kubelet(&proc)
+            && let Some(pid) = kubelet_pid(&proc)
         {
             (self.kubelet, self.misses) = (Some(pid), 0);
             return kubelet_state(&proc, pid);
@@ -256,29 +254,10 @@ fn daemons(proc: &Path) -> Vec<u32> {
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 
-/// The kubelet that root runs on the node itself, and not in a pod.
-fn find_kubelet(proc: &Path) -> Option<u32> {
-    let table = KernelDir::open(proc).ok()?;
-    let mut pids = table.numbered();
-    pids.sort_unstable();
-    let is_kubelet = |pid: &u32| {
-        table.record(&format!("{pid}/comm")).is_ok_and(|name| KUBELETS.contains(&name.trim_end()))
-            && table.record(&format!("{pid}/status")).is_ok_and(|status| is_of_the_node(&status))
-    };
-    pids.into_iter().find(is_kubelet)
-}
-
-/// Whether a process is root's and has no other process id in a namespace of its own.
-fn is_of_the_node(status: &str) -> bool {
-    let fields = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let is_root = fields("Uid:").is_some_and(|ids| ids.split_ascii_whitespace().nth(1) == Some("0"));
-    is_root && fields("NSpid:").is_none_or(|pids| pids.split_ascii_whitespace().count() == 1)
-}
-
 fn kubelet_state(proc: &Path, pid: u32) -> Option<KubeletState> {
     let found = process(pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
     match found.state.as_str() {
-        _ if !KUBELETS.contains(&found.name.as_str()) => None,
+        _ if Role::of(&found.name) != Role::Kubelet => None,
         "Z" | "X" => None,
         "T" | "t" => Some(KubeletState::Stopped { pid }),
         _ => Some(KubeletState::Running { pid }),
@@ -345,9 +324,10 @@ mod tests {
     fn a_kubelet_runs_is_stopped_is_gone_and_comes_back() {
         let proc = std::env::temp_dir().join(format!("plegctl-kubelet-state-{}", std::process::id()));
         let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
-        // Neither a pod's process of that name nor somebody else's is the kubelet.
+        // A process of a pod, one of another user and a set-user-id program are not the kubelet, whatever their names.
         write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
         write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
+        write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
         let mut samples = Samples::of(Some(proc.clone()));
         assert_eq!(samples.kubelet(), None);
         write(&proc, 7, "kubelet", 'S', root);
@@ -360,6 +340,11 @@ mod tests {
         write(&proc, 9, "kubelet", 'S', root);
         let found = (0..4).find_map(|_| samples.kubelet().filter(|state| *state != KubeletState::Gone));
         assert_eq!(found, Some(KubeletState::Running { pid: 9 }));
+        // Of two that qualify, neither is the node's kubelet for certain.
+        std::fs::remove_dir_all(proc.join("9")).unwrap();
+        write(&proc, 10, "kubelet", 'S', root);
+        write(&proc, 11, "kubelet", 'S', root);
+        assert!((0..8).all(|_| samples.kubelet() == Some(KubeletState::Gone)));
         std::fs::remove_dir_all(proc).unwrap();
     }
 

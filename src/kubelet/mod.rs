@@ -34,6 +34,6 @@ pub use configz::Configz;
 pub use duration::{GoDuration, go_duration};
 pub use era::Era;
 pub use metrics::Metrics;
-pub use process::{KubeletProcess, Search, doubt, kubelet_of, node_name};
+pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
 pub use settings::{KubeletSettings, Setting};

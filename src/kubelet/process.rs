@@ -89,22 +89,12 @@ impl Search {
     /// Searches the process table at `proc` for the kubelet of the node with the root `host`. Files that a process
     /// names are only opened once the process qualifies.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
-        let Ok(table) = KernelDir::open(proc) else { return Self::default() };
-        let trust = ProcessTrust::of_node(proc, host);
-        let mut pids = table.numbered();
-        pids.sort_unstable();
         let mut found = Self::default();
-        let mut seen: Vec<QualifiedProcess> = Vec::new();
-        for pid in pids {
-            match QualifiedProcess::check(pid, proc, &table, &trust) {
-                Some(Ok(one)) => seen.push(one),
-                Some(Err((Disqualification::PidNamespace, why))) => found.elsewhere.push(why),
-                Some(Err((_, why))) => found.refused.push(why),
-                None => {}
-            }
-        }
-        let candidates: Vec<Candidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
-        match Choice::among(&candidates) {
+        let (choice, seen) = choose(proc, &ProcessTrust::of_node(proc, host), |why, text| match why {
+            Disqualification::PidNamespace => found.elsewhere.push(text),
+            _ => found.refused.push(text),
+        });
+        match choice {
             Choice::Nobody => {}
             Choice::One(pid) => {
                 let chosen = seen.into_iter().find(|seen| seen.candidate.pid == pid);
@@ -114,6 +104,36 @@ impl Search {
         }
         found
     }
+}
+
+/// The process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or several do.
+pub fn kubelet_pid(proc: &Path) -> Option<u32> {
+    match choose(proc, &ProcessTrust::of_table(proc), |_, _| {}).0 {
+        Choice::One(pid) => Some(pid),
+        Choice::Nobody | Choice::Several(_) => None,
+    }
+}
+
+/// Chooses among the processes that qualify as a kubelet, and calls `refuse` with every process that is only named like
+/// one.
+fn choose(
+    proc: &Path,
+    trust: &ProcessTrust,
+    mut refuse: impl FnMut(Disqualification, String),
+) -> (Choice, Vec<QualifiedProcess>) {
+    let Ok(table) = KernelDir::open(proc) else { return (Choice::Nobody, Vec::new()) };
+    let mut pids = table.numbered();
+    pids.sort_unstable();
+    let mut seen: Vec<QualifiedProcess> = Vec::new();
+    for pid in pids {
+        match QualifiedProcess::check(pid, proc, &table, trust) {
+            Some(Ok(one)) => seen.push(one),
+            Some(Err((why, text))) => refuse(why, text),
+            None => {}
+        }
+    }
+    let candidates: Vec<Candidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
+    (Choice::among(&candidates), seen)
 }
 
 /// Why none of several kubelets is chosen.
