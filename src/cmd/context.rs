@@ -184,15 +184,8 @@ impl Context {
         what: &str,
         work: impl FnOnce() -> T + Clone + Send + 'static,
     ) -> Option<T> {
-        match threads::with_time_limit(SEARCH, work.clone()) {
-            Ok(found) => Some(found),
-            Err(why) if why.kind() == io::ErrorKind::TimedOut => {
-                self.remark(&format!("{what} is left out: {why}"));
-                None
-            }
-            // No thread could be started, so `work` runs in this one.
-            Err(_) => Some(work()),
-        }
+        let left_out = |why: io::Error| self.remark(&format!("{what} is left out: {why}"));
+        threads::with_time_limit_if_possible(SEARCH, work).map_err(left_out).ok()
     }
 
     /// Returns the release of the kubelet on this node, if its read-only port is open.

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -202,19 +201,15 @@ fn from_crictl(
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
     let read = {
         let file = file.clone();
-        threads::with_time_limit(READ_LIMIT, move || file_scalars(&file))
+        threads::with_time_limit_if_possible(READ_LIMIT, move || file_scalars(&file))
     };
     let read = match read {
         Ok(read) => read,
-        Err(why) if why.kind() == io::ErrorKind::TimedOut && sources.crictl_config.is_none() => {
+        Err(_) if sources.crictl_config.is_none() => {
             *silent_file = Some(file);
             return Ok(None);
         }
-        Err(why) if why.kind() == io::ErrorKind::TimedOut => {
-            return Err(ScalarsError::Read { path: file, source: why }.into());
-        }
-        // No thread can be started, so read without a time limit.
-        Err(_) => file_scalars(&file),
+        Err(why) => return Err(ScalarsError::Read { path: file, source: why }.into()),
     };
     match read {
         Ok(scalars) => {
@@ -286,12 +281,7 @@ impl PathState {
 /// What is at `path`; `None` if its disk does not answer in time.
 fn path_state(host: &HostRoot, path: &Path, patience: Duration) -> Option<PathState> {
     let (root, wanted) = (host.clone(), path.to_path_buf());
-    match threads::with_time_limit(patience, move || PathState::of(&root, &wanted)) {
-        Ok(place) => Some(place),
-        Err(why) if why.kind() == io::ErrorKind::TimedOut => None,
-        // No thread can be started, so this thread looks itself.
-        Err(_) => Some(PathState::of(host, path)),
-    }
+    threads::with_time_limit_if_possible(patience, move || PathState::of(&root, &wanted)).ok()
 }
 
 fn tried_sources(sources: &Sources<'_>) -> Vec<String> {

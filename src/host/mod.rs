@@ -24,7 +24,6 @@ pub use permissions::open_to_others;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,12 +85,7 @@ impl HostRoot {
             move || holds_a_node(&below.root) && plain.is_only_a_view_of(&below)
         };
         // A root that does not answer is not used.
-        let is_view = match threads::with_time_limit(PATIENCE, is_view.clone()) {
-            Ok(is_view) => is_view,
-            Err(why) if why.kind() == io::ErrorKind::TimedOut => false,
-            // No thread can be started, so this thread looks itself.
-            Err(_) => is_view(),
-        };
+        let is_view = threads::with_time_limit_if_possible(PATIENCE, is_view).unwrap_or(false);
         if is_view { below } else { plain }
     }
 
