@@ -44,23 +44,14 @@ impl ExtraRequest {
             ("runtime.v1.RuntimeService", "ListContainerStats") => {
                 decoded::<wire::ListContainerStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
-                    let labels = selectors(filter.label_selector);
-                    Self::ContainersUsage(ListFilter {
-                        id: filter.id,
-                        sandbox_id: filter.pod_sandbox_id,
-                        filter: Filter { state: None, labels },
-                    })
+                    let (id, sandbox_id) = (filter.id, filter.pod_sandbox_id);
+                    Self::ContainersUsage(usage_filter(id, sandbox_id, filter.label_selector))
                 })
             }
             ("runtime.v1.RuntimeService", "ListPodSandboxStats") => {
                 decoded::<wire::ListPodSandboxStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
-                    let labels = selectors(filter.label_selector);
-                    Self::SandboxesUsage(ListFilter {
-                        id: filter.id,
-                        sandbox_id: String::new(),
-                        filter: Filter { state: None, labels },
-                    })
+                    Self::SandboxesUsage(usage_filter(filter.id, String::new(), filter.label_selector))
                 })
             }
             ("runtime.v1.RuntimeService", "PodSandboxStats") => {
@@ -71,6 +62,11 @@ impl ExtraRequest {
         };
         Some(read)
     }
+}
+
+/// The filter of a request for the resource usage of sandboxes or containers.
+fn usage_filter<S>(id: String, sandbox_id: String, labels: Vec<wire::Pair>) -> ListFilter<S> {
+    ListFilter { id, sandbox_id, filter: Filter { state: None, labels: selectors(labels) } }
 }
 
 /// The error of a Go server for a service or a method that it does not have.
