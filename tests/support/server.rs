@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::pin::{Pin, pin};
@@ -25,6 +26,8 @@ use super::reply::{Action, Cut};
 /// A running server; it ends, with all its connections, when this is dropped.
 #[derive(Debug)]
 pub(super) struct Server {
+    /// A handle on the listening socket, as the type that can be shut down.
+    listener: std::os::unix::net::UnixStream,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -34,6 +37,7 @@ impl Server {
     pub(super) fn start(socket: &Path, shared: Arc<Shared>) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         listener.set_nonblocking(true).unwrap();
+        let handle = std::os::unix::net::UnixStream::from(OwnedFd::from(listener.try_clone().unwrap()));
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -44,7 +48,7 @@ impl Server {
                 }
             });
         });
-        Self { stop: Some(stop), thread: Some(thread) }
+        Self { listener: handle, stop: Some(stop), thread: Some(thread) }
     }
 }
 
@@ -54,6 +58,8 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        // A process that another test starts has a copy of the listening socket until it executes its program.
+        let _ = self.listener.shutdown(Shutdown::Both);
     }
 }
 
