@@ -30,8 +30,8 @@ quick: lint
 	$(UNIT) --test product -- $(LONG:%=--skip %)
 
 # Command tests that replay many recordings of kubelets or show every scenario: half of the processor time of `make test`.
-LONG = capture::anonymise:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: manifests::releases:: \
-	manifests::uids:: releases::
+LONG = capture::anonymise:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: manifests::uids:: \
+	releases::
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint unit doctests docs

@@ -1,60 +1,33 @@
-//! What a goroutine dump said, read back from a capture: who holds up calls that are still not answered.
+//! Reads the findings of a recorded goroutine dump: who blocks the calls that are still not answered.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::report::{Confidence, Severity};
-use crate::stacks::report::{Chain, Finding, Holder, StackReport};
+use crate::stacks::report::{Finding, StackReport};
 
-/// The part of a recorded [`StackReport`] that a later verdict rests on.
+/// The part of a recorded [`StackReport`] that a later verdict uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeptStacks {
     summary: String,
-    primary: Option<KeptFinding>,
-    findings: Vec<KeptFinding>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-struct KeptFinding {
-    id: String,
-    title: String,
-    severity: Severity,
-    confidence: Confidence,
-    #[serde(default)]
-    rpcs: Vec<String>,
-    #[serde(default)]
-    waiters: u64,
-    #[serde(default)]
-    minutes: Option<u32>,
-    #[serde(default)]
-    holder: Option<Holder>,
-    #[serde(default)]
-    evidence: Vec<String>,
-    #[serde(default)]
-    next: Vec<String>,
-    #[serde(default)]
-    threads: Vec<String>,
+    primary: Option<Finding>,
+    findings: Vec<Finding>,
 }
 
 impl KeptStacks {
-    /// What it says of calls with these names, if it says anything.
+    /// Returns the report on calls with these names; `None` if no finding is about one of them.
     pub fn of_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
-        let Self { summary, primary, findings } = self;
-        let concerned =
-            findings.into_iter().filter(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
-        let findings: Vec<Finding> = concerned
-            .map(|found| {
-                let sentence =
-                    if primary.as_ref() == Some(&found) { summary.clone() } else { found.title.clone() };
-                found.with_sentence(sentence)
-            })
-            .collect();
+        let Self { summary, primary, mut findings } = self;
+        findings.retain(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
+        for found in &mut findings {
+            // The capture has one sentence, which is about the primary finding.
+            let sentence = if primary.as_ref() == Some(found) { &summary } else { &found.title };
+            found.chain.recorded = Some(sentence.clone());
+        }
         let primary = findings.first().cloned()?;
         Some(StackReport {
-            summary,
+            summary: primary.chain.recorded.clone().unwrap_or_default(),
             dumps: Vec::new(),
             primary: Some(primary),
             findings,
@@ -62,25 +35,6 @@ impl KeptStacks {
             groups: Vec::new(),
             limits: vec!["only the findings of this dump are in the capture".to_owned()],
         })
-    }
-}
-
-impl KeptFinding {
-    fn with_sentence(self, sentence: String) -> Finding {
-        Finding {
-            id: self.id,
-            title: self.title,
-            severity: self.severity,
-            confidence: self.confidence,
-            rpcs: self.rpcs,
-            waiters: self.waiters,
-            minutes: self.minutes,
-            holder: self.holder,
-            evidence: self.evidence,
-            next: self.next,
-            threads: self.threads,
-            chain: Chain { recorded: Some(sentence), ..Chain::default() },
-        }
     }
 }
 
@@ -104,5 +58,9 @@ mod tests {
         assert_eq!(found.holder.as_ref().unwrap().waits_for.pid, Some(7880));
         assert_eq!(crate::stacks::words::sentence(found), "11 calls wait");
         assert_eq!(kept().of_calls(&BTreeSet::from(["Version"])), None);
+        // The one sentence of the capture is not about another finding.
+        let other = text.replacen("ListContainers", "ContainerStatus", 1);
+        let kept: KeptStacks = serde_json::from_str(&other).unwrap();
+        assert_eq!(kept.of_calls(&BTreeSet::from(["ListContainers"])).unwrap().summary, "a lock is held");
     }
 }

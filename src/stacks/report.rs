@@ -67,7 +67,7 @@ pub struct DumpInfo {
 }
 
 /// A finding: something that is held up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// `ST01`
@@ -79,20 +79,25 @@ pub struct Finding {
     /// The confidence.
     pub confidence: Confidence,
     /// The calls that hang because of it, the most frequent first.
+    #[serde(default)]
     pub rpcs: Vec<String>,
     /// How many goroutines wait behind the holder.
+    #[serde(default)]
     pub waiters: u64,
     /// For how many minutes at least.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u32>,
     /// Which goroutine holds what the waiters need.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// The facts that support the finding.
+    #[serde(default)]
     pub evidence: Vec<String>,
     /// What the user can do next.
+    #[serde(default)]
     pub next: Vec<String>,
     /// Public issue threads.
+    #[serde(default)]
     pub threads: Vec<String>,
     /// The dump and the goroutines of the finding.
     #[serde(skip)]
