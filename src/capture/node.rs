@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::proc::{ProcessTrust, Role, command_line};
+use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
 use crate::report::Seconds;
-
-/// The daemons that a relist depends on, as the kernel calls them.
-const DAEMONS: [&str; 5] = ["containerd", "crio", "dockerd", "cri-dockerd", "kubelet"];
 
 /// After how many looks the daemons are searched for anew, should one of them be another process by then.
 const SEARCH_EVERY: u32 = 20;
@@ -178,10 +175,9 @@ impl Samples {
     /// Whether other shims are stopped than at the last look. Reads one small file of each shim.
     pub fn shims_changed(&mut self) -> bool {
         let Some(proc) = &self.proc else { return false };
-        let state = |pid: u32| process(pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?);
         let is_stopped = |shim: &&ShimSample| {
-            state(shim.pid)
-                .is_some_and(|found| found.name == shim.name && matches!(found.state.as_str(), "T" | "t"))
+            let stat = ProcessStat::read(&proc.join(shim.pid.to_string()));
+            stat.is_some_and(|stat| stat.comm == shim.name && stat.is_stopped())
         };
         let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).collect();
         let before = std::mem::replace(&mut self.stopped, stopped);
@@ -221,13 +217,8 @@ impl Samples {
             self.daemons = daemons(&proc);
         }
         self.looks = self.looks.wrapping_add(1);
-        let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| {
-            pressure(resource, &kernel_text(&proc.join("pressure").join(resource)).ok()?)
-        });
-        let processes = self
-            .daemons
-            .iter()
-            .filter_map(|pid| process(*pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?));
+        let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| pressure(&proc, resource));
+        let processes = self.daemons.iter().filter_map(|pid| process(&proc, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
         self.shims_changed();
@@ -249,67 +240,40 @@ fn daemons(proc: &Path) -> Vec<u32> {
         let name = table.record(&format!("{pid}/comm")).unwrap_or_default();
         let name = name.trim_end();
         let counts = |dir: KernelDir| trust.judge(&dir, Role::of(name), false).is_ok();
-        DAEMONS.contains(&name) && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
+        (name == "kubelet" || Role::of(name) == Role::Daemon)
+            && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
     };
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 
 fn kubelet_state(proc: &Path, pid: u32) -> Option<KubeletState> {
-    let found = process(pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
-    match found.state.as_str() {
-        _ if Role::of(&found.name) != Role::Kubelet => None,
-        "Z" | "X" => None,
-        "T" | "t" => Some(KubeletState::Stopped { pid }),
-        _ => Some(KubeletState::Running { pid }),
+    let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
+    if Role::of(&stat.comm) != Role::Kubelet || stat.is_zombie() {
+        return None;
     }
+    Some(if stat.is_stopped() { KubeletState::Stopped { pid } } else { KubeletState::Running { pid } })
 }
 
-fn pressure(resource: &str, text: &str) -> Option<Pressure> {
-    let average = |line: &str| {
-        let rest = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("avg10="));
-        rest.and_then(|number| number.parse().ok())
-    };
-    let line = |kind: &str| text.lines().find(|line| line.starts_with(kind)).and_then(average);
-    Some(Pressure { resource: resource.to_owned(), some: line("some")?, full: line("full") })
+fn pressure(proc: &Path, resource: &str) -> Option<Pressure> {
+    let Psi { some, full } = Psi::parse(&kernel_text(&proc.join("pressure").join(resource)).ok()?)?;
+    Some(Pressure { resource: resource.to_owned(), some, full })
 }
 
-/// Reads a line of `/proc/PID/stat`. The name is in brackets and may itself have some.
-fn process(pid: u32, stat: &str) -> Option<ProcessSample> {
-    let (head, rest) = stat.rsplit_once(')')?;
-    let (_, name) = head.split_once('(')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+fn process(proc: &Path, pid: u32) -> Option<ProcessSample> {
+    let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
     Some(ProcessSample {
         pid,
-        name: name.to_owned(),
-        state: (*fields.first()?).to_owned(),
-        cpu_ticks: number(11)?.saturating_add(number(12)?),
-        threads: number(17)?,
-        resident_pages: number(21)?,
+        name: stat.comm,
+        state: stat.state.to_string(),
+        cpu_ticks: stat.cpu_ticks,
+        threads: stat.threads,
+        resident_pages: stat.resident_pages,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pressure_is_read_as_the_kernel_writes_it() {
-        let text = "some avg10=1.50 avg60=0.10 avg300=0.00 total=12\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=3\n";
-        let read = pressure("io", text).unwrap();
-        assert_eq!((read.some, read.full), (1.5, Some(0.25)));
-        assert_eq!(pressure("io", "nonsense"), None);
-    }
-
-    #[test]
-    fn a_process_may_call_itself_anything() {
-        let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
-        let line = format!("42 (a) b ( c) D 1 {}", fields.join(" "));
-        let read = process(42, &line).unwrap();
-        assert_eq!((read.name.as_str(), read.state.as_str()), ("a) b ( c", "D"));
-        assert_eq!(process(1, "1 (x"), None);
-        assert_eq!(process(1, "1 (x) S 1 2"), None);
-    }
 
     fn write(proc: &Path, pid: u32, name: &str, state: char, status: &str) {
         let own = proc.join(pid.to_string());

@@ -44,6 +44,7 @@ use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, Metrics, Search, http};
+use crate::or_never::or_never;
 use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
 use crate::pleg::{
@@ -404,13 +405,6 @@ impl Background<'_> {
             }
         }
         done
-    }
-}
-
-async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
-    match something {
-        Some(something) => something.await,
-        None => std::future::pending().await,
     }
 }
 

@@ -471,7 +471,7 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
 fn node_is_suspicious(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
-    let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.full >= at);
+    let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.all_waited() >= at);
     rpc_is_suspicious(evidence)
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
         || sample

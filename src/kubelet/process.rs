@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::settings::{KubeletSettings, Setting};
 use crate::host::proc::{
-    Candidate, Choice, Disqualification, ProcSample, Process, ProcessTrust, Role, cgroup, is_service,
-    waits_uninterruptibly,
+    Candidate, Choice, Disqualification, ProcSample, Process, ProcessStat, ProcessTrust, Role, cgroup,
+    is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
@@ -172,7 +172,8 @@ impl QualifiedProcess {
         let awake = !waits_uninterruptibly(&path);
         let bytes = if awake { dir.bytes("cmdline").unwrap_or_default() } else { Vec::new() };
         let arguments = Arguments::of_kernel(&bytes);
-        if !is_kubelet(comm, &arguments) || is_zombie(&dir) {
+        let stat = ProcessStat::parse(&dir.record("stat").unwrap_or_default());
+        if !is_kubelet(comm, &arguments) || stat.as_ref().is_some_and(ProcessStat::is_zombie) {
             return None;
         }
         let is_own = match trust.judge(&dir, Role::Kubelet, awake) {
@@ -184,23 +185,10 @@ impl QualifiedProcess {
         };
         let cgroups = dir.record("cgroup").unwrap_or_default();
         let is_service = is_service(cgroup::path_of(&cgroups).0);
-        let candidate = Candidate { pid, parent: parent(&dir), is_service, is_own };
+        let parent = stat.map_or(0, |stat| stat.parent);
+        let candidate = Candidate { pid, parent, is_service, is_own };
         Some(Ok(Self { candidate, dir, arguments }))
     }
-}
-
-fn fields_of_stat(dir: &KernelDir) -> Vec<String> {
-    let stat = dir.record("stat").unwrap_or_default();
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    rest.split_ascii_whitespace().take(2).map(str::to_owned).collect()
-}
-
-fn is_zombie(dir: &KernelDir) -> bool {
-    fields_of_stat(dir).first().is_some_and(|state| matches!(state.as_str(), "Z" | "X"))
-}
-
-fn parent(dir: &KernelDir) -> u32 {
-    fields_of_stat(dir).get(1).and_then(|parent| parent.parse().ok()).unwrap_or(0)
 }
 
 /// The certificate from the configured file, or from the usual paths: a certificate that the cluster renews, or one

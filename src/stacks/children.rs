@@ -6,13 +6,9 @@
 
 use std::path::Path;
 
-use super::live::Stat;
 use crate::host::CriName;
 use crate::host::proc::cgroup::container_id;
-use crate::host::proc::command_line;
-
-/// Programs that are OCI runtimes.
-const OCI_RUNTIMES: [&str; 4] = ["runc", "crun", "runsc", "youki"];
+use crate::host::proc::{ProcessStat, Role, command_line};
 
 /// The commands of an OCI runtime.
 const VERBS: [&str; 10] =
@@ -21,12 +17,24 @@ const VERBS: [&str; 10] =
 /// Whether the kernel's name of a process is an OCI runtime's. A process `runc:[2:INIT]` waits inside a container to
 /// be started and is not a running OCI runtime.
 pub fn is_oci_runtime(comm: &str) -> bool {
-    OCI_RUNTIMES.iter().any(|name| comm.starts_with(name)) && !comm.contains(':')
+    Role::of(comm) == Role::OciRuntime && !comm.contains(':')
 }
 
 /// Whether the process is CRI-O's conmon.
 pub fn is_conmon(comm: &str) -> bool {
     comm.starts_with("conmon")
+}
+
+/// The state of a process in one word.
+pub const fn state_words(state: char) -> &'static str {
+    match state {
+        'T' => "stopped",
+        't' => "traced",
+        'D' => "in the kernel",
+        'Z' => "dead, not reaped",
+        'R' => "running",
+        _ => "sleeping",
+    }
 }
 
 /// An OCI runtime that works on a container.
@@ -35,7 +43,7 @@ pub struct OciProcess {
     pub pid: u32,
     pub parent: u32,
     pub comm: String,
-    /// The state in the kernel's word: `sleeping`.
+    /// The state in one word: `sleeping`.
     pub state: &'static str,
     /// `create`
     pub verb: Option<String>,
@@ -47,7 +55,7 @@ impl OciProcess {
     /// The process `pid`, if it is an OCI runtime.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let dir = proc.join(pid.to_string());
-        let stat = Stat::read(&dir)?;
+        let stat = ProcessStat::read(&dir)?;
         if !is_oci_runtime(&stat.comm) {
             return None;
         }
@@ -55,7 +63,7 @@ impl OciProcess {
         // The id is the last argument that looks like an id, after paths and names.
         let id = command.iter().rev().find(|word| container_id(word) == Some(word)).cloned();
         let verb = command.iter().find(|word| VERBS.contains(&word.as_str())).cloned();
-        Some(Self { pid, parent: stat.parent, state: stat.state_words(), comm: stat.comm, verb, id })
+        Some(Self { pid, parent: stat.parent, state: state_words(stat.state), comm: stat.comm, verb, id })
     }
 
     /// `runc create (pid 812, sleeping)`

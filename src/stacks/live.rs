@@ -11,14 +11,16 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::children::{Conmon, OciProcess, is_conmon, is_oci_runtime};
+use super::children::{self, Conmon, OciProcess, is_conmon, is_oci_runtime};
 use super::conmon;
 use super::daemon::Daemon;
 use super::dump::Goroutine;
 use super::judge::Source;
 use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
 use super::wait::{self, ExternalWait, ID_LENGTH};
-use crate::host::proc::{Disqualification, ProcessTrust, Role, cgroup, command_line, waits_uninterruptibly};
+use crate::host::proc::{
+    Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, waits_uninterruptibly,
+};
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
 
@@ -109,7 +111,7 @@ impl Table {
         let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
         for pid in pids {
             let dir = proc.join(pid.to_string());
-            let Some(stat) = Stat::read(&dir) else { continue };
+            let Some(stat) = ProcessStat::read(&dir) else { continue };
             table.parents.insert(pid, stat.parent);
             if stat.comm.starts_with("containerd-shim") && counts(trust, &dir, Role::Shim).is_ok() {
                 table.shims.push(pid);
@@ -129,8 +131,8 @@ impl Table {
         table
     }
 
-    fn stat(&self, pid: u32) -> Option<Stat> {
-        Stat::read(&self.proc.join(pid.to_string()))
+    fn stat(&self, pid: u32) -> Option<ProcessStat> {
+        ProcessStat::read(&self.proc.join(pid.to_string()))
     }
 
     /// The shim that is an ancestor of a process, or that was started for a sandbox.
@@ -262,34 +264,6 @@ impl Table {
     }
 }
 
-/// The fields of `/proc/PID/stat`.
-pub(super) struct Stat {
-    pub(super) comm: String,
-    state: char,
-    pub(super) parent: u32,
-}
-
-impl Stat {
-    pub(super) fn read(dir: &Path) -> Option<Self> {
-        let text = kernel_text(&dir.join("stat")).ok()?;
-        let (front, rest) = text.rsplit_once(") ")?;
-        let comm = front.split_once('(')?.1.to_owned();
-        let mut fields = rest.split(' ');
-        Some(Self { comm, state: fields.next()?.chars().next()?, parent: fields.next()?.parse().ok()? })
-    }
-
-    pub(super) fn state_words(&self) -> &'static str {
-        match self.state {
-            'T' => "stopped",
-            't' => "traced",
-            'D' => "in the kernel",
-            'Z' => "dead, not reaped",
-            'R' => "running",
-            _ => "sleeping",
-        }
-    }
-}
-
 fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
 }
@@ -318,7 +292,7 @@ impl Process {
         };
         let dir = node.proc.join(pid.to_string());
         let opened = KernelDir::open(&dir).map_err(|_| None)?;
-        let stat = Stat::read(&dir).ok_or(None)?;
+        let stat = ProcessStat::read(&dir).ok_or(None)?;
         // Another program may have received the process id.
         let role = role_of(daemon).filter(|_| comm_fits(daemon, &stat.comm)).ok_or(None)?;
         let awake = !waits_uninterruptibly(&dir);
@@ -508,7 +482,7 @@ impl Process {
         let Some(pid) = pid else { return false };
         let Some(stat) = table.stat(pid) else { return false };
         on.pid = Some(pid);
-        on.state = Some(stat.state_words().to_owned());
+        on.state = Some(children::state_words(stat.state).to_owned());
         if on.kind != Kind::Shim {
             on.path = Some(stat.comm);
         }
@@ -576,7 +550,7 @@ fn only_one(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
     let pids = KernelDir::open(proc).ok()?.numbered();
     let mut fitting = pids.into_iter().filter(|pid| {
         let dir = proc.join(pid.to_string());
-        Stat::read(&dir).is_some_and(|stat| comm_fits(daemon, &stat.comm))
+        ProcessStat::read(&dir).is_some_and(|stat| comm_fits(daemon, &stat.comm))
             && counts(trust, &dir, role).is_ok()
     });
     let first = fitting.next()?;

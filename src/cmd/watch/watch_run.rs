@@ -20,6 +20,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
+use crate::or_never::or_never;
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
 use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
@@ -467,13 +468,6 @@ impl Interruptions {
             _ = ticks.tick() => Interruption::Tick,
             news = or_never(guarded_stream.map(|guarded_stream| guarded_stream.news(reporter.wait_for_room()))) => Interruption::Stream(news),
         }
-    }
-}
-
-async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
-    match something {
-        Some(something) => something.await,
-        None => std::future::pending().await,
     }
 }
 

@@ -54,8 +54,8 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<HealthFinding> {
     };
     let sample = host.latest();
     let mut signs = Vec::new();
-    if let Some(psi) = sample.pressure.memory.filter(|psi| psi.full >= limits::MEMORY_FULL) {
-        signs.push(format!("memory pressure: all tasks waited {:.0} % of the last 10 s", psi.full));
+    if let Some(psi) = sample.pressure.memory.filter(|psi| psi.all_waited() >= limits::MEMORY_FULL) {
+        signs.push(format!("memory pressure: all tasks waited {:.0} % of the last 10 s", psi.all_waited()));
     }
     let memory = sample.memory;
     if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {

@@ -83,7 +83,7 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
-    let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.full);
+    let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.all_waited());
     let blocked = case.blocked();
     let local: Vec<_> = blocked
         .iter()
@@ -112,7 +112,7 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     found.evidence.push(match host.latest().pressure.io {
-        Some(psi) => format!("I/O pressure: all tasks waited {:.0} % of the last 10 s", psi.full),
+        Some(psi) => format!("I/O pressure: all tasks waited {:.0} % of the last 10 s", psi.all_waited()),
         None => "this kernel does not measure I/O pressure".to_owned(),
     });
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));

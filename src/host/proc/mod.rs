@@ -7,6 +7,7 @@
 pub mod cgroup;
 mod node;
 mod process;
+mod stat;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use node::{
-    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks, Throttled,
+    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodePressure, NodeSection, PidsCgroup, Psi, Tasks,
+    Throttled,
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
+pub use stat::ProcessStat;
 #[cfg(test)]
 pub(crate) use trust::tests as copies;
 pub use trust::{Candidate, Choice, Disqualification, ProcessTrust, is_service};
@@ -51,7 +54,7 @@ pub struct ProcSample {
     /// The process that listens on the runtime's socket.
     pub socket_owner: Option<u32>,
     /// Pressure (PSI) by resource.
-    pub pressure: Pressure,
+    pub pressure: NodePressure,
     /// Memory.
     pub memory: Memory,
     /// CPU time by kind.

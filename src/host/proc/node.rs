@@ -18,13 +18,29 @@ const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 pub struct Psi {
     /// At least one task waited.
     pub some: f64,
-    /// All tasks waited.
-    pub full: f64,
+    /// All tasks waited; kernels before 5.13 do not record this for the CPU.
+    pub full: Option<f64>,
+}
+
+impl Psi {
+    /// Parses one of the files in `/proc/pressure`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let share = |kind: &str| {
+            let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
+            line.split(' ').find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
+        };
+        Some(Self { some: share("some")?, full: share("full") })
+    }
+
+    /// The share in which all tasks waited; zero if it is not recorded.
+    pub fn all_waited(&self) -> f64 {
+        self.full.unwrap_or(0.0)
+    }
 }
 
 /// Pressure by resource; absent if the kernel does not record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pressure {
+pub struct NodePressure {
     /// CPU.
     pub cpu: Option<Psi>,
     /// Storage.
@@ -33,13 +49,24 @@ pub struct Pressure {
     pub memory: Option<Psi>,
 }
 
-/// Memory in kibibytes.
+/// Memory in kibibytes; zero if not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Total memory.
     pub total: u64,
     /// Memory that is available without swapping.
     pub available: u64,
+}
+
+impl Memory {
+    /// Parses `/proc/meminfo`.
+    pub fn parse(text: &str) -> Self {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.split_ascii_whitespace().next()?.parse().ok()
+        };
+        Self { total: value("MemTotal").unwrap_or(0), available: value("MemAvailable").unwrap_or(0) }
+    }
 }
 
 /// CPU time in ticks.
@@ -120,8 +147,8 @@ pub struct Freeze {
 /// Everything that is not about a single process.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSection {
-    /// See [`Pressure`].
-    pub pressure: Pressure,
+    /// See [`NodePressure`].
+    pub pressure: NodePressure,
     /// See [`Memory`].
     pub memory: Memory,
     /// See [`CpuTimes`].
@@ -158,12 +185,12 @@ pub struct Throttled {
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
     NodeSection {
-        pressure: Pressure {
-            cpu: parse_psi(&text("pressure/cpu")),
-            io: parse_psi(&text("pressure/io")),
-            memory: parse_psi(&text("pressure/memory")),
+        pressure: NodePressure {
+            cpu: Psi::parse(&text("pressure/cpu")),
+            io: Psi::parse(&text("pressure/io")),
+            memory: Psi::parse(&text("pressure/memory")),
         },
-        memory: parse_memory(&text("meminfo")),
+        memory: Memory::parse(&text("meminfo")),
         cpu: parse_cpu(&text("stat")),
         vmstat: parse_vmstat(&text("vmstat")),
         tasks: Tasks {
@@ -173,27 +200,6 @@ pub(super) fn read(proc: &Path) -> NodeSection {
         },
         mounts: Mount::all(&text("self/mountinfo")),
     }
-}
-
-fn parse_psi(text: &str) -> Option<Psi> {
-    let share = |kind: &str| {
-        let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
-        let word = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
-        word.parse::<f64>().ok()
-    };
-    Some(Psi {
-        some: share("some")?,
-        // Kernels before 5.13 have no `full` line for the CPU.
-        full: share("full").unwrap_or(0.0),
-    })
-}
-
-fn parse_memory(text: &str) -> Memory {
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.split_ascii_whitespace().next()?.parse().ok()
-    };
-    Memory { total: value("MemTotal").unwrap_or(0), available: value("MemAvailable").unwrap_or(0) }
 }
 
 fn parse_cpu(text: &str) -> CpuTimes {
@@ -343,10 +349,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pressure_without_a_full_line_is_still_pressure() {
-        let psi = parse_psi("some avg10=61.50 avg60=0.00 avg300=0.00 total=1\n").unwrap();
-        assert!((psi.some - 61.5).abs() < 1e-9 && psi.full.abs() < 1e-9);
-        assert_eq!(parse_psi(""), None);
+    fn pressure_is_read_with_and_without_a_full_line() {
+        let some = "some avg10=61.50 avg60=0.00 avg300=0.00 total=1\n";
+        assert_eq!(Psi::parse(some), Some(Psi { some: 61.5, full: None }));
+        let both = format!("{some}full avg10=0.25 avg60=0.00 avg300=0.00 total=3\n");
+        assert_eq!(Psi::parse(&both), Some(Psi { some: 61.5, full: Some(0.25) }));
+        assert_eq!(Psi::parse(""), None);
     }
 
     #[test]

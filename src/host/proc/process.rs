@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroup;
+use super::stat::{ProcessStat, is_stopped, is_zombie, of_ticks, state_of};
 use super::trust::{Disqualification, ProcessTrust};
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
-/// The unit of CPU times in `/proc`, whatever the kernel's own tick is (`USER_HZ`).
-const TICKS_PER_SECOND: u64 = 100;
-/// The flag of a kernel thread in `/proc/<pid>/stat` (`PF_KTHREAD`).
-const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The page size in `/proc/<pid>/stat`.
 const PAGE: u64 = 4096;
 
@@ -123,12 +120,12 @@ impl Process {
 
     /// Whether it is stopped by a signal or a tracer.
     pub const fn is_stopped(&self) -> bool {
-        matches!(self.state, 'T' | 't')
+        is_stopped(self.state)
     }
 
     /// Whether it has ended and was not yet reaped by its parent.
     pub const fn is_zombie(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        is_zombie(self.state)
     }
 
     /// The value of a flag on its command line.
@@ -152,7 +149,7 @@ pub(super) struct Table<'a> {
 /// Reads one process; `None` if it has ended. A shim's threads and command line are only read if `shims` requires it.
 pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process> {
     let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
-    let mut process = parse_stat(&stat, pid, table.uptime)?;
+    let mut process = of_stat(ProcessStat::parse(&stat)?, pid, table.uptime);
     if !process.of_the_kernel {
         let cgroups = table.dir.record(&format!("{pid}/cgroup")).unwrap_or_default();
         let (path, id) = cgroup::path_of(&cgroups);
@@ -219,33 +216,20 @@ pub fn command_line(dir: &Path) -> Arguments {
     if waits_uninterruptibly(dir) { Arguments::default() } else { unguarded_command_line(dir) }
 }
 
-fn state_of(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
-}
-
-fn parse_stat(text: &str, pid: u32, uptime: Duration) -> Option<Process> {
-    let (front, back) = text.rsplit_once(')')?;
-    let comm = front.split_once('(')?.1.to_owned();
-    let fields: Vec<&str> = back.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    let started = ticks(number(19));
-    Some(Process {
+fn of_stat(stat: ProcessStat, pid: u32, uptime: Duration) -> Process {
+    Process {
         pid,
-        parent: u32::try_from(number(1)).unwrap_or(0),
-        role: Role::of(&comm),
-        comm,
-        state: fields.first()?.chars().next()?,
-        age: uptime.saturating_sub(started),
-        of_the_kernel: number(6) & KERNEL_THREAD != 0,
-        threads: number(17),
-        resident: number(21).saturating_mul(PAGE),
-        cpu: ticks(number(11).saturating_add(number(12))),
+        parent: stat.parent,
+        role: Role::of(&stat.comm),
+        comm: stat.comm,
+        state: stat.state,
+        age: uptime.saturating_sub(of_ticks(stat.started_ticks)),
+        of_the_kernel: stat.is_kernel_thread,
+        threads: stat.threads,
+        resident: stat.resident_pages.saturating_mul(PAGE),
+        cpu: of_ticks(stat.cpu_ticks),
         ..Process::default()
-    })
-}
-
-const fn ticks(count: u64) -> Duration {
-    Duration::from_millis(count.saturating_mul(1000 / TICKS_PER_SECOND))
+    }
 }
 
 fn blocked_threads(dir: &Path) -> Vec<Blocked> {
@@ -293,11 +277,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_blanks_and_brackets_does_not_shift_the_fields() {
-        let text = "7 (a) b (c) D 3 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 0";
-        let process = parse_stat(text, 7, Duration::from_secs(60)).unwrap();
-        assert_eq!(process.comm, "a) b (c");
-        assert_eq!((process.state, process.parent, process.threads), ('D', 3, 9));
+    fn ticks_and_pages_become_durations_and_bytes() {
+        let text = "7 (x) D 3 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 0";
+        let process = of_stat(ProcessStat::parse(text).unwrap(), 7, Duration::from_secs(60));
         assert_eq!(process.age, Duration::from_secs(50));
         assert_eq!(process.cpu, Duration::from_secs(2));
         assert_eq!(process.resident, 8192);

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::CheckContext;
 use super::containers::containers;
+use crate::host::proc::Memory;
 use crate::host::{HostRoot, kernel_text};
 use crate::manifests::pod_resources;
 use crate::manifests::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
@@ -262,7 +263,7 @@ impl NodeFacts {
         let profiles = fs::read_to_string(host.path("/sys/kernel/security/apparmor/profiles")).ok();
         Self {
             processors: text("/sys/devices/system/cpu/online").and_then(|list| counted(&list)),
-            memory: text("/proc/meminfo").and_then(|text| memory(&text)),
+            memory: text("/proc/meminfo").and_then(|text| total_memory(&text)),
             app_armor: text("/sys/module/apparmor/parameters/enabled")
                 .is_some_and(|enabled| enabled.trim().starts_with('Y')),
             profiles: profiles.map(|text| text.lines().map(|line| profile(line).to_owned()).collect()),
@@ -351,10 +352,8 @@ fn counted(list: &str) -> Option<u64> {
 }
 
 /// The total memory of the node in bytes, from `/proc/meminfo`.
-fn memory(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kibibytes.checked_mul(1024)
+fn total_memory(meminfo: &str) -> Option<u64> {
+    Memory::parse(meminfo).total.checked_mul(1024).filter(|bytes| *bytes > 0)
 }
 
 /// The profile name in a line `name (enforce)`.

@@ -1,0 +1,125 @@
+//! Parses `/proc/PID/stat`, and the same file of a thread.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::host::kernel_record;
+
+/// The unit of CPU times in `/proc`, whatever the kernel's own tick is (`USER_HZ`).
+const TICKS_PER_SECOND: u64 = 100;
+/// The flag of a kernel thread (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The fields of `/proc/PID/stat` that plegctl uses. A number that the text does not contain is zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The kernel's name of the process, which has at most 15 bytes.
+    pub comm: String,
+    /// State letter.
+    pub state: char,
+    /// Id of its parent.
+    pub parent: u32,
+    /// Whether it is a kernel thread.
+    pub is_kernel_thread: bool,
+    /// CPU time so far, in ticks.
+    pub cpu_ticks: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// When it started, as the node's uptime in ticks.
+    pub started_ticks: u64,
+    /// Resident memory in pages.
+    pub resident_pages: u64,
+}
+
+impl ProcessStat {
+    /// Reads the file in the directory of a process.
+    pub fn read(dir: &Path) -> Option<Self> {
+        Self::parse(&kernel_record(&dir.join("stat")).ok()?)
+    }
+
+    /// Parses the text of the file.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (comm, state, rest) = split(text)?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        Some(Self {
+            comm: comm.to_owned(),
+            state,
+            parent: u32::try_from(number(0)).unwrap_or(0),
+            is_kernel_thread: number(5) & KERNEL_THREAD != 0,
+            cpu_ticks: number(10).saturating_add(number(11)),
+            threads: number(16),
+            started_ticks: number(18),
+            resident_pages: number(20),
+        })
+    }
+
+    /// Whether the process is stopped by a signal or a tracer.
+    pub const fn is_stopped(&self) -> bool {
+        is_stopped(self.state)
+    }
+
+    /// Whether the process has ended.
+    pub const fn is_zombie(&self) -> bool {
+        is_zombie(self.state)
+    }
+}
+
+/// Returns the state letter in the text of such a file.
+pub(super) fn state_of(text: &str) -> Option<char> {
+    split(text).map(|(_, state, _)| state)
+}
+
+/// Whether a process in this state is stopped by a signal or a tracer.
+pub(super) const fn is_stopped(state: char) -> bool {
+    matches!(state, 'T' | 't')
+}
+
+/// Whether a process in this state has ended and was not yet reaped by its parent.
+pub(super) const fn is_zombie(state: char) -> bool {
+    matches!(state, 'Z' | 'X')
+}
+
+/// Converts ticks to a duration.
+pub(super) const fn of_ticks(count: u64) -> Duration {
+    Duration::from_millis(count.saturating_mul(1000 / TICKS_PER_SECOND))
+}
+
+/// Returns the name, the state and the fields after it. The name is in brackets and may contain blanks and brackets.
+fn split(text: &str) -> Option<(&str, char, &str)> {
+    let (front, back) = text.rsplit_once(')')?;
+    let (_, comm) = front.split_once('(')?;
+    let back = back.trim_start();
+    let state = back.chars().next()?;
+    Some((comm, state, back.get(state.len_utf8()..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_blanks_and_brackets_does_not_shift_the_fields() {
+        let text = "7 (a) b (c) D 3 7 7 0 -1 2097152 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 0";
+        let read = ProcessStat {
+            comm: "a) b (c".to_owned(),
+            state: 'D',
+            parent: 3,
+            is_kernel_thread: true,
+            cpu_ticks: 200,
+            threads: 9,
+            started_ticks: 1000,
+            resident_pages: 2,
+        };
+        assert_eq!(ProcessStat::parse(text), Some(read));
+        assert_eq!(state_of(text), Some('D'));
+    }
+
+    #[test]
+    fn an_incomplete_text_has_no_state_or_no_numbers() {
+        assert_eq!(ProcessStat::parse("1 (x"), None);
+        assert_eq!(ProcessStat::parse("1 (x)"), None);
+        let short = ProcessStat::parse("1 (x) S 4").unwrap();
+        assert_eq!((short.state, short.parent, short.threads), ('S', 4, 0));
+    }
+}
