@@ -29,9 +29,10 @@ quick: lint
 	$(UNIT) --lib
 	$(UNIT) --test product -- $(LONG:%=--skip %)
 
-# Command tests that replay many recordings of kubelets or show every scenario: half of the processor time of `make test`.
-LONG = capture::anonymise:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: manifests::uids:: \
-	releases::
+# Command tests that replay many recordings of kubelets, show every scenario or fill a disk: most of the processor time of
+# `make test`.
+LONG = capture::anonymise:: capture::disk:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: \
+	manifests::uids:: releases:: did_is_repeated
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint unit doctests docs

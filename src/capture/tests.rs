@@ -275,7 +275,7 @@ fn a_hang_is_known_in_every_segment_that_it_lasts_through() {
 #[test]
 fn a_cut_at_any_byte_loses_nothing_before_it() {
     let place = Place::new();
-    recorded(&place.0, 16 << 20, 60);
+    recorded(&place.0, 16 << 20, 20);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let ends: Vec<(usize, u64)> = {
