@@ -1,13 +1,16 @@
-//! Processes beside real containerd that are named like the node's own: another user's, and root's in another pid and mount
-//! namespace. All of them are stopped, as nothing of a healthy node is. They change no verdict, hold up no call, and
-//! nothing is opened that they name.
+//! Processes that run next to a real containerd and only have the names of the node's own processes. One belongs to
+//! another user, the other to root in other PID and mount namespaces.
+//!
+//! Each round has a single impostor, because two impostors with one name could hide each other: plegctl uses neither of
+//! two candidates. Every impostor is stopped, so a verdict that counts it in is different. No impostor may change a
+//! verdict, be named in a report, or make plegctl open a file or a socket that it names.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::{env, fs};
 
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
@@ -17,29 +20,69 @@ use serde_json::Value;
 use crate::daemon::RealRuntime;
 use crate::health::with_network;
 use crate::packages::Containerd;
-use crate::plegctl::plegctl_on_this_machine;
+use crate::plegctl::{Invocation, Output};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::{packages, real, wait_for};
 
 on_each_containerd! {
-    impostors_change_no_verdict_hold_up_no_call_and_have_nothing_opened
+    an_impostor_of_any_kind_changes_no_verdict_and_none_of_its_files_is_opened
 }
 
-/// Nobody's account.
-const STRANGER: &str = "65534";
+/// The user id of `nobody`.
+const OTHER_USER: &str = "65534";
 
-/// A folder that everybody may read, with programs that wait whatever they are called.
+/// The program whose name an impostor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    Kubelet,
+    Containerd,
+    Shim,
+    Runc,
+}
+
+impl Program {
+    const ALL: [Self; 4] = [Self::Kubelet, Self::Containerd, Self::Shim, Self::Runc];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Containerd => "containerd",
+            Self::Shim => "containerd-shim-runc-v2",
+            Self::Runc => "runc",
+        }
+    }
+}
+
+/// Why a process is an impostor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    OtherUser,
+    OtherNamespaces,
+}
+
+impl Origin {
+    const ALL: [Self; 2] = [Self::OtherUser, Self::OtherNamespaces];
+
+    /// The command line before the program.
+    fn prefix(self) -> String {
+        match self {
+            Self::OtherUser => format!("--reuid {OTHER_USER} --regid {OTHER_USER} --clear-groups"),
+            Self::OtherNamespaces => "unshare --pid --mount --fork --kill-child".to_owned(),
+        }
+    }
+}
+
+/// A directory that every user may read. Its programs wait for a line that never comes, whatever their arguments.
 struct Scene(PathBuf);
 
 impl Scene {
-    fn new(version: Containerd) -> Self {
-        let name = format!("plegctl-impostors-{version:?}-{}", std::process::id());
-        let path = env::temp_dir().join(name);
+    fn new(runtime: &RealRuntime) -> Self {
+        let path = env::temp_dir().join(format!("plegctl-impostors-{}", runtime.name()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("manifests")).unwrap();
         let shell = fs::canonicalize("/bin/sh").unwrap();
-        for program in ["kubelet", "containerd", "containerd-shim-runc-v2", "runc"] {
-            fs::copy(&shell, path.join(program)).unwrap();
+        for program in Program::ALL {
+            fs::copy(&shell, path.join(program.name())).unwrap();
         }
         assert!(Command::new("mkfifo").arg(path.join("never")).status().unwrap().success());
         let scene = Self(path);
@@ -48,7 +91,7 @@ impl Scene {
         scene.file("kubeconfig", "kind: Config\n");
         let socket = scene.0.join("debug.sock");
         scene.file("config.toml", &format!("[debug]\naddress = \"{}\"\n", socket.display()));
-        for open in ["", "never", "kubelet", "containerd", "containerd-shim-runc-v2", "runc"] {
+        for open in ["", "never"].into_iter().chain(Program::ALL.map(Program::name)) {
             fs::set_permissions(scene.0.join(open), fs::Permissions::from_mode(0o755)).unwrap();
         }
         scene
@@ -60,33 +103,33 @@ impl Scene {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }
 
-    /// One of each name and kind, with what it claims about a pod where there is one.
-    fn impostors(&self, runtime: Option<(&RealRuntime, &Pod)>) -> Vec<Impostor> {
-        let folder = self.0.display();
-        let mut lines = vec![
-            format!(
-                "kubelet --pod-manifest-path={folder}/manifests --kubeconfig={folder}/kubeconfig \
-                 --container-runtime-endpoint=unix://{folder}/cri.sock --hostname-override=theirs"
+    /// Starts an impostor whose arguments name files of this directory, or the pod and its container.
+    fn impostor(&self, program: Program, origin: Origin, runtime: &RealRuntime, pod: &Pod) -> Impostor {
+        let directory = self.0.display();
+        let arguments = match program {
+            Program::Kubelet => format!(
+                "--pod-manifest-path={directory}/manifests --kubeconfig={directory}/kubeconfig \
+                 --container-runtime-endpoint=unix://{directory}/cri.sock --hostname-override=theirs"
             ),
-            format!("containerd --config {folder}/config.toml"),
-        ];
-        if let Some((runtime, pod)) = runtime {
-            let address = runtime.socket();
-            lines.push(format!(
-                "containerd-shim-runc-v2 -namespace k8s.io -id {} -address {}",
-                pod.sandbox_id,
-                address.display()
-            ));
-            lines.push(format!("runc --root /run/runc state {}", pod.containers[0]));
-        }
-        let of = |line: &String| {
-            let line = format!("{folder}/{}", line.replacen(' ', &format!(" {folder}/wait "), 1));
-            [
-                Impostor::start(&format!("--reuid {STRANGER} --regid {STRANGER} --clear-groups {line}")),
-                Impostor::start(&format!("unshare --pid --mount --fork --kill-child {line}")),
-            ]
+            Program::Containerd => format!("--config {directory}/config.toml"),
+            Program::Shim => {
+                format!("-namespace k8s.io -id {} -address {}", pod.sandbox_id, runtime.socket().display())
+            }
+            Program::Runc => format!("--root /run/runc state {}", pod.containers[0]),
         };
-        lines.iter().flat_map(of).collect()
+        let line = format!("{} {directory}/{} {directory}/wait {arguments}", origin.prefix(), program.name());
+        if program == Program::Containerd {
+            // plegctl finds the daemon by the path on which it listens. The daemon starts after the impostor, so that the
+            // impostor as a rule has the lower process id and would be found first.
+            runtime.kill_daemon();
+            let _ = fs::remove_file(runtime.socket());
+            let listener = UnixListener::bind(runtime.socket()).unwrap();
+            let impostor = Impostor::start(&line, Stdio::from(OwnedFd::from(listener)));
+            fs::remove_file(runtime.socket()).unwrap();
+            runtime.start_daemon();
+            return impostor;
+        }
+        Impostor::start(&line, Stdio::null())
     }
 }
 
@@ -96,16 +139,17 @@ impl Drop for Scene {
     }
 }
 
-/// A process that is stopped. It goes with the test.
+/// A stopped process. It ends with the round.
 struct Impostor {
     child: Child,
     pid: Pid,
 }
 
 impl Impostor {
-    fn start(line: &str) -> Self {
+    fn start(line: &str, stdin: Stdio) -> Self {
         let child = Command::new("setpriv")
             .args("--pdeathsig KILL".split(' ').chain(line.split(' ')))
+            .stdin(stdin)
             .spawn()
             .unwrap();
         let own = child.id();
@@ -121,12 +165,11 @@ impl Impostor {
         Self { child, pid }
     }
 
-    /// Whether a report names it as a process that has to do with anything.
+    /// Whether a report names this process. Lines that reject it do not count.
     fn is_in(&self, report: &str) -> bool {
         let pid = self.pid.as_raw_nonzero();
         let words =
             [format!("[{pid}]"), format!("pid {pid}"), format!("/proc/{pid}/"), format!("CONT {pid}")];
-        // That it does not count as what it is called is what there is to say of it.
         report
             .lines()
             .filter(|line| !line.contains("does not count as"))
@@ -136,94 +179,157 @@ impl Impostor {
 
 impl Drop for Impostor {
     fn drop(&mut self) {
-        // The one above first: it would complain of an end that it did not expect.
+        // `unshare` ends first, because it reports an unexpected end of its child.
         let _ = self.child.kill();
         let _ = kill_process(self.pid, Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// Knows whether somebody opens a file or asks a socket that an impostor names.
+/// Knows whether a program opens a file or connects to a socket that an impostor names.
 struct Bait {
     files: OwnedFd,
     sockets: Vec<UnixListener>,
 }
 
 impl Bait {
-    fn lay(folder: &Path) -> Self {
+    fn new(directory: &Path) -> Self {
         let files = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         for name in ["manifests", "manifests/theirs.yaml", "kubeconfig", "config.toml"] {
-            add_watch(&files, folder.join(name), WatchFlags::OPEN).unwrap();
+            add_watch(&files, directory.join(name), WatchFlags::OPEN).unwrap();
         }
         let listening = |name| {
-            let socket = UnixListener::bind(folder.join(name)).unwrap();
+            let socket = UnixListener::bind(directory.join(name)).unwrap();
             socket.set_nonblocking(true).unwrap();
             socket
         };
         Self { files, sockets: ["debug.sock", "cri.sock"].map(listening).into() }
     }
 
-    #[track_caller]
-    fn assert_untouched(&self) {
-        let is_opened = Reader::new(&self.files, &mut [MaybeUninit::uninit(); 4096]).next().is_ok();
-        assert!(!is_opened, "a file that an impostor names was opened");
-        assert!(self.sockets.iter().all(|socket| socket.accept().is_err()), "its socket was asked");
+    fn is_touched(&self) -> bool {
+        Reader::new(&self.files, &mut [MaybeUninit::uninit(); 4096]).next().is_ok()
+            || self.sockets.iter().any(|socket| socket.accept().is_ok())
     }
 }
 
-/// What a command says of the runtime; it names none of the impostors.
-#[track_caller]
-fn said(words: &[&str], impostors: &[&[Impostor]]) -> Value {
-    let output = plegctl_on_this_machine(words);
-    let named = impostors.iter().copied().flatten().find(|impostor| impostor.is_in(&output.stdout));
-    assert!(named.is_none(), "{:?} is named: {output}", named.map(|impostor| impostor.pid));
-    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+/// A containerd with one pod, and what the impostors need.
+struct Setting {
+    runtime: RealRuntime,
+    pod: Pod,
+    scene: Scene,
+    bait: Bait,
 }
 
-fn impostors_change_no_verdict_hold_up_no_call_and_have_nothing_opened(version: Containerd) {
-    if packages().is_none() {
-        return;
+impl Setting {
+    fn new(version: Containerd) -> Option<Self> {
+        packages()?;
+        let runtime = real(version)?;
+        with_network(&runtime);
+        let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
+        let scene = Scene::new(&runtime);
+        let bait = Bait::new(&scene.0);
+        Some(Self { runtime, pod, scene, bait })
     }
-    let scene = Scene::new(version);
-    let bait = Bait::lay(&scene.0);
-    let pods = ["pods", "--no-cri"];
-    let lint = ["static-pods", "lint", "--no-cri"];
-    let alone = [pods.as_slice(), &lint].map(plegctl_on_this_machine);
-    // Before the runtime, so that their pids are as a rule the lower ones.
-    let early = scene.impostors(None);
-    let Some(runtime) = real(version) else { return };
-    with_network(&runtime);
-    let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
+
+    /// Runs plegctl on a node that has this containerd and at most one impostor.
+    fn plegctl(&self, words: &[&str], impostor: Option<&Impostor>) -> Output {
+        let others: Vec<Pid> = impostor.iter().map(|impostor| impostor.pid).collect();
+        let node = self.runtime.node_with(&others);
+        Invocation::new(words).env("PLEGCTL_TEST_NODE", node).with_short_silences().run()
+    }
+
+    /// Runs a command that prints JSON. It may not name the impostor or touch the bait.
+    fn report(&self, words: &[&str], round: &Round) -> Result<Value, String> {
+        let output = self.plegctl(words, Some(&round.impostor));
+        round.check(!round.impostor.is_in(&output.stdout), "is named", &output)?;
+        round.check(!self.bait.is_touched(), "made plegctl open a file or socket", &output)?;
+        serde_json::from_str(&output.stdout).map_err(|why| format!("{why}: {output}"))
+    }
+
+    /// Plays a round for each kind of impostor, and reports all rounds that fail.
+    fn play(&self, programs: &[Program], check: impl Fn(&Round) -> Result<(), String>) {
+        let mut failures = Vec::new();
+        for program in programs {
+            for origin in Origin::ALL {
+                let impostor = self.scene.impostor(*program, origin, &self.runtime, &self.pod);
+                let round = Round { name: format!("{program:?} {origin:?}"), impostor };
+                failures.extend(check(&round).err());
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+}
+
+/// A round with one impostor.
+struct Round {
+    name: String,
+    impostor: Impostor,
+}
+
+impl Round {
+    fn check(&self, holds: bool, what: &str, shown: impl std::fmt::Display) -> Result<(), String> {
+        if holds { Ok(()) } else { Err(format!("{} [{:?}] {what}: {shown}", self.name, self.impostor.pid)) }
+    }
+}
+
+fn an_impostor_of_any_kind_changes_no_verdict_and_none_of_its_files_is_opened(version: Containerd) {
+    let Some(setting) = Setting::new(version) else { return };
+    no_impostor_makes_a_healthy_node_unhealthy(&setting);
+    no_impostor_takes_the_blame_for_a_hang(&setting);
+}
+
+/// A kubelet or a shim that is stopped is a fault by itself.
+fn no_impostor_makes_a_healthy_node_unhealthy(setting: &Setting) {
+    let endpoint = setting.runtime.endpoint();
+    let pods: &[&str] = &["pods", "--no-cri"];
+    let lint: &[&str] = &["static-pods", "lint", "--no-cri"];
+    // Without `-r`, plegctl searches for a runtime, and a kubelet's command line names one.
+    let others: [&[&str]; 2] = [&["relist"], &["stacks", "--once"]];
+    let alone = [pods, lint].map(|words| setting.plegctl(words, None));
+    setting.play(&[Program::Kubelet, Program::Shim], |round| {
+        let report = setting.report(&["health", "-o", "json", "-r", &endpoint], round)?;
+        let findings = report["findings"].as_array().unwrap();
+        let is_fine = findings.iter().all(|finding| finding["severity"] == "info");
+        round.check(
+            report["verdict"] == "healthy" && is_fine,
+            "changes the verdict",
+            format!("{report:#}"),
+        )?;
+        for (words, alone) in [pods, lint].iter().zip(&alone) {
+            let output = setting.plegctl(words, Some(&round.impostor));
+            let is_same = (output.code, &output.stdout) == (alone.code, &alone.stdout);
+            round.check(is_same, "changes an answer", &output)?;
+        }
+        for words in others {
+            setting.plegctl(words, Some(&round.impostor));
+        }
+        round.check(!setting.bait.is_touched(), "made plegctl open a file or socket", "")?;
+        Ok(())
+    });
+}
+
+/// A daemon or an OCI runtime that is stopped is only a fault while a call hangs.
+fn no_impostor_takes_the_blame_for_a_hang(setting: &Setting) {
+    let (runtime, pod) = (&setting.runtime, &setting.pod);
     let endpoint = runtime.endpoint();
-    let health = ["health", "-o", "json", "-r", &endpoint];
-
-    let late = scene.impostors(Some((&runtime, &pod)));
-    let report = said(&health, &[&early, &late]);
-    assert_eq!(report["verdict"], "healthy", "{report:#}");
-    let findings = report["findings"].as_array().unwrap();
-    assert!(findings.iter().all(|finding| finding["severity"] == "info"), "{report:#}");
-    for (words, alone) in [pods.as_slice(), &lint].iter().zip(&alone) {
-        let beside = plegctl_on_this_machine(words);
-        assert_eq!((beside.code, &beside.stdout), (alone.code, &alone.stdout), "{beside}");
-    }
-    // Whichever runtimes this machine has, theirs is none of them.
-    plegctl_on_this_machine(&["relist"]);
-    plegctl_on_this_machine(&["stacks", "--once"]);
-    bait.assert_untouched();
-    drop(late);
-
-    // The real shim is stopped before others have its command line.
-    let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
-    let held = runtime.hold_status_lock(&pod.containers[0]);
-    let late = scene.impostors(Some((&runtime, &pod)));
-    let report = said(&health, &[&early, &late]);
     let debug = format!("unix://{}", runtime.directory().join("debug.sock").display());
-    let dump = said(&["stacks", "--once", "-o", "json", &debug], &[&early, &late]);
-    drop(held);
-    assert_eq!(report["verdict"], "unhealthy", "{report:#}");
-    assert_eq!(report["primary"]["container"]["id"], pod.containers[0].as_str(), "{report:#}");
-    let title = report["primary"]["title"].as_str().unwrap();
-    assert!(title.contains(&format!("containerd-shim[{shim}]")), "{report:#}");
-    assert_eq!(dump["primary"]["holder"]["waitsFor"]["pid"], shim, "{dump:#}");
-    bait.assert_untouched();
+    let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
+    let check = |round: &Round| {
+        let report = setting.report(&["health", "-o", "json", "-r", &endpoint], round)?;
+        let dump = setting.report(&["stacks", "--once", "-o", "json", &debug], round)?;
+        let primary = &report["primary"];
+        let title = primary["title"].as_str().unwrap_or_default();
+        let is_right = report["verdict"] == "unhealthy"
+            && primary["container"]["id"] == pod.containers[0].as_str()
+            && title.contains(&format!("containerd-shim[{shim}]"))
+            && dump["primary"]["holder"]["waitsFor"]["pid"] == shim;
+        round.check(is_right, "changes the verdict", format!("{report:#}\n{dump:#}"))
+    };
+    // Such an impostor starts the daemon again, which cannot start while the shim is stopped.
+    setting.play(&[Program::Containerd], |round| {
+        let _held = runtime.hold_status_lock(&pod.containers[0]);
+        check(round)
+    });
+    let _held = runtime.hold_status_lock(&pod.containers[0]);
+    setting.play(&[Program::Runc], check);
 }

@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,32 +57,6 @@ impl Drop for Kubelet {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// The node of one runtime: the root and the process table of this machine without the processes that other tests run.
-fn node(runtime: &RealRuntime, kubelet: &Kubelet) -> PathBuf {
-    let node = runtime.directory().join("node");
-    fs::create_dir_all(node.join("proc")).unwrap();
-    for entry in fs::read_dir("/").unwrap() {
-        let name = entry.unwrap().file_name();
-        if name != "proc" {
-            symlink(PathBuf::from("/").join(&name), node.join(&name)).unwrap();
-        }
-    }
-    let daemon = runtime.daemon_pid().as_raw_nonzero().to_string();
-    let own = kubelet.pid().as_raw_nonzero().to_string();
-    for entry in fs::read_dir("/proc").unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let of_runtime = || {
-            let text = |file: &str| fs::read_to_string(format!("/proc/{name}/{file}")).unwrap_or_default();
-            text("cmdline").contains(runtime.directory().to_str().unwrap())
-                || text("cgroup").contains(runtime.name())
-        };
-        if name.parse::<u32>().is_err() || [&daemon, &own].contains(&&name) || name == "1" || of_runtime() {
-            symlink(PathBuf::from("/proc").join(&name), node.join("proc").join(&name)).unwrap();
-        }
-    }
-    node
 }
 
 /// What a run of `health` said, and from when to when it ran.
@@ -155,7 +127,7 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
     runtime.run_pods(3, 1);
     let guilty = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let kubelet = Kubelet::start(&runtime);
-    let node = node(&runtime, &kubelet);
+    let node = runtime.node_with(&[kubelet.pid()]);
     let (capture, endpoint) = (runtime.directory().join("capture"), runtime.endpoint());
     let plegctl = |arguments: &[&str]| Invocation::new(arguments).env("PLEGCTL_TEST_NODE", &node);
     let mut recorder = plegctl(&["record", capture.to_str().unwrap(), "-r", &endpoint, "--period", "1s"])

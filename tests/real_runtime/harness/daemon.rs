@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -145,6 +146,34 @@ impl RealRuntime {
         let mut daemon = self.daemon.lock().unwrap();
         let ended = daemon.as_mut().and_then(|daemon| daemon.try_wait().unwrap());
         assert!(ended.is_none(), "containerd ended by itself: {ended:?}");
+    }
+
+    /// Makes a host root with the files of this machine and a process table of this runtime's processes and `others`, so
+    /// that plegctl does not see what other tests run. A second call replaces the first host root.
+    pub fn node_with(&self, others: &[Pid]) -> PathBuf {
+        let node = self.directory.join("node");
+        let _ = fs::remove_dir_all(&node);
+        fs::create_dir_all(node.join("proc")).unwrap();
+        for entry in fs::read_dir("/").unwrap() {
+            let name = entry.unwrap().file_name();
+            if name != "proc" {
+                symlink(Path::new("/").join(&name), node.join(&name)).unwrap();
+            }
+        }
+        let others: Vec<String> = others.iter().map(|pid| pid.as_raw_nonzero().to_string()).collect();
+        for entry in fs::read_dir("/proc").unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let is_of_this_runtime = || {
+                let text =
+                    |file: &str| fs::read_to_string(format!("/proc/{name}/{file}")).unwrap_or_default();
+                text("cmdline").contains(self.directory.to_str().unwrap())
+                    || text("cgroup").contains(self.name())
+            };
+            if name.parse::<u32>().is_err() || name == "1" || others.contains(&name) || is_of_this_runtime() {
+                symlink(Path::new("/proc").join(&name), node.join("proc").join(&name)).unwrap();
+            }
+        }
+        node
     }
 
     fn import_images(&self) {
