@@ -32,7 +32,7 @@ quick: lint
 # Command tests that replay many recordings of kubelets, show every scenario or fill a disk: most of the processor time of
 # `make test`.
 LONG = capture::anonymise:: capture::disk:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: \
-	manifests::uids:: releases:: did_is_repeated
+	manifests::uids:: releases:: recorded_history_of
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint unit doctests docs

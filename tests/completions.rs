@@ -46,7 +46,7 @@ fn offered(lines: &[&str]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn bash_is_offered_scenarios_ids_namespaces_and_pods() {
+fn bash_completes_scenarios_ids_namespaces_and_pods() {
     let offered = offered(&[
         "plegctl health -r sim:hung-",
         "plegctl explain d0",

@@ -105,12 +105,12 @@ fn the_walkthrough_shows_what_the_program_prints() {
 }
 
 #[test]
-fn figures_are_masked_and_names_are_not() {
+fn masking_replaces_figures_and_keeps_names() {
     assert_eq!(words("relist 4.12ms  (1 B)  web-0 3m20s 12:03:04.512"), "relist # # B) web-0 # #");
 }
 
 #[test]
-fn of_a_sample_everything_but_the_moment_is_compared() {
+fn samples_are_compared_except_for_their_times() {
     let first =
         "12:00:01.5  first relist took 5ms: 16 pods\n12:00:02  shop/a  x  running → exited\nevents  A 1\n";
     let later = "11:00:01.5  first relist took 9ms: 17 pods\n11:00:02  shop/b  y  exited → running\n\

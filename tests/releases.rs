@@ -109,7 +109,7 @@ fn compared(line: &str) -> Vec<u8> {
 }
 
 #[test]
-fn no_rule_is_of_a_release_that_is_not_known() {
+fn every_rule_has_a_known_release() {
     let mut seen = BTreeSet::new();
     for path in rules() {
         let text = fs::read_to_string(&path).unwrap();
@@ -129,7 +129,7 @@ fn no_rule_is_of_a_release_that_is_not_known() {
 }
 
 #[test]
-fn comparisons_are_found_in_a_line() {
+fn version_comparisons_are_found_in_source_lines() {
     assert_eq!(compared("        newer(36, \"x\", Obj(&Y)),"), [36]);
     assert_eq!(compared("        between(35, 36, \"x\", Str),"), [35, 36]);
     assert_eq!(compared("    if !judge.version.at_least(31) {"), [31]);

@@ -62,7 +62,7 @@ fn judged(name: &str) -> StackReport {
 const BETWEEN_ATTEMPTS: &str = "k2-bolt.t275.kubelet.debug2.gz";
 
 #[test]
-fn every_dump_has_its_finding_and_a_healthy_one_none_above_info() {
+fn every_dump_has_its_finding_and_healthy_dumps_only_infos() {
     let (mut wrong, mut named, mut quiet, mut between) = (Vec::new(), 0, 0, 0);
     for row in truth() {
         let name = row["file"].as_str().unwrap();
@@ -96,7 +96,7 @@ fn every_dump_has_its_finding_and_a_healthy_one_none_above_info() {
 }
 
 #[test]
-fn holders_are_right_for_nineteen_of_twenty_waiters() {
+fn holders_of_nineteen_of_twenty_waiters_are_correct() {
     let (mut exact, mut wider, mut wrong) = (0, 0, Vec::new());
     for row in truth() {
         let name = row["file"].as_str().unwrap();
@@ -189,12 +189,12 @@ fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
 proptest! {
     /// `PROPTEST_CASES=1000000 cargo test --test product stacks::pieces` runs it for longer.
     #[test]
-    fn pieces_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
+    fn parts_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
         survives(pieces.join("\n").as_bytes());
     }
 
     #[test]
-    fn every_header_is_announced(ids in prop::collection::vec(any::<u32>(), 1..40), junk in "[a-z ]{0,20}") {
+    fn every_header_has_its_goroutine(ids in prop::collection::vec(any::<u32>(), 1..40), junk in "[a-z ]{0,20}") {
         let one = |id| format!("goroutine {id} [select]:\nmain.f(0x1)\n\t/a.go:1\n{junk}\n\n");
         let text = ids.iter().map(one).collect::<Vec<_>>().concat();
         let (announced, kept) = survives(text.as_bytes()).unwrap();
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn a_real_dump_with_damage_is_read_and_judged(nth in 0..100_usize, at in any::<u32>(), damage in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn damaged_real_dump_is_read_and_judged(nth in 0..100_usize, at in any::<u32>(), damage in prop::collection::vec(any::<u8>(), 0..40)) {
         let row = &truth()[nth];
         let mut bytes = Vec::new();
         MultiGzDecoder::new(BufReader::new(File::open(recording(row["file"].as_str().unwrap())).unwrap())).read_to_end(&mut bytes).unwrap();

@@ -27,7 +27,7 @@ fn table(document: &str, heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn each_crate_that_is_there_twice_has_its_reason() {
+fn every_duplicate_crate_has_a_reason() {
     let lock = text("Cargo.lock");
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in lock.split("[[package]]\n").skip(1) {
@@ -112,7 +112,7 @@ fn unsafe_places(folder: &Path) -> usize {
 }
 
 #[test]
-fn the_unsafe_code_that_is_linked_in_is_listed_crate_by_crate() {
+fn linked_unsafe_code_is_listed_by_crate() {
     let mut built = BTreeMap::new();
     for package in linked() {
         let (name, version) = (package["name"].as_str().unwrap(), package["version"].as_str().unwrap());
@@ -165,7 +165,7 @@ fn sha256(text: &str) -> String {
 }
 
 #[test]
-fn the_yaml_scanner_differs_from_its_origin_by_its_patch_and_nothing_else() {
+fn vendored_yaml_scanner_differs_from_its_origin_only_by_its_patch() {
     let folder = "vendor/libyaml-safer";
     let patch = text(&format!("{folder}/changes.patch"));
     let rows = table(&format!("{folder}/README.md"), "File by file.");

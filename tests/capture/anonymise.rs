@@ -52,7 +52,7 @@ fn holds(text: &str, name: &str) -> bool {
 }
 
 #[test]
-fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
+fn anonymised_export_has_no_names_and_gives_the_same_events() {
     let scenarios = [
         ("quiet", "1s"),
         ("quiet", "100ms"),
@@ -104,7 +104,7 @@ fn keeps_what_pleg_needs(place: &Place, number: usize, scenario: &str, period: &
 
 /// From an image that has no `tar`, standard output is the only way out.
 #[test]
-fn an_export_to_stdout_is_the_same_capture() {
+fn export_to_stdout_equals_the_capture() {
     let place = Place::make();
     let (directory, file, piped) = (place.path("capture"), place.path("file"), place.path("piped"));
     record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);

@@ -14,7 +14,7 @@ fn refused(output: &Output, words: &str) {
 }
 
 #[test]
-fn what_is_no_capture_is_named() {
+fn error_names_a_file_that_is_no_capture() {
     let place = Place::make();
     let file = place.path("notes.txt");
     fs::write(&file, "dear diary").unwrap();
@@ -32,7 +32,7 @@ fn what_is_no_capture_is_named() {
 
 /// Root may do everything, so that somebody else has to try.
 #[test]
-fn a_directory_that_may_not_be_written_or_read_is_named() {
+fn error_names_a_directory_without_permission() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let place = Place::make();
@@ -66,7 +66,7 @@ fn a_directory_that_may_not_be_written_or_read_is_named() {
 }
 
 #[test]
-fn a_second_recorder_is_refused_and_the_first_named() {
+fn second_recorder_is_refused_and_the_error_names_the_first() {
     let place = Place::make();
     let directory = place.path("capture");
     let mut first = Invocation::new(&["record", "-r", "sim:quiet", word(&directory)]).spawn();
@@ -80,7 +80,7 @@ fn a_second_recorder_is_refused_and_the_first_named() {
 }
 
 #[test]
-fn a_moment_that_is_not_in_it_is_named() {
+fn error_names_a_moment_outside_of_the_capture() {
     let place = Place::make();
     let directory = place.path("capture");
     // A busy machine is slow, which is no incident here.

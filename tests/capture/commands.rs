@@ -28,7 +28,7 @@ fn listed(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn a_relist_a_difference_and_a_diagnosis_are_of_the_moment_that_is_named() {
+fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
     let place = Place::make();
     let directory = place.path("capture");
     record(
@@ -64,7 +64,7 @@ fn a_relist_a_difference_and_a_diagnosis_are_of_the_moment_that_is_named() {
 }
 
 #[test]
-fn pods_and_lint_compare_manifests_with_what_ran_then() {
+fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
     let place = Place::make();
     let directory = capture(&place);
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");

@@ -205,7 +205,7 @@ fn said(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
 }
 
 #[test]
-fn a_comparison_over_a_capture_says_what_it_said_live() {
+fn compare_mode_prints_the_same_live_and_replayed() {
     let place = Place::make();
     let directory = place.path("capture");
     let live = thread::scope(|scope| {

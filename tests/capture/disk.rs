@@ -114,7 +114,7 @@ fn leave(disk: &Disk, bytes: u64) {
 }
 
 #[test]
-fn a_full_disk_takes_the_newest_evidence_in_place_of_the_oldest() {
+fn full_disk_keeps_the_newest_entries_and_drops_the_oldest() {
     let Some(disk) = Disk::in_memory("size=4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
@@ -123,7 +123,7 @@ fn a_full_disk_takes_the_newest_evidence_in_place_of_the_oldest() {
 }
 
 #[test]
-fn a_disk_without_inodes_takes_the_newest_evidence_in_place_of_the_oldest() {
+fn disk_without_inodes_keeps_the_newest_entries_and_drops_the_oldest() {
     // Its root, the directory, the lock and two segments.
     let Some(disk) = Disk::in_memory("size=16m,nr_inodes=5") else {
         return skip("a file system cannot be mounted here (not root?)");
@@ -132,7 +132,7 @@ fn a_disk_without_inodes_takes_the_newest_evidence_in_place_of_the_oldest() {
 }
 
 #[test]
-fn a_loop_device_of_four_mebibytes_that_fills_takes_the_newest_evidence() {
+fn full_loop_device_keeps_the_newest_entries() {
     let Some(disk) = Disk::in_a_file(4 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };
@@ -142,7 +142,7 @@ fn a_loop_device_of_four_mebibytes_that_fills_takes_the_newest_evidence() {
 }
 
 #[test]
-fn a_disk_that_fills_with_one_incident_stops_the_recording_and_not_the_watching() {
+fn disk_full_of_one_incident_stops_the_recording_but_not_the_relists() {
     let Some(disk) = Disk::in_memory("size=4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
@@ -151,7 +151,7 @@ fn a_disk_that_fills_with_one_incident_stops_the_recording_and_not_the_watching(
 }
 
 #[test]
-fn a_disk_that_takes_no_directory_is_waited_for() {
+fn recorder_waits_for_a_disk_on_which_it_cannot_create_its_directory() {
     let Some(disk) = Disk::in_memory("size=4m,nr_inodes=1") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
@@ -170,7 +170,7 @@ fn a_disk_that_takes_no_directory_is_waited_for() {
 
 /// A segment that not even root can remove.
 #[test]
-fn a_segment_that_is_immutable_does_not_make_the_capture_grow() {
+fn immutable_segment_does_not_make_the_capture_exceed_its_size() {
     let Some(disk) = Disk::in_a_file(8 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };

@@ -80,7 +80,7 @@ const PAGE: &str = "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_la
     kubernetes_build_info{git_version=\"v1.36.2\"} 1\n";
 
 #[test]
-fn what_the_kubelet_says_of_itself_is_kept_and_judged_later() {
+fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
     let place = Place::make();
     let directory = place.path("capture");
     let (url, _) = kubelet(Some(PAGE));
@@ -105,7 +105,7 @@ fn what_the_kubelet_says_of_itself_is_kept_and_judged_later() {
 }
 
 #[test]
-fn the_silence_of_the_kubelets_metrics_is_a_fact_and_no_reason_to_ask_again() {
+fn silent_kubelet_metrics_are_recorded_and_not_requested_again() {
     let place = Place::make();
     let directory = place.path("capture");
     let (url, asked) = kubelet(None);
@@ -136,7 +136,7 @@ fn start_kubelet(proc: &Path, pid: u32, url: &str) {
 }
 
 #[test]
-fn kubelet_that_starts_after_the_recorder_or_again_is_read() {
+fn kubelet_that_starts_later_or_restarts_is_recorded() {
     let place = Place::make();
     let proc = place.path("node/proc");
     fs::create_dir_all(&proc).unwrap();
@@ -164,7 +164,7 @@ fn kubelet_that_starts_after_the_recorder_or_again_is_read() {
 }
 
 #[test]
-fn a_kubelet_that_cannot_be_asked_is_named_before_anything_is_recorded() {
+fn unusable_kubelet_options_end_record_before_it_records() {
     let place = Place::make();
     let directory = place.path("capture");
     let bad = plegctl(&["record", "-r", "sim:quiet", word(&directory), "--kubelet-url", "ftp://here"]);

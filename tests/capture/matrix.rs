@@ -45,7 +45,7 @@ fn judged_the_same(scenario: &str, lasts: [&str; 2]) {
 }
 
 #[test]
-fn too_many_dead_are_found_live_and_in_the_recording() {
+fn too_many_dead_containers_are_found_live_and_replayed() {
     // How long ten thousand status calls take is the speed of this machine, and whether that (D05) or their number (D04)
     // comes first follows from it.
     for output in live_and_then("too-many-dead", ["--count", "1"]) {

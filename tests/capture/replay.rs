@@ -67,27 +67,27 @@ fn history_survives(version: &str, histories: usize) {
 }
 
 #[test]
-fn every_history_of_1_36_2_is_the_same_when_it_is_replayed() {
+fn recorded_histories_of_1_36_2_are_equal_when_replayed() {
     history_survives("1.36.2", 60);
 }
 
 #[test]
-fn every_history_of_1_32_10_is_the_same_when_it_is_replayed() {
+fn recorded_histories_of_1_32_10_are_equal_when_replayed() {
     history_survives("1.32.10", 20);
 }
 
 #[test]
-fn every_history_of_1_31_12_is_the_same_when_it_is_replayed() {
+fn recorded_histories_of_1_31_12_are_equal_when_replayed() {
     history_survives("1.31.12", 20);
 }
 
 #[test]
-fn every_history_of_1_28_6_is_the_same_when_it_is_replayed() {
+fn recorded_histories_of_1_28_6_are_equal_when_replayed() {
     history_survives("1.28.6", 20);
 }
 
 #[test]
-fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
+fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
     let place = Place::make();
     let directory = place.path("capture");
     // A moment at which nothing is about to happen.
@@ -109,7 +109,7 @@ fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
 }
 
 #[test]
-fn what_nobody_asked_is_not_recorded_and_said_so() {
+fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
     let place = Place::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
@@ -152,7 +152,7 @@ fn compared_as_ever(file: &Path) {
 }
 
 #[test]
-fn a_capture_of_every_release_is_read() {
+fn captures_of_all_releases_of_plegctl_are_readable() {
     let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
     let mut seen = [0, 0];
     for entry in std::fs::read_dir(captures).unwrap() {

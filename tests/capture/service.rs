@@ -25,7 +25,7 @@ fn until(running: &mut Running, words: &str) -> String {
 }
 
 #[test]
-fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
+fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() {
     let place = Place::make();
     let directory = place.path("capture");
     let how = ["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"];
@@ -44,7 +44,7 @@ fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
 }
 
 #[test]
-fn what_it_says_at_its_end_is_what_is_on_the_disk() {
+fn summary_at_the_end_equals_the_capture_on_disk() {
     let place = Place::make();
     let directory = place.path("capture");
     // A busy machine is slow, which is no incident here.
@@ -56,7 +56,7 @@ fn what_it_says_at_its_end_is_what_is_on_the_disk() {
 
 /// The next look by the clock would come after half a minute.
 #[test]
-fn it_looks_at_the_node_when_an_incident_begins() {
+fn incident_starts_a_recorded_diagnosis_of_the_node() {
     if !Path::new("/proc/pressure/cpu").exists() {
         // Then there may be nothing to look at, and nothing is made up.
         return;
@@ -76,7 +76,7 @@ fn it_looks_at_the_node_when_an_incident_begins() {
 }
 
 #[test]
-fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
+fn sighup_makes_the_recorder_reopen_its_directory() {
     let place = Place::make();
     let (directory, moved) = (place.path("capture"), place.path("moved"));
     let how = ["record", "-r", "sim:quiet", word(&directory), "--period", "5ms"];
@@ -100,7 +100,7 @@ fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
 }
 
 #[test]
-fn its_metrics_are_the_kubelets_and_name_the_culprit() {
+fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     let place = Place::make();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
@@ -134,7 +134,7 @@ fn its_metrics_are_the_kubelets_and_name_the_culprit() {
 }
 
 #[test]
-fn the_unit_is_what_systemd_takes() {
+fn systemd_accepts_the_unit_file() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/plegctl-record.service");
     let text = fs::read_to_string(unit).unwrap();
     for wanted in
@@ -157,7 +157,7 @@ fn the_unit_is_what_systemd_takes() {
 }
 
 #[test]
-fn it_starts_before_its_runtime_and_records_that_there_is_none() {
+fn recorder_starts_before_the_runtime_and_records_its_absence() {
     let mut fake = FakeRuntime::start(Node::default());
     fake.stop();
     let place = Place::make();
@@ -183,7 +183,7 @@ fn it_starts_before_its_runtime_and_records_that_there_is_none() {
 }
 
 #[test]
-fn it_records_while_version_is_silent() {
+fn recorder_records_while_version_is_silent() {
     let fake = FakeRuntime::start(Node::default());
     fake.on(Rpc::Version).hang();
     let place = Place::make();
@@ -214,7 +214,7 @@ fn it_records_while_version_is_silent() {
 }
 
 #[test]
-fn it_waits_for_a_runtime_that_nobody_names() {
+fn recorder_without_an_endpoint_waits_for_a_runtime() {
     let fake = FakeRuntime::start(Node::default());
     let place = Place::make();
     let (directory, root) = (place.path("capture"), place.path("root"));
@@ -245,7 +245,7 @@ fn it_waits_for_a_runtime_that_nobody_names() {
 }
 
 #[test]
-fn a_socket_that_may_never_answer_is_refused_at_once() {
+fn recorder_refuses_an_unusable_endpoint_at_once() {
     let place = Place::make();
     let file = place.path("file");
     fs::write(&file, "").unwrap();
@@ -255,7 +255,7 @@ fn a_socket_that_may_never_answer_is_refused_at_once() {
 }
 
 #[test]
-fn a_directory_that_is_a_link_or_open_to_others_is_refused() {
+fn capture_directory_that_is_a_link_or_writable_by_others_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::make();
     let (link, open) = (place.path("link"), place.path("open"));

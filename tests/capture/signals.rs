@@ -48,7 +48,7 @@ fn signals_while_a_list_hangs_do_not_end_a_recorder() {
 
 /// `ulimit -f` counts blocks of 512 bytes or of 1024.
 #[test]
-fn limit_on_the_size_of_files_ends_no_recorder() {
+fn file_size_limit_does_not_end_the_recorder() {
     let place = Place::make();
     let directory = place.path("capture");
     let plegctl = env!("CARGO_BIN_EXE_plegctl");
@@ -61,7 +61,7 @@ fn limit_on_the_size_of_files_ends_no_recorder() {
 }
 
 #[test]
-fn report_that_may_not_grow_is_an_error_and_no_death() {
+fn report_above_the_file_size_limit_is_an_error() {
     let place = Place::make();
     let (plegctl, file) = (env!("CARGO_BIN_EXE_plegctl"), place.path("report"));
     let line = format!("ulimit -f 1; exec '{plegctl}' relist -r sim:quiet --save '{}'", word(&file));

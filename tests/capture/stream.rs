@@ -14,7 +14,7 @@ fn records(stdout: &str) -> Vec<Value> {
 
 /// Twice the same is said of the same capture, whatever the machine does meanwhile.
 #[test]
-fn a_replayed_stream_comes_to_the_same_each_time() {
+fn replayed_event_stream_gives_the_same_events_each_time() {
     let place = Place::make();
     let directory = place.path("capture");
     record("sim:missed-events", &directory, &["--at", "20s", "--period", "500ms", "--for", "3s"]);
@@ -37,7 +37,7 @@ fn a_replayed_stream_comes_to_the_same_each_time() {
 }
 
 #[test]
-fn a_stream_that_nobody_read_is_not_recorded() {
+fn event_stream_shows_as_not_recorded_if_the_recorder_did_not_read_it() {
     let capture = concat!("capture:", env!("CARGO_MANIFEST_DIR"), "/tests/captures/0.1.0.plegcap@+0s");
     for mode in ["evented", "compare"] {
         let output = plegctl(&["watch", "--mode", mode, "-r", capture]);
@@ -47,7 +47,7 @@ fn a_stream_that_nobody_read_is_not_recorded() {
 }
 
 #[test]
-fn a_recorder_reads_no_stream_that_it_would_take_away_from_the_kubelet() {
+fn recorder_reads_no_event_stream_whose_events_the_kubelet_would_lose() {
     let fake = FakeRuntime::start_as(Kind::Containerd17, Node::default());
     let place = Place::make();
     record(&fake.endpoint(), &place.path("capture"), &["--no-host", "--period", "1ms", "--count", "5"]);
@@ -61,7 +61,7 @@ fn state_of(pid: u32) -> String {
 }
 
 #[test]
-fn a_recorder_that_stands_still_holds_no_stream() {
+fn stopped_recorder_keeps_no_event_stream_open() {
     let fake = FakeRuntime::start(Node::default());
     let place = Place::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());

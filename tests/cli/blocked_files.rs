@@ -38,7 +38,7 @@ fn verdict_is_printed_before_a_file_is_written() {
 }
 
 #[test]
-fn credential_that_cannot_be_read_leaves_the_verdict_there() {
+fn unreadable_credential_does_not_hide_the_verdict() {
     let fake = FakeRuntime::start(node());
     let fifo = fifo(fake.folder());
     let known = ["--kubelet-url", "http://127.0.0.1:1", "--kubelet-token-file", &fifo];

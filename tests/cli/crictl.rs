@@ -21,7 +21,7 @@ async fn begin(crictl: &mut Crictl) {
 }
 
 #[test]
-fn crictls_commands_get_what_they_ask_for() {
+fn crictl_commands_get_complete_answers() {
     let folder = TempDir::new();
     let socket = folder.path().join("sim.sock");
     let listen = socket.display().to_string();
@@ -102,7 +102,7 @@ fn crictls_commands_get_what_they_ask_for() {
 }
 
 #[test]
-fn usage_of_a_pod_whose_shim_is_stopped_is_never_told() {
+fn stats_of_a_pod_with_a_stopped_shim_are_silent() {
     let folder = TempDir::new();
     let socket = folder.path().join("sim.sock");
     let listen = socket.display().to_string();

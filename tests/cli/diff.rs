@@ -24,7 +24,7 @@ fn save(fake: &FakeRuntime, name: &str) -> String {
 }
 
 #[test]
-fn a_saved_report_against_the_node_gives_plegs_events() {
+fn diff_of_a_saved_report_and_the_node_gives_the_events_of_pleg() {
     let fake = FakeRuntime::start(running());
     let before = save(&fake, "before.json");
     fake.set_node(exited());
@@ -68,7 +68,7 @@ fn refused(text: impl Into<Vec<u8>>, words: &str) {
 }
 
 #[test]
-fn what_is_no_report_is_told_apart() {
+fn errors_distinguish_the_kinds_of_files_that_are_no_report() {
     let fake = FakeRuntime::start(running());
     let saved = fs::read_to_string(save(&fake, "before.json")).unwrap();
     refused("", "it is empty");
@@ -81,14 +81,14 @@ fn what_is_no_report_is_told_apart() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn error_names_a_missing_file() {
     let output = plegctl(&["diff", "/nowhere/at/all.json"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("cannot read /nowhere/at/all.json"), "{output}");
 }
 
 #[test]
-fn two_nodes_are_compared_only_by_force() {
+fn diff_of_two_nodes_needs_force() {
     let fake = FakeRuntime::start(running());
     let before = save(&fake, "before.json");
     let other = fs::read_to_string(&before).unwrap();

@@ -78,7 +78,7 @@ fn replayed(history: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn what_the_evented_kubelet_1_36_2_did_is_repeated() {
+fn recorded_history_of_the_evented_kubelet_1_36_2_is_reproduced() {
     let histories = recording::histories("evented-1.36.2");
     assert_eq!(histories.len(), 20);
     for some in histories.chunks(AT_A_TIME) {
@@ -205,7 +205,7 @@ fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn pod_events_that_are_off_in_cri_o_are_named_and_given_up_after_five_relists() {
+fn disabled_pod_events_in_crio_are_reported_and_the_stream_is_given_up_after_five_relists() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
     // The first, five that the ended streams owe, and that of the fallback.
     let output = watch(&fake, &["--count", "7"]).run();
@@ -219,7 +219,7 @@ fn pod_events_that_are_off_in_cri_o_are_named_and_given_up_after_five_relists() 
 }
 
 #[test]
-fn a_containerd_without_a_stream_says_so_and_falls_back() {
+fn containerd_without_an_event_stream_makes_watch_fall_back_to_relists() {
     let fake = FakeRuntime::start_as(Kind::Containerd16, node());
     let output = watch(&fake, &["--count", "7"]).run();
     assert!(output.stderr.contains("has no event stream"), "{output}");
@@ -230,7 +230,7 @@ fn a_containerd_without_a_stream_says_so_and_falls_back() {
 }
 
 #[test]
-fn where_a_second_reader_steals_events_it_takes_a_word_to_read_them() {
+fn reading_a_stream_that_takes_events_from_the_kubelet_needs_an_option() {
     let fake = FakeRuntime::start_as(Kind::Containerd17, node());
     for mode in ["evented", "compare"] {
         let refused = plegctl(&["watch", "--mode", mode, "-r", &fake.endpoint()]);
@@ -247,7 +247,7 @@ fn where_a_second_reader_steals_events_it_takes_a_word_to_read_them() {
 }
 
 #[test]
-fn from_kubelet_1_37_on_the_stream_is_a_hint_to_list_one_pod() {
+fn from_kubelet_1_37_on_an_event_makes_pleg_list_one_pod() {
     let fake = FakeRuntime::start(node());
     fake.streams([Attempt::ending(End::Stall)
         .events([happened(STARTED, "c2", "uid-1"), happened(STOPPED, "c1", "uid-1")])]);
@@ -266,7 +266,7 @@ fn from_kubelet_1_37_on_the_stream_is_a_hint_to_list_one_pod() {
 }
 
 #[test]
-fn from_kubelet_1_37_on_an_ended_stream_is_left_alone() {
+fn from_kubelet_1_37_on_an_ended_stream_is_not_opened_again() {
     let fake = FakeRuntime::start(node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let mut running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10ms"]).spawn();
@@ -280,7 +280,7 @@ fn from_kubelet_1_37_on_an_ended_stream_is_left_alone() {
 }
 
 #[test]
-fn retries_are_as_many_as_asked_for() {
+fn retries_sets_the_number_of_attempts() {
     let fake = FakeRuntime::start(node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let output = watch(&fake, &["--retries", "2", "--count", "4"]).run();
@@ -289,7 +289,7 @@ fn retries_are_as_many_as_asked_for() {
 }
 
 #[test]
-fn a_runtime_that_is_restarted_is_not_hammered_however_many_retries_there_are() {
+fn restarted_runtime_gets_few_stream_attempts_whatever_retries_is() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
@@ -300,7 +300,7 @@ fn a_runtime_that_is_restarted_is_not_hammered_however_many_retries_there_are() 
 }
 
 #[test]
-fn what_cri_o_tells_no_stream_is_no_loss() {
+fn events_that_crio_never_sends_do_not_count_as_lost() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
     fake.streams([Attempt::open()]);
     let endpoint = fake.endpoint();
@@ -318,7 +318,7 @@ fn what_cri_o_tells_no_stream_is_no_loss() {
 }
 
 #[test]
-fn events_of_unknown_pods_count_and_those_of_no_pod_or_too_old_do_not() {
+fn events_of_unknown_pods_count_and_old_events_and_events_without_a_pod_do_not() {
     let fake = FakeRuntime::start(node());
     let hour = Duration::from_secs(3600);
     let ahead = message(STARTED, "ahead", Some("new"));
@@ -365,7 +365,7 @@ fn ten_thousand_events_at_once_all_arrive() {
 }
 
 #[test]
-fn pods_that_are_gone_are_forgotten_before_they_pile_up() {
+fn removed_pods_leave_the_memory() {
     let fake = FakeRuntime::start(node());
     let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
     fake.streams([Attempt::ending(End::Stall).events(flood)]);
@@ -378,7 +378,7 @@ fn pods_that_are_gone_are_forgotten_before_they_pile_up() {
 }
 
 #[test]
-fn a_stream_that_stalls_keeps_nobody() {
+fn stalled_stream_does_not_delay_the_end() {
     let fake = FakeRuntime::start(node());
     fake.streams([Attempt::ending(End::Stall).events([happened(STARTED, "c2", "uid-1")])]);
     let mut running = watch(&fake, &[]).spawn();
@@ -388,7 +388,7 @@ fn a_stream_that_stalls_keeps_nobody() {
 }
 
 #[test]
-fn a_daemon_that_dies_mid_stream_is_five_failures_and_relists_find_it_again() {
+fn killed_daemon_gives_five_stream_failures_and_relists_find_it_again() {
     let mut fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
@@ -402,7 +402,7 @@ fn a_daemon_that_dies_mid_stream_is_five_failures_and_relists_find_it_again() {
 }
 
 #[test]
-fn a_stream_that_was_open_for_long_is_opened_anew_and_that_is_no_failure() {
+fn stream_is_reopened_after_its_maximum_age_without_a_failure() {
     let fake = FakeRuntime::start(node());
     let running = watch(&fake, &["--max-stream", "50ms"]).spawn();
     let many = |calls: &[Received]| in_state(calls, CallState::Cancelled) >= 6;
@@ -426,7 +426,7 @@ fn ctrl_c_closes_the_stream_and_ends_the_guard() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_an_evented_watch_too() {
+fn closed_pipe_ends_an_evented_watch() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
@@ -438,7 +438,7 @@ fn a_reader_that_leaves_ends_an_evented_watch_too() {
 }
 
 #[test]
-fn ctrl_z_closes_the_stream_first_and_opens_it_again_afterwards() {
+fn ctrl_z_closes_the_stream_before_the_stop_and_fg_reopens_it() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
@@ -459,7 +459,7 @@ fn ctrl_z_closes_the_stream_first_and_opens_it_again_afterwards() {
 }
 
 #[test]
-fn a_watch_that_is_stopped_hard_loses_its_stream_to_the_guard() {
+fn guard_closes_the_stream_of_a_watch_stopped_by_sigstop() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
@@ -478,7 +478,7 @@ fn a_watch_that_is_stopped_hard_loses_its_stream_to_the_guard() {
 }
 
 #[test]
-fn a_watch_that_is_killed_takes_its_stream_and_its_guard_along() {
+fn killed_watch_leaves_neither_stream_nor_guard() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
@@ -492,7 +492,7 @@ fn a_watch_that_is_killed_takes_its_stream_and_its_guard_along() {
 }
 
 #[test]
-fn without_its_guard_a_stream_is_not_kept() {
+fn stream_is_closed_when_its_guard_dies() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
@@ -507,7 +507,7 @@ fn without_its_guard_a_stream_is_not_kept() {
 }
 
 #[test]
-fn the_comparison_finds_what_lived_between_two_relists() {
+fn compare_mode_finds_containers_that_lived_between_two_relists() {
     let fake = FakeRuntime::start(node());
     let endpoint = fake.endpoint();
     let arguments = ["watch", "--mode", "compare", "--period", "20ms", "-o", "jsonl", "-r", &endpoint];
@@ -536,7 +536,7 @@ fn the_comparison_finds_what_lived_between_two_relists() {
 
 /// A kubelet from 1.36 on lists single pods besides: what relists of everything missed it may have seen.
 #[test]
-fn what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_seen() {
+fn compare_mode_reports_whether_the_kubelet_could_see_what_relists_missed() {
     for (release, told) in [("1.36", true), ("1.35", false)] {
         let fake = FakeRuntime::start(node());
         let endpoint = fake.endpoint();
@@ -557,7 +557,7 @@ fn what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_see
 }
 
 #[test]
-fn the_comparison_says_in_words_that_a_stream_that_loses_events_is_not_safe() {
+fn compare_mode_reports_in_a_sentence_that_a_lossy_stream_is_not_safe() {
     let steps = [
         node(),
         node(),

@@ -64,7 +64,7 @@ impl Place {
 }
 
 #[test]
-fn health_without_a_thread_has_a_verdict_and_says_what_runs_out() {
+fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
     let runtime = Impostor::start(|_| None);
     let place = Place::new(&runtime);
     let output = place.alone(&["health", "-o", "json", "-r", &runtime.endpoint()]);
@@ -79,7 +79,7 @@ fn health_without_a_thread_has_a_verdict_and_says_what_runs_out() {
 }
 
 #[test]
-fn watch_and_lint_go_on_without_a_thread() {
+fn watch_and_lint_work_without_threads() {
     let runtime = Impostor::start(|_| None);
     let place = Place::new(&runtime);
     let watch = place.alone(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
@@ -99,7 +99,7 @@ fn watch_and_lint_go_on_without_a_thread() {
 
 /// tokio panics where it is refused a thread, and where an event loop is given up for want of one.
 #[test]
-fn what_wants_a_thread_says_so_where_there_is_none() {
+fn commands_that_need_a_thread_report_that_none_can_be_started() {
     let runtime = Impostor::start(|_| None);
     let place = Place::new(&runtime);
     let endpoint = runtime.endpoint();
@@ -140,7 +140,7 @@ fn what_wants_a_thread_says_so_where_there_is_none() {
 
 /// However many file descriptors there are, it is enough or it is told.
 #[test]
-fn too_few_file_descriptors_are_an_error_and_no_fault() {
+fn too_few_file_descriptors_are_an_error_and_no_finding() {
     let runtime = Impostor::start(|_| None);
     let endpoint = runtime.endpoint();
     let mut ends = Vec::new();
@@ -157,7 +157,7 @@ fn too_few_file_descriptors_are_an_error_and_no_fault() {
 }
 
 #[test]
-fn help_into_a_full_device_is_no_success() {
+fn help_into_a_full_device_fails() {
     let shell = |line: &str| {
         let line = line.replace("plegctl", env!("CARGO_BIN_EXE_plegctl"));
         Invocation::program("sh", &["-c", &line]).run()

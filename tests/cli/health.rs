@@ -90,7 +90,7 @@ fn four_slow_status_calls_are_slow_and_not_hung() {
 }
 
 #[test]
-fn two_hung_pods_trip_the_threshold() {
+fn two_hung_pods_exceed_the_threshold() {
     let fake = FakeRuntime::start(pods(20));
     fake.on(Rpc::PodSandboxStatus).id("s3").hang();
     fake.on(Rpc::PodSandboxStatus).id("s4").hang();
@@ -100,7 +100,7 @@ fn two_hung_pods_trip_the_threshold() {
 }
 
 #[test]
-fn one_hung_pod_trips_an_old_kubelet_only() {
+fn one_hung_pod_exceeds_the_threshold_only_with_an_old_kubelet() {
     let fake = FakeRuntime::start(pods(20));
     fake.on(Rpc::PodSandboxStatus).id("s3").hang();
     let output = health_of_hang(&fake.endpoint(), &["--kubelet-version", "1.30"]);
@@ -118,7 +118,7 @@ fn one_hung_pod_trips_an_old_kubelet_only() {
 }
 
 #[test]
-fn a_hung_list_invents_no_culprit() {
+fn hung_list_names_no_pod_without_evidence() {
     let fake = FakeRuntime::start(pods(5));
     fake.on(Rpc::ListContainers).hang();
     let report = expect(&fake, &row("unhealthy", "list", "D02", 1));
@@ -133,7 +133,7 @@ fn a_hung_list_invents_no_culprit() {
 }
 
 #[test]
-fn lists_that_fail_are_told_from_lists_that_hang() {
+fn failing_lists_are_distinguished_from_hanging_lists() {
     let fake = FakeRuntime::start(pods(5));
     fake.on(Rpc::ListPodSandbox).fail(Code::Unavailable, "server is not initialized yet");
     expect(&fake, &row("unhealthy", "list", "D29", 1));
@@ -144,7 +144,7 @@ fn lists_that_fail_are_told_from_lists_that_hang() {
 }
 
 #[test]
-fn a_list_over_the_kubelets_limit_is_not_healthy_because_we_can_read_it() {
+fn list_above_the_kubelets_limit_is_unhealthy_although_plegctl_can_read_it() {
     let fake = FakeRuntime::start(Node::many(40, 50));
     fake.on(Rpc::ListContainers).oversize(17 << 20);
     expect(&fake, &row("unhealthy", "list", "D03", 1));
@@ -154,14 +154,14 @@ fn a_list_over_the_kubelets_limit_is_not_healthy_because_we_can_read_it() {
 }
 
 #[test]
-fn a_daemon_that_does_not_say_its_version_is_silent() {
+fn daemon_that_does_not_answer_version_is_silent() {
     let fake = FakeRuntime::start(pods(3));
     fake.on(Rpc::Version).hang();
     expect_hang(&fake, &row("unhealthy", "connect", "D07", 1));
 }
 
 #[test]
-fn healthy_nodes_are_healthy_every_time() {
+fn healthy_nodes_are_healthy_in_every_run() {
     for count in [0, 1, 100] {
         let fake = FakeRuntime::start(pods(count));
         for _ in 0..3 {
@@ -173,7 +173,7 @@ fn healthy_nodes_are_healthy_every_time() {
 }
 
 #[test]
-fn what_is_no_runtime_is_unknown_or_unhealthy_and_always_reported() {
+fn endpoint_without_a_runtime_is_unknown_or_unhealthy() {
     let verdict = |socket: &NotARuntime| {
         let output = health_of_hang(&socket.path().display().to_string(), &[]);
         (report(&output)["verdict"].as_str().unwrap().to_owned(), output.code)
@@ -185,7 +185,7 @@ fn what_is_no_runtime_is_unknown_or_unhealthy_and_always_reported() {
 }
 
 #[test]
-fn a_budget_too_small_for_one_probe_is_no_verdict() {
+fn budget_too_small_for_one_probe_gives_no_verdict() {
     let fake = FakeRuntime::start(pods(3));
     fake.on(Rpc::Version).hang();
     let output = health(&fake.endpoint(), &["--budget", "1ms"]);
@@ -203,7 +203,7 @@ fn only_the_read_only_rpcs_are_sent_and_no_event_stream_is_opened() {
 }
 
 #[test]
-fn one_line_for_node_problem_detector() {
+fn npd_prints_one_line() {
     let fake = FakeRuntime::start(pods(3));
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     fake.on(Rpc::ContainerStatus).id("c2").hang();
@@ -258,7 +258,7 @@ fn an_old_relist_in_a_file_or_on_stdin_is_unhealthy() {
 }
 
 #[test]
-fn explain_knows_every_id_offline_and_the_nearest_of_a_slip() {
+fn explain_knows_every_id_and_suggests_the_nearest_one() {
     let list = plegctl(&["explain"]);
     assert_eq!(list.code, Some(0), "{list}");
     let ids: Vec<&str> = list.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -274,7 +274,7 @@ fn explain_knows_every_id_offline_and_the_nearest_of_a_slip() {
 }
 
 #[test]
-fn warnings_fail_only_when_asked_to() {
+fn warnings_fail_only_with_fail_on() {
     let fake = FakeRuntime::start(pods(3));
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     assert_eq!(health_of_hang(&fake.endpoint(), &[]).code, Some(0));
@@ -298,7 +298,7 @@ fn prometheus_has_one_verdict() {
 }
 
 #[test]
-fn a_kubelet_that_is_newer_than_we_know_is_said_to_be_once() {
+fn kubelet_newer_than_known_is_reported_once() {
     let metrics = std::env::temp_dir().join(format!("plegctl-newer-{}", std::process::id()));
     fs::write(&metrics, "kubernetes_build_info{git_version=\"v1.99.1\"} 1\n").unwrap();
     let output = health("sim:quiet", &["--kubelet-metrics", metrics.to_str().unwrap()]);
@@ -310,7 +310,7 @@ fn a_kubelet_that_is_newer_than_we_know_is_said_to_be_once() {
 }
 
 #[test]
-fn rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
+fn slow_calls_are_never_unhealthy_and_never_hang() {
     let row = |primary: &'static str, phase: &'static str| row("degraded", phase, primary, 0);
     let slow_statuses = |ids: &[&str], millis: u64| {
         let fake = FakeRuntime::start(pods(20));
@@ -349,7 +349,7 @@ fn rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
 }
 
 #[test]
-fn an_interrupt_prints_what_is_known_by_then() {
+fn interrupt_prints_the_report_so_far() {
     let fake = FakeRuntime::start(pods(20));
     fake.on(Rpc::ContainerStatus).id("c7").hang();
     let running = Invocation::new(&["health", "-r", &fake.endpoint(), "-o", "json"]).spawn();
@@ -402,7 +402,7 @@ fn twice_verbose_shows_every_call() {
 }
 
 #[test]
-fn a_report_comes_from_stdin_and_a_relist_is_judged() {
+fn from_reads_a_report_on_stdin_and_judges_a_saved_relist() {
     let fake = FakeRuntime::start(pods(5));
     let path = |name: &str| fake.folder().join(name).display().to_string();
     let made = plegctl(&["health", "-r", &fake.endpoint(), "--save", &path("health.json")]);
@@ -429,7 +429,7 @@ fn a_report_comes_from_stdin_and_a_relist_is_judged() {
 }
 
 #[test]
-fn the_kubelets_age_fresh_near_and_over_from_a_url_a_file_and_stdin() {
+fn pleg_age_is_judged_from_a_url_a_file_and_stdin() {
     let fake = FakeRuntime::start(pods(3));
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     for (age, verdict, exit) in [(1, "healthy", 0), (120, "healthy", 0), (629, "unhealthy", 1)] {
@@ -480,7 +480,7 @@ impl Kubelet {
 }
 
 #[test]
-fn a_bundle_has_everything_and_no_secret_and_is_read_again() {
+fn bundle_is_complete_readable_and_has_no_secrets() {
     let fake = FakeRuntime::start(pods(5));
     fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
     let path = |name: &str| fake.folder().join(name).display().to_string();

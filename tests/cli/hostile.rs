@@ -94,7 +94,7 @@ fn health_has_a_verdict_whichever_call_has_the_header() {
 }
 
 #[tokio::test]
-async fn what_is_no_grpc_is_named() {
+async fn error_names_an_answer_that_is_not_grpc() {
     let page = || Answer::of([Bytes::new()]).header("content-type", "text/html").body("<h1>no</h1>");
     for (answer, words) in [
         (page().status(404), "it answered HTTP status 404 Not Found with `text/html`"),
@@ -109,7 +109,7 @@ async fn what_is_no_grpc_is_named() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_as_it_should_be_says_how() {
+async fn error_names_what_is_wrong_with_an_answer() {
     let empty = Bytes::new;
     for (answer, words) in [
         (
@@ -125,7 +125,7 @@ async fn an_answer_that_is_not_as_it_should_be_says_how() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_an_answer_and_is_shortened() {
+async fn long_error_message_is_shortened() {
     let long = "x".repeat(1 << 20);
     for answer in [
         Answer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
@@ -141,7 +141,7 @@ async fn a_long_message_is_an_answer_and_is_shortened() {
 }
 
 #[tokio::test]
-async fn entries_of_nothing_are_refused_and_the_next_call_is_made() {
+async fn list_of_empty_entries_is_refused_and_the_next_call_is_made() {
     let nothing = Bytes::from([0x0a, 0].repeat(4 << 20));
     let impostor = Impostor::start(move |rpc| match rpc {
         Rpc::ListContainers | Rpc::StreamContainers => Some(Answer::of([nothing.clone()])),
@@ -160,7 +160,7 @@ async fn entries_of_nothing_are_refused_and_the_next_call_is_made() {
 
 /// The kubelet bounds bytes only: what is refused here for its memory may be well for it.
 #[test]
-fn a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime() {
+fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
     for (mebibytes, verdict, said) in [
         (
             8,
@@ -185,7 +185,7 @@ fn a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime() {
 
 /// Dead sandboxes with next to no labels, by the ten thousand: above its 16 MiB the kubelet refuses them too.
 #[test]
-fn small_sandboxes_by_the_ten_thousand_are_too_many_for_the_kubelet_or_not_judged() {
+fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged() {
     let sandbox = |number: usize| wire::PodSandbox {
         id: format!("{number:064x}"),
         metadata: Some(wire::PodSandboxMetadata {
@@ -233,7 +233,7 @@ fn small_sandboxes_by_the_ten_thousand_are_too_many_for_the_kubelet_or_not_judge
 }
 
 #[tokio::test]
-async fn a_streamed_list_that_does_not_end_is_given_up() {
+async fn endless_streamed_list_is_given_up() {
     // One entry of a plausible size, a million bytes at a time.
     let annotations = vec![wire::pair("a", &"x".repeat(1_000_000))];
     let entry = wire::StreamContainersResponse {
@@ -254,7 +254,7 @@ fn sound() -> Impostor {
 }
 
 #[test]
-fn what_is_saved_to_stdout_or_a_device_arrives_there_and_replaces_nothing() {
+fn saving_to_stdout_or_a_device_writes_there_and_replaces_nothing() {
     let (runtime, null) = (sound(), std::fs::metadata("/dev/null").unwrap());
     let endpoint = runtime.endpoint();
     let relist = |file: &str| plegctl(&["relist", "-o", "jsonl", "-r", &endpoint, "--save", file]);
@@ -270,7 +270,7 @@ fn what_is_saved_to_stdout_or_a_device_arrives_there_and_replaces_nothing() {
 }
 
 #[test]
-fn what_cannot_be_saved_is_told_all_the_same() {
+fn report_that_cannot_be_saved_is_still_printed() {
     let (runtime, folder) = (sound(), TempDir::new());
     let (endpoint, manifests) = (runtime.endpoint(), folder.path().to_str().unwrap());
     for (arguments, told) in [
@@ -289,7 +289,7 @@ fn what_cannot_be_saved_is_told_all_the_same() {
 }
 
 #[test]
-fn a_log_into_a_fifo_and_an_output_file_into_a_socket() {
+fn log_can_be_a_fifo_and_output_file_can_not_be_a_socket() {
     let (runtime, folder) = (sound(), TempDir::new());
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -307,7 +307,7 @@ fn a_log_into_a_fifo_and_an_output_file_into_a_socket() {
 }
 
 #[test]
-fn what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
+fn endless_or_silent_input_file_is_given_up() {
     let folder = TempDir::new();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -359,7 +359,7 @@ fn what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_recorder_writes_through_no_planted_link() {
+fn recorder_follows_no_symbolic_link() {
     let (runtime, folder) = (sound(), TempDir::new());
     let precious = folder.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
@@ -379,7 +379,7 @@ fn is_obeyed(letter: char) -> bool {
 }
 
 #[test]
-fn no_file_that_is_written_has_a_byte_that_a_terminal_obeys() {
+fn written_files_contain_no_terminal_escape_sequences() {
     let folder = TempDir::new();
     let version = wire::VersionResponse {
         version: "0.1.0".into(),

@@ -101,7 +101,7 @@ impl Drop for Scene {
 }
 
 #[test]
-fn a_strangers_kubelet_gets_no_token_that_only_root_may_read() {
+fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
     let Some(scene) = Scene::new("token") else { return };
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -133,7 +133,7 @@ fn a_strangers_kubelet_gets_no_token_that_only_root_may_read() {
 }
 
 #[test]
-fn a_strangers_manifest_path_is_not_opened_and_its_lines_are_not_printed() {
+fn manifest_path_of_another_users_kubelet_is_not_opened() {
     let Some(scene) = Scene::new("manifests") else { return };
     let secret = scene.file("secret/key.yaml", "kind: a: only-root-may-read-this\n", 0o600);
     fs::set_permissions(secret.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -153,7 +153,7 @@ fn a_strangers_manifest_path_is_not_opened_and_its_lines_are_not_printed() {
 }
 
 #[test]
-fn roots_kubelet_in_another_namespace_is_not_the_nodes() {
+fn kubelet_in_another_namespace_is_not_the_nodes_kubelet() {
     let Some(scene) = Scene::new("namespaces") else { return };
     let directory = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644);
     let named = format!("--pod-manifest-path={}", directory.parent().unwrap().display());
@@ -171,7 +171,7 @@ fn roots_kubelet_in_another_namespace_is_not_the_nodes() {
 }
 
 #[test]
-fn a_program_that_lends_its_rights_is_no_kubelet_even_when_root_runs_it() {
+fn set_user_id_program_is_no_kubelet_even_if_root_runs_it() {
     let Some(scene) = Scene::new("lends") else { return };
     fs::set_permissions(scene.path().join("kubelet"), fs::Permissions::from_mode(0o4755)).unwrap();
     let output = scene.plegctl("$K --pod-manifest-path=/etc &", &["pods", "--no-cri"]);
@@ -180,7 +180,7 @@ fn a_program_that_lends_its_rights_is_no_kubelet_even_when_root_runs_it() {
 }
 
 #[test]
-fn a_plain_users_own_kubelet_works_for_him() {
+fn users_own_kubelet_counts_for_that_user() {
     let Some(scene) = Scene::new("rootless") else { return };
     let directory = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644).parent().unwrap().to_owned();
     let as_user = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups");
@@ -196,7 +196,7 @@ fn a_plain_users_own_kubelet_works_for_him() {
 }
 
 #[test]
-fn a_relative_manifest_path_is_the_kubelets_and_not_ours() {
+fn relative_manifest_path_is_resolved_from_the_kubelets_directory() {
     let Some(scene) = Scene::new("relative") else { return };
     scene.file("theirs/manifests/theirs.yaml", "kind: Pod\n", 0o644);
     scene.file("ours/manifests/ours.yaml", "kind: Pod\n", 0o644);
@@ -209,7 +209,7 @@ fn a_relative_manifest_path_is_the_kubelets_and_not_ours() {
 /// Impostors before and after the node's own kubelet: another user's, and root's in another pid and mount namespace. All
 /// of them are stopped, as no kubelet of a healthy node is.
 #[test]
-fn impostors_beside_the_nodes_kubelet_change_no_answer_and_open_no_file() {
+fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
     let Some(scene) = Scene::new("beside") else { return };
     let fake =
         FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));

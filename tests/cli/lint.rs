@@ -49,7 +49,7 @@ pub(super) fn ids(findings: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_table_shows_the_line_a_caret_the_fix_and_what_the_kubelet_does() {
+fn table_shows_line_caret_fix_and_verdict() {
     let files =
         directory(&[("web.yaml", &GOOD.replace("app:1.0", "app:1.0\n    comand: [a]\n    env: yes"))]);
     let output = lint(files.path(), &[]);
@@ -73,7 +73,7 @@ fn the_table_shows_the_line_a_caret_the_fix_and_what_the_kubelet_does() {
 }
 
 #[test]
-fn json_has_the_contracts_fields() {
+fn json_has_the_fields_of_the_contract() {
     let files =
         directory(&[("a.yaml", GOOD), ("a.yaml.bak", GOOD), ("b.yaml", "kind: Pod\n"), (".c.yaml", GOOD)]);
     let output = lint(files.path(), &["-o", "json"]);
@@ -126,7 +126,7 @@ fn fail_on_and_ignore_decide_the_exit_status() {
 }
 
 #[test]
-fn an_unknown_check_a_bad_version_and_a_bad_format_are_usage_errors() {
+fn unknown_check_version_or_format_is_a_usage_error() {
     let files = directory(&[("web.yaml", GOOD)]);
     let output = lint(files.path(), &["--ignore", "SP05"]);
     assert_eq!(output.code, Some(2), "{output}");
@@ -147,7 +147,7 @@ fn a_missing_directory_is_a_finding() {
 }
 
 #[test]
-fn the_default_path_is_below_the_hosts_root() {
+fn default_path_is_below_the_host_root() {
     let host = TempDir::new();
     let manifests = host.path().join("etc/kubernetes/manifests");
     fs::create_dir_all(&manifests).unwrap();
@@ -161,7 +161,7 @@ fn the_default_path_is_below_the_hosts_root() {
 }
 
 #[test]
-fn stdin_and_a_single_file_are_judged_alone() {
+fn stdin_or_a_single_file_is_judged_without_a_directory() {
     let output =
         Invocation::new(&["static-pods", "lint", "-", "--node-name", "n1", "-o", "json"]).stdin(GOOD).run();
     assert_eq!(output.code, Some(0), "{output}");
@@ -184,7 +184,7 @@ fn the_kubelets_version_decides_the_verdict() {
 }
 
 #[test]
-fn output_files_are_written_besides_what_is_printed() {
+fn output_files_are_written_in_addition_to_stdout() {
     let files = directory(&[("web.yaml", "")]);
     let results = TempDir::new();
     let [json, sarif] = ["a.json", "a.sarif"].map(|name| results.path().join(name));
@@ -208,7 +208,7 @@ fn output_files_are_written_besides_what_is_printed() {
 }
 
 #[test]
-fn sarif_keeps_the_rules_of_the_standard() {
+fn sarif_conforms_to_the_standard() {
     let files = directory(&[
         ("a b.yaml", &GOOD.replace("app:1.0", "app\n    comand: [a]")),
         ("c.yaml", "kind: [\n"),

@@ -18,7 +18,7 @@ const ROWS: [(&[&str], &str); 9] = [
 ];
 
 #[test]
-fn yaml_has_what_json_has_in_the_same_order() {
+fn yaml_and_json_have_the_same_fields_in_the_same_order() {
     for (words, kind) in ROWS {
         let of = |form: &str| Invocation::new(&[words, &["-o", form]].concat()).with_short_silences().run();
         let (json, yaml) = (of("json"), of("yaml"));
@@ -37,7 +37,7 @@ fn yaml_has_what_json_has_in_the_same_order() {
 }
 
 #[test]
-fn a_form_that_a_command_does_not_have_is_a_usage_error_with_those_that_it_has() {
+fn unsupported_output_format_is_a_usage_error_that_lists_the_supported_ones() {
     for (form, words) in
         [("html", ROWS[0].0), ("prometheus", ROWS[2].0), ("wide", ROWS[3].0), ("name", ROWS[4].0)]
     {
@@ -51,7 +51,7 @@ fn a_form_that_a_command_does_not_have_is_a_usage_error_with_those_that_it_has()
 }
 
 #[test]
-fn names_are_the_pods_that_hold_something_up() {
+fn output_name_lists_the_culprits() {
     let arguments = ["health", "-r", "sim:hung-two-pods", "-o", "name"];
     let output = Invocation::new(&arguments).with_short_silences().run();
     assert_eq!(
@@ -64,7 +64,7 @@ fn names_are_the_pods_that_hold_something_up() {
 }
 
 #[test]
-fn the_pods_that_a_kubelet_is_told_are_picked_as_those_of_a_relist() {
+fn pods_selects_like_relist() {
     let pods = |more: &[&str]| {
         let asked =
             ["pods", "--manifests", "docs/examples/manifests", "--no-cri", "--node-name", "n1", "-o", "name"];

@@ -60,7 +60,7 @@ fn the_table_has_a_row_for_each_container_and_a_line_about_the_calls() {
 }
 
 #[test]
-fn filters_change_what_is_shown_and_nothing_else() {
+fn filters_change_only_the_output() {
     let fake = FakeRuntime::start(node());
     let endpoint = fake.endpoint();
     let report =
@@ -125,7 +125,7 @@ fn pods_are_picked_by_namespace_label_and_pattern_as_with_kubectl() {
 }
 
 #[test]
-fn that_nothing_was_found_is_said_beside_the_result() {
+fn empty_result_is_reported_on_stderr() {
     let fake = FakeRuntime::start(labelled());
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "-n", "shpo", "-l", "app=web"]);
     assert_eq!(
@@ -137,7 +137,7 @@ fn that_nothing_was_found_is_said_beside_the_result() {
 }
 
 #[test]
-fn the_longest_status_call_comes_first_and_is_shown() {
+fn sort_by_duration_shows_the_slowest_status_call_first() {
     let fake = FakeRuntime::start(labelled());
     fake.on(Rpc::ContainerStatus).id("c3").delay(Duration::from_secs(3));
     let how = ["relist", "-r", &fake.endpoint(), "--sort-by", "duration", "--no-headers"];
@@ -151,7 +151,7 @@ fn the_longest_status_call_comes_first_and_is_shown() {
 }
 
 #[test]
-fn digests_are_as_long_as_ids_where_people_read_them() {
+fn digests_are_shortened_like_ids_in_tables() {
     let fake = FakeRuntime::start(labelled());
     let wide = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "wide"]);
     assert!(wide.stdout.contains("  registry.example/app@sha256:0123456789ab\n"), "{wide}");
@@ -175,7 +175,7 @@ fn yaml_is_the_same_document() {
 }
 
 #[test]
-fn on_a_terminal_it_says_what_it_waits_for_while_it_inspects() {
+fn progress_on_a_terminal_names_the_pending_calls() {
     let fake = FakeRuntime::start(labelled());
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c3").hold(&gate);
@@ -190,7 +190,7 @@ fn on_a_terminal_it_says_what_it_waits_for_while_it_inspects() {
 }
 
 #[test]
-fn a_saved_report_is_the_whole_node_and_compares_equal_to_it() {
+fn saved_report_is_the_whole_node_and_has_no_difference_to_it() {
     let fake = FakeRuntime::start(node());
     let saved = fake.folder().join("before.json");
     let path = saved.display().to_string();
@@ -206,7 +206,7 @@ fn a_saved_report_is_the_whole_node_and_compares_equal_to_it() {
 }
 
 #[test]
-fn a_report_that_cannot_be_saved_says_where() {
+fn error_names_the_file_that_cannot_be_saved() {
     let fake = FakeRuntime::start(node());
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "--save", "/nowhere/at/all.json"]);
     assert_eq!(output.code, Some(2), "{output}");
@@ -214,7 +214,7 @@ fn a_report_that_cannot_be_saved_says_where() {
 }
 
 #[test]
-fn inspecting_asks_each_id_once_and_a_failure_leaves_the_report_whole() {
+fn inspect_requests_each_id_once_and_survives_a_failure() {
     for serial in [true, false] {
         let fake = FakeRuntime::start(node());
         fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
@@ -235,7 +235,7 @@ fn inspecting_asks_each_id_once_and_a_failure_leaves_the_report_whole() {
 }
 
 #[test]
-fn a_hung_status_call_is_silent_by_name_and_the_others_are_there() {
+fn hung_status_call_is_named_and_the_others_are_complete() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     let output =
@@ -248,7 +248,7 @@ fn a_hung_status_call_is_silent_by_name_and_the_others_are_there() {
 }
 
 #[test]
-fn streamed_lists_are_used_only_when_asked_for() {
+fn streamed_lists_are_used_only_with_the_option() {
     let fake = FakeRuntime::start_as(Kind::Containerd24, node());
     let endpoint = fake.endpoint();
     let plain = json(&plegctl(&["relist", "-r", &endpoint, "-o", "json"]));
@@ -274,7 +274,7 @@ fn metrics_have_help_types_and_values() {
 }
 
 #[test]
-fn names_from_the_runtime_cannot_write_to_the_terminal() {
+fn names_from_the_runtime_are_escaped() {
     let fake = FakeRuntime::start(
         Node::new().pod("default/\u{1b}[2Jgone", "u").sandbox("s").container("c", "\u{7}"),
     );
@@ -293,7 +293,7 @@ fn no_answer(endpoint: &str, words: &str) {
 }
 
 #[test]
-fn each_kind_of_night_has_its_own_words() {
+fn each_connection_failure_has_its_own_error() {
     let at = |socket: &NotARuntime| socket.path().display().to_string();
     no_answer(&at(&NotARuntime::missing()), "no such socket");
     no_answer(&at(&NotARuntime::regular_file()), "it is a regular file, not a socket");
@@ -307,14 +307,14 @@ fn each_kind_of_night_has_its_own_words() {
 }
 
 #[test]
-fn a_runtime_that_knows_only_the_old_api_is_told_so() {
+fn error_names_a_runtime_with_only_the_old_api() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::Version).fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService");
     no_answer(&fake.endpoint(), "Version is not implemented by this runtime");
 }
 
 #[test]
-fn a_silent_list_is_named_and_not_repeated() {
+fn silent_list_is_named_and_not_repeated() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
     no_answer(&fake.endpoint(), "ListContainers did not answer within 3s");
@@ -322,7 +322,7 @@ fn a_silent_list_is_named_and_not_repeated() {
 }
 
 #[test]
-fn a_list_that_fails_or_is_too_large_says_why() {
+fn failing_or_too_large_list_has_its_reason() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).close();
     no_answer(&fake.endpoint(), "the runtime closed the connection during ListContainers");
@@ -333,7 +333,7 @@ fn a_list_that_fails_or_is_too_large_says_why() {
 }
 
 #[test]
-fn what_breaks_the_kubelet_can_still_be_listed() {
+fn list_that_the_kubelet_cannot_read_is_still_shown() {
     let fake = FakeRuntime::start(Node::many(40, 50));
     fake.on(Rpc::ListContainers).oversize(20 << 20);
     let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "-o", "json"]));
@@ -341,7 +341,7 @@ fn what_breaks_the_kubelet_can_still_be_listed() {
 }
 
 #[test]
-fn settings_files_are_believed_or_named() {
+fn settings_files_are_used_or_reported() {
     let fake = FakeRuntime::start(node());
     let settings = fake.folder().join("crictl.yaml");
     let path = settings.display().to_string();
@@ -357,7 +357,7 @@ fn settings_files_are_believed_or_named() {
 }
 
 #[test]
-fn the_environment_names_the_runtime_below_the_host_root() {
+fn endpoint_from_the_environment_is_below_the_host_root() {
     let fake = FakeRuntime::start(node());
     let root = fake.folder().display().to_string();
     let socket = fake.socket().file_name().unwrap().to_string_lossy().into_owned();
@@ -369,7 +369,7 @@ fn the_environment_names_the_runtime_below_the_host_root() {
 }
 
 #[test]
-fn nothing_found_lists_what_was_tried() {
+fn error_without_a_runtime_lists_what_was_tried() {
     let root = TempDir::new();
     let output = plegctl(&["relist", "--host-root", &root.path().display().to_string()]);
     assert_eq!(output.code, Some(2), "{output}");
@@ -387,7 +387,7 @@ fn nothing_found_lists_what_was_tried() {
 }
 
 #[test]
-fn a_locked_directory_is_not_a_missing_socket() {
+fn directory_without_permission_is_not_a_missing_socket() {
     let fake = FakeRuntime::start(node());
     let closed = fake.folder().join("closed");
     fs::create_dir(&closed).unwrap();
@@ -413,7 +413,7 @@ fn a_locked_directory_is_not_a_missing_socket() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn closed_pipe_is_no_error() {
     let fake = FakeRuntime::start(Node::many(500, 4));
     let mut running = Invocation::new(&["relist", "-r", &fake.endpoint(), "-o", "json"]).spawn();
     assert!(running.line().is_some());
@@ -423,7 +423,7 @@ fn a_closed_pipe_is_no_failure() {
 }
 
 #[test]
-fn an_interrupt_before_the_answer_ends_it_by_the_signal() {
+fn interrupt_before_the_answer_ends_the_program_by_the_signal() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
     let running = Invocation::new(&["relist", "-r", &fake.endpoint()]).bound(Duration::from_secs(30)).spawn();

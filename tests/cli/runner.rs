@@ -9,7 +9,7 @@ fn shell(line: &str) -> Invocation {
 }
 
 #[test]
-fn streams_and_status_are_told_apart_and_all_shown() {
+fn output_has_stdout_stderr_and_status_separately() {
     let output = shell("echo out; echo err >&2; exit 3").run();
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
     assert_eq!((output.code, output.signal), (Some(3), None));
@@ -27,7 +27,7 @@ fn plegctl_is_the_program_that_runs() {
 }
 
 #[test]
-fn environment_is_empty_but_for_what_is_given() {
+fn environment_has_only_what_the_test_sets() {
     let output = shell("echo $HOME-$NO_COLOR-$(cat)").env("NO_COLOR", "1").stdin("in").run();
     assert_eq!(output.stdout, "-1-in\n", "{output}");
 }
@@ -55,13 +55,13 @@ fn stdout_that_is_not_read_blocks_the_program() {
 }
 
 #[test]
-fn stdout_left_unread_is_there_at_the_end() {
+fn unread_stdout_is_in_the_output_at_the_end() {
     let output = shell("echo one; echo two").spawn().wait();
     assert_eq!((output.stdout.as_str(), output.code), ("one\ntwo\n", Some(0)), "{output}");
 }
 
 #[test]
-fn stdout_that_is_closed_breaks_its_pipe() {
+fn closed_stdout_is_a_broken_pipe() {
     let mut running = shell("read go; yes; echo $? >&2").stdin("").spawn();
     running.close_stdout();
     let output = running.wait();
@@ -69,7 +69,7 @@ fn stdout_that_is_closed_breaks_its_pipe() {
 }
 
 #[test]
-fn terminal_is_a_terminal_and_its_status_comes_through() {
+fn terminal_is_a_terminal_and_passes_the_status_on() {
     let script = "test -t 1 && test -t 2 && echo \"it's $TERM\"; exit 4";
     let output = Invocation::program_in_terminal("sh", &["-c", script]).run();
     assert_eq!((output.stdout.as_str(), output.code), ("it's xterm-256color\r\n", Some(4)), "{output}");

@@ -183,7 +183,7 @@ fn health_screens(scenario: &str, verdict: &str) {
 }
 
 #[test]
-fn every_scenario_has_a_screen_here() {
+fn every_scenario_has_a_checked_screen() {
     let mut here = SCENARIOS.to_vec();
     here.sort_unstable();
     let mut known: Vec<&str> = sim::names().collect();
@@ -214,7 +214,7 @@ fn a_watch_fits_its_terminal_and_ends_with_its_summary_in_sight() {
 }
 
 #[test]
-fn a_comparison_gives_its_sentence_first_and_whole() {
+fn compare_mode_prints_its_sentence_first_and_completely() {
     if !has_tmux() {
         return;
     }
@@ -227,7 +227,7 @@ fn a_comparison_gives_its_sentence_first_and_whole() {
 }
 
 #[test]
-fn without_a_terminal_a_screen_is_as_wide_as_a_page() {
+fn without_a_terminal_the_output_has_the_default_width() {
     let output = plegctl(&["health", "-r", "sim:stale-kubelet", "--at", "0s"]);
     assert!(output.stdout.lines().count() <= LARGEST.1, "{output}");
     assert!(output.stdout.lines().all(|line| line.chars().count() <= LARGEST.0), "{output}");

@@ -20,7 +20,7 @@ fn list_names_every_scenario() {
 }
 
 #[test]
-fn a_story_goes_on_from_one_command_to_the_next() {
+fn simulated_time_continues_from_one_command_to_the_next() {
     let folder = TempDir::new();
     let saved = folder.path().join("before.json").display().to_string();
     let node = ["-r", "sim:busy-deploy"];
@@ -45,7 +45,7 @@ fn a_story_goes_on_from_one_command_to_the_next() {
 }
 
 #[test]
-fn lines_of_a_difference_that_read_alike_are_told_apart() {
+fn identical_lines_of_a_diff_are_distinguished() {
     let folder = TempDir::new();
     let saved = folder.path().join("before.json").display().to_string();
     plegctl(&["relist", "-r", "sim:crash-loop", "--at", "1m", "--save", &saved]);
@@ -59,7 +59,7 @@ fn lines_of_a_difference_that_read_alike_are_told_apart() {
 }
 
 #[test]
-fn a_kubelet_is_served_beside_the_socket() {
+fn sim_serve_serves_a_kubelet_too() {
     let folder = TempDir::new();
     let path = folder.path().join("sim.sock").display().to_string();
     let mut serving = Invocation::new(&["sim", "serve", "stale-kubelet", "--listen", &path]).spawn();
@@ -88,7 +88,7 @@ fn a_kubelet_is_served_beside_the_socket() {
 
 /// The scenarios about a kubelet and a shim, as `health` sees them.
 #[test]
-fn what_is_around_a_simulated_runtime_is_judged() {
+fn kubelet_and_node_of_a_scenario_are_judged() {
     for (scenario, id, verdict) in [
         ("stale-kubelet", "D22", "unhealthy"),
         ("dead-kubelet", "D32", "unhealthy"),
@@ -105,14 +105,14 @@ fn what_is_around_a_simulated_runtime_is_judged() {
 }
 
 #[test]
-fn describe_teaches() {
+fn describe_explains_the_fault_and_what_to_try() {
     let output = plegctl(&["sim", "describe", "hung-list"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("\nTry\n  plegctl health -r sim:hung-list\n"), "{output}");
 }
 
 #[test]
-fn unknown_scenario_is_answered_with_the_nearest_one() {
+fn error_for_an_unknown_scenario_suggests_the_nearest_one() {
     for arguments in [["sim", "describe", "hung-lsit"], ["relist", "-r", "sim:hung-lsit"]] {
         let output = plegctl(&arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
@@ -125,7 +125,7 @@ fn unknown_scenario_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn malformed_scenario_is_told_by_line_and_column() {
+fn error_in_a_scenario_has_line_and_column() {
     let folder = TempDir::new();
     fs::write(folder.path().join("mine.yaml"), "title: x\npods: [\n").unwrap();
     let output = Invocation::new(&["relist", "-r", "sim:./mine.yaml"]).current_dir(folder.path()).run();
@@ -134,7 +134,7 @@ fn malformed_scenario_is_told_by_line_and_column() {
 }
 
 #[test]
-fn served_scenario_answers_until_it_is_told_to_stop() {
+fn served_scenario_answers_until_a_signal_ends_it() {
     let folder = TempDir::new();
     let socket = folder.path().join("sim.sock");
     let path = socket.to_str().unwrap();
@@ -180,7 +180,7 @@ fn runtime_that_is_down_refuses_in_process_and_on_its_socket() {
 }
 
 #[test]
-fn socket_that_cannot_be_made_is_one_clear_message() {
+fn socket_that_cannot_be_created_gives_one_error() {
     let output = plegctl(&["sim", "serve", "quiet", "--listen", "/nowhere/at/all.sock"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert_eq!(

@@ -22,7 +22,7 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn a_held_lock_is_one_sentence_and_bad_news() {
+fn held_lock_is_reported_in_one_sentence_with_status_1() {
     let output = plegctl(&["stacks", &recording("c2-lock.t200.usr1.gz")]);
     assert_eq!(output.code, Some(1), "{output}");
     let first = output.stdout.lines().next().unwrap();
@@ -36,7 +36,7 @@ fn a_held_lock_is_one_sentence_and_bad_news() {
 }
 
 #[test]
-fn a_healthy_daemon_is_good_news() {
+fn healthy_daemon_has_status_0() {
     for name in [
         "c2-base.idle.usr1.gz",
         "c2-base.busy-a.usr1.gz",
@@ -49,7 +49,7 @@ fn a_healthy_daemon_is_good_news() {
 }
 
 #[test]
-fn the_document_keeps_the_contract() {
+fn json_has_the_fields_of_the_contract_of_stacks() {
     let output = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t200.usr1.gz")]);
     let report = json(&output);
     assert_eq!(output.code, Some(1));
@@ -90,7 +90,7 @@ fn the_document_keeps_the_contract() {
 }
 
 #[test]
-fn stdin_and_every_wrapping_say_the_same() {
+fn every_form_of_a_dump_gives_the_same_report() {
     let of = |output: &Output| json(output)["findings"][0]["holder"]["goroutine"].as_u64();
     let plain = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t5.usr1.gz")]);
     let line = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t5.usr1.logline.gz")]);
@@ -101,7 +101,7 @@ fn stdin_and_every_wrapping_say_the_same() {
 }
 
 #[test]
-fn what_is_in_both_dumps_of_a_process_is_certain() {
+fn wait_in_both_dumps_of_a_process_is_certain() {
     let two = plegctl(&[
         "stacks",
         "-o",
@@ -123,14 +123,14 @@ fn what_is_in_both_dumps_of_a_process_is_certain() {
 }
 
 #[test]
-fn a_counted_profile_says_what_it_cannot_tell() {
+fn profile_with_counts_reports_what_it_lacks() {
     let output = plegctl(&["stacks", &recording("k2-lock.t100.kubelet.debug1.gz")]);
     assert!(output.stdout.starts_with("PLEG's relist waits for the runtime's ListContainers; "), "{output}");
     assert!(output.stdout.contains("use debug=2"), "{output}");
 }
 
 #[test]
-fn what_is_no_dump_is_no_answer() {
+fn file_without_a_dump_is_an_error() {
     let folder = TempDir::new();
     let write = |name: &str, text: &[u8]| {
         let path = folder.path().join(name);
@@ -156,7 +156,7 @@ fn what_is_no_dump_is_no_answer() {
 }
 
 #[test]
-fn a_truncated_dump_is_read_as_far_as_it_goes() {
+fn truncated_dump_is_read_up_to_its_end() {
     let folder = TempDir::new();
     let packed = fs::read(recording("c2-lock.t200.usr1.gz")).unwrap();
     let path = folder.path().join("cut.gz");
@@ -167,7 +167,7 @@ fn a_truncated_dump_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_flood_of_half_headers_is_bounded() {
+fn many_incomplete_headers_use_bounded_memory() {
     let folder = TempDir::new();
     let path = folder.path().join("flood");
     fs::write(&path, "goroutine 1 [\n".repeat((3 << 20) / 14)).unwrap();
@@ -180,7 +180,7 @@ fn a_flood_of_half_headers_is_bounded() {
 }
 
 #[test]
-fn hostile_names_reach_no_terminal() {
+fn hostile_names_are_escaped() {
     let folder = TempDir::new();
     let path = folder.path().join("hostile");
     let text = "goroutine 1 [select, 9 minutes]:\nmain.\u{1b}[2J(0x1)\n\t/a/\u{1b}]0;x\u{7}.go:7 +0x1\n";
@@ -192,7 +192,7 @@ fn hostile_names_reach_no_terminal() {
 }
 
 #[test]
-fn own_signatures_come_first_and_bad_ones_are_named() {
+fn users_signatures_apply_first_and_invalid_ones_are_reported() {
     let folder = TempDir::new();
     let path = folder.path().join("own");
     fs::write(&path, "[X01] our lists hang\nseverity: critical\nframes: UpdateContainerResources > ttrpc.(*Client).dispatch\nnext: call us\n").unwrap();
@@ -223,7 +223,7 @@ fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
 }
 
 #[test]
-fn a_socket_is_asked_for_one_constant_path() {
+fn debug_socket_gets_requests_for_one_fixed_path() {
     let folder = TempDir::new();
     for (name, asked_for) in [
         ("crio.sock", "GET /debug/goroutines HTTP/1.0\r\n"),
@@ -242,7 +242,7 @@ fn a_socket_is_asked_for_one_constant_path() {
 }
 
 #[test]
-fn a_socket_that_gives_no_dump_says_why() {
+fn error_names_why_a_socket_gives_no_dump() {
     let folder = TempDir::new();
     let socket = folder.path().join("old.sock");
     let server = serve(&socket, b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec());
@@ -258,7 +258,7 @@ fn a_socket_that_gives_no_dump_says_why() {
 }
 
 #[test]
-fn a_node_without_sources_says_what_was_tried() {
+fn error_without_dump_sources_lists_what_was_tried() {
     let root = TempDir::new();
     let output = plegctl(&["stacks", "--host-root", root.path().to_str().unwrap()]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
@@ -270,7 +270,7 @@ fn a_node_without_sources_says_what_was_tried() {
 }
 
 #[test]
-fn a_dump_that_somebody_left_is_found() {
+fn dump_file_in_tmp_is_found() {
     let root = TempDir::new();
     let tmp = root.path().join("tmp");
     fs::create_dir(&tmp).unwrap();
@@ -288,7 +288,7 @@ fn a_dump_that_somebody_left_is_found() {
 }
 
 #[test]
-fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
+fn health_reads_a_dump_if_a_list_hangs() {
     let dump = recording("c2-lock.t5.usr1.gz");
     let arguments = ["health", "-r", "sim:hung-list", "--stacks", &dump, "--patience", "6s", "-o", "json"];
     let output = Invocation::new(&arguments).with_short_silences().run();
@@ -301,13 +301,13 @@ fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
 }
 
 #[test]
-fn health_asks_for_no_dump_where_everything_answers() {
+fn health_reads_no_dump_if_every_call_is_answered() {
     let output = plegctl(&["health", "-r", "sim:quiet", "--stacks", "/nowhere/dump", "-o", "json"]);
     assert!(!output.stdout.contains("/nowhere/dump"), "{output}");
 }
 
 #[test]
-fn a_kubelet_that_is_named_is_asked_for_its_goroutines_and_no_token_leaves_in_the_clear() {
+fn goroutines_of_a_kubelet_are_read_and_no_token_is_sent_in_plain_text() {
     let root = TempDir::new();
     let token = root.path().join("token");
     fs::write(&token, "secret-word\n").unwrap();

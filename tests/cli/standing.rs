@@ -38,7 +38,7 @@ fn pass_time(path: &Path) {
 }
 
 #[test]
-fn a_list_that_hangs_is_asked_once_and_then_with_pauses() {
+fn hung_list_is_called_once_and_then_at_growing_intervals() {
     let fake = FakeRuntime::start(a_pod());
     fake.on(Rpc::ListContainers).hang();
     let first = npd(&fake);
@@ -64,7 +64,7 @@ fn a_list_that_hangs_is_asked_once_and_then_with_pauses() {
 }
 
 #[test]
-fn when_it_answers_again_two_good_runs_end_what_was_said() {
+fn two_good_runs_end_the_reported_hang() {
     let fake = FakeRuntime::start(a_pod());
     fake.on(Rpc::ListContainers).hang();
     npd(&fake);
@@ -79,7 +79,7 @@ fn when_it_answers_again_two_good_runs_end_what_was_said() {
 }
 
 #[test]
-fn one_status_call_that_hangs_is_the_one_that_is_asked_again() {
+fn only_the_hung_status_call_is_made_again() {
     let fake = FakeRuntime::start(a_pod());
     fake.on(Rpc::ContainerStatus).id("c0").hang();
     npd(&fake);
@@ -95,7 +95,7 @@ fn one_status_call_that_hangs_is_the_one_that_is_asked_again() {
 }
 
 #[test]
-fn a_runtime_that_falls_silent_altogether_is_left_alone() {
+fn completely_silent_runtime_gets_no_further_calls() {
     let fake = FakeRuntime::start(a_pod());
     fake.on(Rpc::ListContainers).hang();
     npd(&fake);
@@ -108,7 +108,7 @@ fn a_runtime_that_falls_silent_altogether_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_state_is_begun_anew_and_said() {
+fn invalid_state_file_is_replaced_and_reported() {
     let fake = FakeRuntime::start(a_pod());
     for (content, why) in
         [("not json", "it is not a state file of plegctl"), ("{}", "it is not a state file of plegctl")]
@@ -131,7 +131,7 @@ fn what_is_no_state_is_begun_anew_and_said() {
 }
 
 #[test]
-fn a_person_reads_how_long_it_has_been_silent() {
+fn report_shows_how_long_the_call_has_been_silent() {
     let fake = FakeRuntime::start(a_pod());
     fake.on(Rpc::ListContainers).hang();
     npd(&fake);

@@ -11,7 +11,7 @@ fn shell(script: &str) -> Output {
 }
 
 #[test]
-fn a_stdout_that_was_closed_before_the_start_is_no_silent_success() {
+fn closed_stdout_at_the_start_is_an_error() {
     let output = shell("PLEGCTL relist -r sim:quiet >&-");
     assert!(output.stderr.contains("note: stdout is closed"), "{output}");
     let output = shell("PLEGCTL explain >&-");
@@ -19,7 +19,7 @@ fn a_stdout_that_was_closed_before_the_start_is_no_silent_success() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_one_error_and_no_answer() {
+fn failed_write_to_stdout_gives_one_error_and_status_2() {
     let capture = "capture check tests/captures/0.1.0.plegcap";
     for words in ["health -r sim:quiet", "relist -r sim:quiet -o json", "explain D01", capture, "--version"] {
         for (stdout, why) in
@@ -35,7 +35,7 @@ fn a_report_that_cannot_be_written_is_one_error_and_no_answer() {
 
 /// A file may have 512 bytes, so that each is ended, by a signal or an error, while it is written.
 #[test]
-fn a_file_that_is_ended_while_it_is_written_leaves_nothing_behind() {
+fn interrupted_file_write_leaves_no_file() {
     let folder = TempDir::new();
     for words in [
         "health -r sim:quiet --save",
@@ -63,7 +63,7 @@ fn a_file_that_is_ended_while_it_is_written_leaves_nothing_behind() {
 }
 
 #[test]
-fn whoever_wants_no_output_and_a_reader_that_leaves_are_no_news() {
+fn discarded_stdout_and_a_closed_pipe_are_no_error() {
     for end in [">/dev/null", "| true", "| head -n 1"] {
         let output = shell(&format!("{{ PLEGCTL relist -r sim:quiet; echo $? >&2; }} {end}"));
         assert_eq!(output.stderr, "0\n", "{end}: {output}");

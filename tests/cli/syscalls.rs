@@ -249,8 +249,8 @@ const SHIMS: &[Rpc] = &[
 ];
 
 #[test]
-fn each_command_does_what_its_list_says_and_nothing_else() {
-    if !strace_is_here("each_command_does_what_its_list_says_and_nothing_else") {
+fn each_command_makes_only_the_documented_system_calls() {
+    if !strace_is_here("each_command_makes_only_the_documented_system_calls") {
         return;
     }
     let (folder, runtime) = (TempDir::new(), node());
@@ -374,7 +374,7 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
 }
 
 #[test]
-fn a_trace_is_read_as_strace_writes_it() {
+fn output_of_strace_is_parsed() {
     let seen = deeds(concat!(
         "7 execve(\"/x/plegctl\", [\"plegctl\"], 0x7ff) = 0\n",
         "7 openat(AT_FDCWD, \"/etc/a\", O_RDONLY|O_CLOEXEC) = 3\n",

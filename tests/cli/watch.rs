@@ -77,22 +77,22 @@ fn replay(version: &str, histories: usize) {
 }
 
 #[test]
-fn what_kubelet_1_36_2_did_is_repeated() {
+fn recorded_history_of_kubelet_1_36_2_is_reproduced() {
     replay("1.36.2", 60);
 }
 
 #[test]
-fn what_kubelet_1_32_10_did_is_repeated() {
+fn recorded_history_of_kubelet_1_32_10_is_reproduced() {
     replay("1.32.10", 20);
 }
 
 #[test]
-fn what_kubelet_1_31_12_did_is_repeated() {
+fn recorded_history_of_kubelet_1_31_12_is_reproduced() {
     replay("1.31.12", 20);
 }
 
 #[test]
-fn what_kubelet_1_28_6_did_is_repeated() {
+fn recorded_history_of_kubelet_1_28_6_is_reproduced() {
     replay("1.28.6", 20);
 }
 
@@ -101,7 +101,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn records_come_in_the_order_in_which_things_happen() {
+fn records_are_printed_in_the_order_of_their_times() {
     let fake = FakeRuntime::start(node());
     let output =
         plegctl(&["watch", "-r", &fake.endpoint(), "--count", "2", "--period", "1ms", "-o", "jsonl"]);
@@ -114,7 +114,7 @@ fn records_come_in_the_order_in_which_things_happen() {
 }
 
 #[test]
-fn a_hung_call_does_not_keep_ctrl_c_waiting_and_is_named() {
+fn ctrl_c_ends_a_watch_during_a_hung_call_and_names_the_call() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "-o", "jsonl"]).spawn();
@@ -136,7 +136,7 @@ fn a_hung_call_does_not_keep_ctrl_c_waiting_and_is_named() {
 }
 
 #[test]
-fn for_ends_a_watch_inside_a_hung_list() {
+fn for_ends_a_watch_during_a_hung_list() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
     // Until this machine comes as far as the call that hangs.
@@ -155,7 +155,7 @@ fn for_ends_a_watch_inside_a_hung_list() {
 }
 
 #[test]
-fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
+fn slow_call_ends_an_until_slow_watch_and_names_the_culprit() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     let arguments = ["watch", "-r", &fake.endpoint(), "--until-slow", "2s"];
@@ -168,7 +168,7 @@ fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
 }
 
 #[test]
-fn call_that_timed_out_is_not_made_again_by_the_diagnosis() {
+fn diagnosis_does_not_repeat_a_call_that_timed_out() {
     let fake = FakeRuntime::start(node());
     for id in ["c1", "c2"] {
         fake.on(Rpc::ContainerStatus).id(id).hang();
@@ -183,7 +183,7 @@ fn call_that_timed_out_is_not_made_again_by_the_diagnosis() {
 }
 
 #[test]
-fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_repeated() {
+fn silent_call_gets_lines_and_a_diagnosis_that_does_not_repeat_it() {
     let fake = FakeRuntime::start(node());
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
@@ -217,7 +217,7 @@ fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_rep
 }
 
 #[test]
-fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
+fn pending_call_continues_during_the_diagnosis_of_an_until_slow_watch() {
     let fake = FakeRuntime::start(node());
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
@@ -233,7 +233,7 @@ fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
 }
 
 #[test]
-fn on_a_dumb_terminal_there_are_plain_lines_that_end_where_it_ends() {
+fn dumb_terminal_gets_plain_lines_of_its_width() {
     let name = format!("default/{}", "web-".repeat(30));
     let fake = FakeRuntime::start(Node::new().pod(&name, "uid-1").sandbox("s1").container("c1", "app"));
     for term in ["dumb", ""] {
@@ -250,7 +250,7 @@ fn on_a_dumb_terminal_there_are_plain_lines_that_end_where_it_ends() {
 }
 
 #[test]
-fn metrics_are_served_again_once_there_are_file_descriptors() {
+fn metrics_are_served_again_when_file_descriptors_are_free() {
     let fake = FakeRuntime::start(node());
     // A port that was free a moment ago.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -279,7 +279,7 @@ fn metrics_are_served_again_once_there_are_file_descriptors() {
 }
 
 #[test]
-fn an_unhealthy_pleg_ends_an_until_unhealthy_watch() {
+fn unhealthy_pleg_ends_an_until_unhealthy_watch() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListPodSandbox).hang();
     let output = plegctl(&[
@@ -326,7 +326,7 @@ fn a_runtime_restart_is_reported_and_survived() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_watch_quietly() {
+fn closed_pipe_ends_a_watch_without_an_error() {
     let fake = FakeRuntime::start(node());
     let mut running =
         Invocation::new(&["watch", "-r", &fake.endpoint(), "--period", "1ms", "-o", "jsonl"]).spawn();
@@ -337,7 +337,7 @@ fn a_reader_that_leaves_ends_the_watch_quietly() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_does_not_keep_ctrl_c_waiting() {
+fn ctrl_c_ends_a_watch_whose_output_is_not_read() {
     let fake = FakeRuntime::start(Node::many(50, 4));
     let running =
         Invocation::new(&["watch", "-r", &fake.endpoint(), "--period", "1ms", "-o", "jsonl"]).spawn();
@@ -347,7 +347,7 @@ fn a_reader_that_does_not_read_does_not_keep_ctrl_c_waiting() {
 }
 
 #[test]
-fn without_inspection_nothing_is_asked_about_single_ids() {
+fn without_inspection_no_status_call_is_made() {
     let fake = FakeRuntime::start(node());
     let output = plegctl(&["watch", "-r", &fake.endpoint(), "--count", "1", "--no-inspect", "-o", "jsonl"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -357,7 +357,7 @@ fn without_inspection_nothing_is_asked_about_single_ids() {
 }
 
 #[test]
-fn the_table_hides_the_first_relist_unless_asked() {
+fn table_shows_the_events_of_the_first_relist_only_with_initial() {
     let fake = FakeRuntime::start(node());
     let endpoint = fake.endpoint();
     let plain = plegctl(&["watch", "-r", &endpoint, "--count", "1"]);
@@ -374,7 +374,7 @@ fn the_table_hides_the_first_relist_unless_asked() {
 }
 
 #[test]
-fn the_log_has_the_stream_while_the_table_is_shown() {
+fn log_has_the_json_lines_while_stdout_has_the_table() {
     let fake = FakeRuntime::start(node());
     let log = fake.folder().join("watch.jsonl");
     let output =
@@ -385,7 +385,7 @@ fn the_log_has_the_stream_while_the_table_is_shown() {
 }
 
 #[test]
-fn a_log_that_misses_its_second_is_no_success() {
+fn log_that_cannot_be_written_in_time_is_an_error() {
     // More than a pipe holds.
     let fake = FakeRuntime::start(Node::many(500, 4));
     let log = fake.folder().join("fifo").display().to_string();
@@ -398,7 +398,7 @@ fn a_log_that_misses_its_second_is_no_success() {
 }
 
 #[test]
-fn senseless_counts_and_periods_are_usage_errors() {
+fn invalid_counts_and_periods_are_usage_errors() {
     for arguments in [["--count", "0"], ["--period", "0s"], ["--period", "5"], ["--threshold", "0s"]] {
         let output = plegctl(&[["watch"].as_slice(), &arguments].concat());
         assert_eq!(output.code, Some(2), "{output}");
@@ -407,7 +407,7 @@ fn senseless_counts_and_periods_are_usage_errors() {
 }
 
 #[test]
-fn no_runtime_at_the_start_is_no_watch() {
+fn watch_fails_without_a_runtime_at_the_start() {
     let output = plegctl(&["watch", "-r", "/nowhere/at.sock"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
     assert!(output.stderr.contains("no such socket") && output.stderr.contains("hint: "), "{output}");

@@ -19,14 +19,14 @@ fn alerts() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_alert_fires_where_it_has_to_and_is_quiet_where_it_must_be() {
+fn every_alert_fires_exactly_in_its_cases() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     output_of(Command::new(&promtool).args(["check", "rules"]).arg(file(RULES)));
     output_of(Command::new(&promtool).args(["test", "rules"]).arg(file(CASES)));
 }
 
 #[test]
-fn every_alert_is_tried_both_ways() {
+fn every_alert_has_a_case_that_fires_and_one_that_does_not() {
     let cases = text(CASES);
     let quiet = values(&cases, "- {eval_time: ");
     let firing = values(&cases, "alertname: ");
@@ -38,7 +38,7 @@ fn every_alert_is_tried_both_ways() {
 }
 
 #[test]
-fn every_alert_has_a_page_that_says_what_to_run() {
+fn every_alert_has_a_runbook_with_commands() {
     let rules = text(RULES);
     let linked: BTreeSet<&str> = values(&rules, "runbook_url: ").into_iter().collect();
     assert_eq!(linked.len(), alerts().len(), "two alerts share a page, or one has none");
@@ -59,7 +59,7 @@ fn every_alert_has_a_page_that_says_what_to_run() {
 
 /// Debian's Prometheus knows no Kubernetes, so what finds the targets is taken out.
 #[test]
-fn the_scrape_configuration_is_one() {
+fn all_scrape_configurations_are_equal() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     let folder = env!("CARGO_TARGET_TMPDIR");
     let config = format!("{folder}/scrape-{}.yaml", std::process::id());

@@ -82,7 +82,7 @@ fn metrics_of(query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_dashboard_asks_for_nothing_that_nobody_has() {
+fn dashboard_uses_only_existing_metrics() {
     let known = known();
     let queries = queries();
     assert!(queries.len() > 15, "{queries:?}");
@@ -96,7 +96,7 @@ fn the_dashboard_asks_for_nothing_that_nobody_has() {
 }
 
 #[test]
-fn the_rules_ask_for_nothing_that_nobody_has() {
+fn rules_use_only_existing_metrics() {
     let rules = text(RULES);
     let mut known = known();
     known.extend(
@@ -116,7 +116,7 @@ fn the_rules_ask_for_nothing_that_nobody_has() {
 
 /// promtool has no command that reads one expression offline, so each becomes a rule.
 #[test]
-fn the_queries_of_the_dashboard_are_promql() {
+fn queries_of_the_dashboard_are_valid_promql() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
     for (number, query) in queries().iter().enumerate() {
@@ -133,7 +133,7 @@ fn the_queries_of_the_dashboard_are_promql() {
 }
 
 #[test]
-fn panels_do_not_lie_on_each_other() {
+fn panels_do_not_overlap() {
     let dashboard = dashboard();
     let mut taken = BTreeSet::new();
     let mut ids = BTreeSet::new();

@@ -15,7 +15,7 @@ fn moves(text: &str) -> bool {
 }
 
 #[test]
-fn a_terminal_without_columns_is_none() {
+fn terminal_without_columns_is_treated_as_no_terminal() {
     for arguments in [
         ["watch", "-r", "sim:quiet", "--count=3"],
         ["health", "-r", "sim:quiet", "--deep"],
@@ -30,7 +30,7 @@ fn a_terminal_without_columns_is_none() {
 
 /// The profiles `netadmin` and `baseline` mount no node.
 #[test]
-fn without_the_nodes_files_the_profile_that_has_them_is_named() {
+fn error_without_the_nodes_files_names_the_debug_profile() {
     for command in ["relist", "watch", "health"] {
         let output = plegctl(&[command, "--host-root", env!("CARGO_TARGET_TMPDIR")]);
         assert_eq!(output.code, Some(2), "{output}");

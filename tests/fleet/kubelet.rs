@@ -74,7 +74,7 @@ fn request_timeout(report: &Value) -> String {
 }
 
 #[test]
-fn a_token_opens_metrics_and_configuration() {
+fn token_gives_access_to_metrics_and_configuration() {
     let server = Server::start("server", Clients::Any, document);
     let (output, report) = with_token(&server, &[]);
     assert_eq!((output.code, &report["verdict"]), (Some(0), &"healthy".into()), "{output}");
@@ -92,7 +92,7 @@ fn a_token_opens_metrics_and_configuration() {
 }
 
 #[test]
-fn a_client_certificate_says_who_we_are_to_a_kubelet() {
+fn client_certificate_authenticates_to_a_kubelet() {
     let server = Server::start("server", Clients::WithCertificate, document);
     let (url, ca, certificate, key) =
         (server.url(), pki("authority.crt"), pki("client.crt"), pki("client.key"));
@@ -106,7 +106,7 @@ fn a_client_certificate_says_who_we_are_to_a_kubelet() {
 }
 
 #[test]
-fn a_stale_kubelet_is_seen_over_its_own_port() {
+fn stale_kubelet_is_found_through_its_own_port() {
     let server = Server::start("server", Clients::Any, |asked| match asked.path.as_str() {
         "/metrics" => Reply::ok(metrics(400)),
         _ => document(asked),
@@ -116,7 +116,7 @@ fn a_stale_kubelet_is_seen_over_its_own_port() {
 }
 
 #[test]
-fn silence_is_evidence_and_never_healthy() {
+fn silent_kubelet_is_never_healthy() {
     for silence in [Reply::Silent, Reply::Half("kubelet_pleg")] {
         let server = Server::start("server", Clients::Any, move |asked| match asked.path.as_str() {
             "/metrics" => silence.clone(),
@@ -132,7 +132,7 @@ fn silence_is_evidence_and_never_healthy() {
 }
 
 #[test]
-fn silence_of_every_path_that_needs_a_credential_accuses_nobody() {
+fn silence_of_all_authenticated_paths_is_not_blamed_on_the_kubelet() {
     // The kubelet waits for the API server, which reviews the token.
     let server = Server::start("server", Clients::Any, |_| Reply::Silent);
     let (output, report) = with_token(&server, &[]);
@@ -145,7 +145,7 @@ fn silence_of_every_path_that_needs_a_credential_accuses_nobody() {
 }
 
 #[test]
-fn api_server_that_hangs_is_not_the_kubelet_that_hangs() {
+fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
     let server = Server::start("server", Clients::Any, |_| Reply::Silent);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let known = ["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"];
@@ -164,7 +164,7 @@ fn api_server_that_hangs_is_not_the_kubelet_that_hangs() {
 }
 
 #[test]
-fn metrics_that_are_silent_through_the_api_server_need_a_second_path() {
+fn silent_metrics_through_the_api_server_need_a_second_path() {
     for (probes, primary) in
         [(Reply::ok("prober_probe_total 1\n"), "D32"), (Reply::Say(504, String::new()), "D00")]
     {
@@ -190,7 +190,7 @@ fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
 }
 
 #[test]
-fn credential_that_is_not_accepted_is_on_the_default_screen() {
+fn rejected_credential_is_on_the_default_screen() {
     let refused = Reply::Say(401, "Unauthorized".to_owned());
     let shown = screen("server", refused, "authority.crt");
     assert!(shown.stdout.starts_with("HEALTHY"), "{shown}");
@@ -201,7 +201,7 @@ fn credential_that_is_not_accepted_is_on_the_default_screen() {
 }
 
 #[test]
-fn server_certificate_that_is_itself_in_the_ca_file_is_accepted() {
+fn server_certificate_in_the_ca_file_is_accepted() {
     let server = Server::start("own-authority", Clients::Any, document);
     let (url, own) = (server.url(), pki("own-authority.crt"));
     let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &own]);
@@ -209,7 +209,7 @@ fn server_certificate_that_is_itself_in_the_ca_file_is_accepted() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_kubelet_has_its_name() {
+fn each_kubelet_failure_has_its_own_error() {
     let page = "<html>Welcome</html>";
     let said = [
         ("server", Reply::Say(401, "Unauthorized".to_owned()), "does not accept the credentials (401)"),
@@ -244,7 +244,7 @@ fn whatever_is_wrong_with_a_kubelet_has_its_name() {
 }
 
 #[test]
-fn a_certificate_that_is_not_looked_at_is_said_twice() {
+fn skipped_certificate_check_is_reported_twice() {
     let server = Server::start("other-name", Clients::Any, document);
     let (output, report) = health(&["--kubelet-url", &server.url(), "--kubelet-insecure-tls"]);
     assert_eq!(outcome(&report, "kubelet metrics"), "ok", "{output}");
@@ -253,7 +253,7 @@ fn a_certificate_that_is_not_looked_at_is_said_twice() {
 }
 
 #[test]
-fn credentials_that_cannot_be_used_are_no_answer() {
+fn unusable_credentials_are_an_error() {
     let no_such = "/nonexistent/plegctl-test";
     let (server_key, text) = (pki("server.key"), file("README.md").display().to_string());
     for (arguments, why) in [
@@ -273,7 +273,7 @@ fn credentials_that_cannot_be_used_are_no_answer() {
 }
 
 #[test]
-fn the_api_servers_proxy_leads_to_all_three_documents() {
+fn proxy_of_the_api_server_gives_all_three_documents() {
     let server = Server::start("server", Clients::Any, document);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let config = config.0.to_str().unwrap();
@@ -290,7 +290,7 @@ fn the_api_servers_proxy_leads_to_all_three_documents() {
 }
 
 #[test]
-fn a_node_that_went_away_is_not_called_sick() {
+fn removed_node_is_not_reported_as_unhealthy() {
     for (status, text, expected) in [
         (
             404,
@@ -319,7 +319,7 @@ fn a_node_that_went_away_is_not_called_sick() {
 }
 
 #[test]
-fn a_credential_program_that_hangs_costs_the_probes_nothing() {
+fn hung_credential_program_does_not_delay_the_probes() {
     let server = Server::start("server", Clients::Any, document);
     let config = kubeconfig(&server.url(), &authority(), "exec: {command: sleep, args: [\"1000\"]}");
     let config = config.0.to_str().unwrap();
@@ -331,7 +331,7 @@ fn a_credential_program_that_hangs_costs_the_probes_nothing() {
 }
 
 #[test]
-fn a_bundle_has_the_configuration_without_its_secrets() {
+fn bundle_has_the_kubelets_configuration_without_secrets() {
     let server = Server::start("server", Clients::Any, document);
     let bundle = format!("{}/kubelet-{}.tar.gz", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let (output, _) = with_token(&server, &["--bundle", &bundle]);

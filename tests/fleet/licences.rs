@@ -70,7 +70,7 @@ fn the_sbom_names_everything_that_is_linked_and_nothing_else() {
 }
 
 #[test]
-fn everything_comes_from_the_registry_or_lies_here_with_its_licence() {
+fn every_crate_is_from_the_registry_or_vendored_with_its_licence() {
     let metadata: Value = serde_json::from_str(&metadata()).unwrap();
     for package in metadata["packages"].as_array().unwrap() {
         let source = package["source"].as_str();
@@ -86,7 +86,7 @@ fn everything_comes_from_the_registry_or_lies_here_with_its_licence() {
 }
 
 #[test]
-fn an_expression_needs_one_of_each() {
+fn licence_expression_needs_one_allowed_licence_of_each_part() {
     let allowed: BTreeSet<String> = ["MIT", "ISC"].map(str::to_owned).into();
     assert!(acceptable("MIT OR GPL-3.0", &allowed));
     assert!(acceptable("(Apache-2.0 OR MIT) AND ISC", &allowed));

@@ -106,7 +106,7 @@ fn healthy(asked: &Asked) -> Reply {
 }
 
 #[test]
-fn a_healthy_cluster_is_good_news_and_its_clock_is_the_servers() {
+fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
     let server = Server::start("server", Clients::Any, healthy);
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
     let output = nodes(&config, &["-o", "json"]);
@@ -129,7 +129,7 @@ fn a_healthy_cluster_is_good_news_and_its_clock_is_the_servers() {
 }
 
 #[test]
-fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
+fn worst_node_is_first_and_each_problem_has_its_word() {
     let names: Vec<String> = ["well", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
         .map(str::to_owned)
         .into();
@@ -253,7 +253,7 @@ fn late_or_slow_relists_have_a_reason() {
 }
 
 #[test]
-fn api_server_that_falls_silent_is_not_a_hang_of_the_node() {
+fn silent_api_server_is_not_reported_as_a_hang_of_the_node() {
     let answered = AtomicU32::new(0);
     let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
         None => Reply::ok(node_list(&["n1".to_owned()])),
@@ -285,7 +285,7 @@ fn two_hundred_nodes_share_sixteen_connections() {
 }
 
 #[test]
-fn a_watch_tells_what_is_new_since_the_look_before_and_outlives_a_look_that_fails() {
+fn watch_shows_recent_figures_and_survives_a_failed_update() {
     let looks = AtomicU32::new(0);
     // Ten relists more for each look at the node, all of them slow.
     let slow = |looks: u32| {
@@ -354,7 +354,7 @@ fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> 
 }
 
 #[test]
-fn a_pod_shows_its_account_to_the_api_server_that_it_is_told_of() {
+fn service_account_is_sent_to_the_api_server_of_the_environment() {
     let server = Server::start("server", Clients::Any, healthy);
     let authority = fs::read_to_string(file("tests/fleet/pki/authority.crt")).unwrap();
     let account = [("token", "of-the-pod\n".to_owned()), ("ca.crt", authority)];
@@ -383,7 +383,7 @@ fn a_pod_shows_its_account_to_the_api_server_that_it_is_told_of() {
 }
 
 #[test]
-fn pages_are_followed_and_a_selector_is_handed_on() {
+fn node_list_follows_pages_and_passes_the_selector_on() {
     let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(2)),
@@ -399,7 +399,7 @@ fn pages_are_followed_and_a_selector_is_handed_on() {
 }
 
 #[test]
-fn a_client_certificate_says_who_we_are() {
+fn client_certificate_authenticates_to_the_api_server() {
     let server = Server::start("server", Clients::WithCertificate, healthy);
     let pki = file("tests/fleet/pki");
     let with = format!("client-certificate: {0}/client.crt\n    client-key: {0}/client.key", pki.display());
@@ -414,7 +414,7 @@ fn a_client_certificate_says_who_we_are() {
 }
 
 #[test]
-fn a_program_gives_the_credential() {
+fn credential_program_gives_the_token() {
     let server = Server::start("server", Clients::Any, healthy);
     let exec = r#"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ["-c", "echo \"{\\\"status\\\":{\\\"token\\\":\\\"$WORD-$0\\\"}}\"", made], env: [{name: WORD, value: well}]}"#;
     let output = nodes(&kubeconfig(&server.url(), &authority(), exec), &[]);
@@ -433,7 +433,7 @@ fn a_program_gives_the_credential() {
 }
 
 #[test]
-fn program_that_gives_the_credential_ends_with_plegctl_and_so_does_what_it_has_started() {
+fn credential_program_and_its_children_end_with_plegctl() {
     for (name, signal) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
         let pids = Scratch::new("");
         let path = pids.0.display();
@@ -469,7 +469,7 @@ fn wait_until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn certificates_that_are_not_accepted_are_named() {
+fn rejected_certificates_are_named() {
     for (shown, cluster, why) in [
         ("other-name", authority(), "shows a certificate for another name"),
         ("expired", authority(), "shows a certificate that has expired"),
@@ -488,7 +488,7 @@ fn certificates_that_are_not_accepted_are_named() {
 }
 
 #[test]
-fn whoever_is_told_not_to_look_says_so() {
+fn skipped_certificate_check_is_reported() {
     let server = Server::start("other-name", Clients::Any, healthy);
     let output = nodes(&kubeconfig(&server.url(), "insecure-skip-tls-verify: true", "token: t"), &[]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -499,7 +499,7 @@ fn whoever_is_told_not_to_look_says_so() {
 }
 
 #[test]
-fn an_api_server_that_does_not_list_is_no_answer() {
+fn api_server_that_rejects_the_list_is_an_error() {
     for (reply, why) in [
         (Reply::Say(401, String::new()), "does not accept the credentials (401)"),
         (Reply::Say(403, r#"{"message":"no"}"#.to_owned()), "forbids it (403): no"),
@@ -518,7 +518,7 @@ fn an_api_server_that_does_not_list_is_no_answer() {
 }
 
 #[test]
-fn a_kubeconfig_that_leads_nowhere_says_why() {
+fn error_names_what_is_wrong_with_a_kubeconfig() {
     let server = "https://127.0.0.1:1";
     let output = nodes(&kubeconfig(server, "tls-server-name: x", "token: t"), &["--context", "elsewhere"]);
     assert!(output.stderr.contains("has no cluster `gone`; it has c"), "{output}");
@@ -538,7 +538,7 @@ fn a_kubeconfig_that_leads_nowhere_says_why() {
 }
 
 #[test]
-fn several_kubeconfigs_are_one_in_which_the_first_that_says_something_counts() {
+fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
     let server = Server::start("server", Clients::Any, healthy);
     // The user's token and the authority each lie beside the file that names them.
     let folder = Scratch::new("");
@@ -574,7 +574,7 @@ fn several_kubeconfigs_are_one_in_which_the_first_that_says_something_counts() {
 }
 
 #[test]
-fn hostile_words_do_not_reach_the_terminal() {
+fn hostile_texts_are_escaped() {
     let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
         Some(_) => Reply::Say(403, "no\u{1b}[2J".to_owned()),
         None => Reply::ok(node_list(&["n\u{1b}[31m1".to_owned()])),

@@ -62,7 +62,7 @@ fn every_overlay_makes_the_same_objects() {
 
 /// The pod's schema is known to `static-pods lint`: a field that the kubelet would drop, or a value that it refuses, is found.
 #[test]
-fn the_pods_are_pods_to_a_kubelet() {
+fn pods_of_the_manifests_are_valid_for_a_kubelet() {
     for overlay in OVERLAYS {
         let Some(objects) = built(overlay) else { return };
         let name = format!(
@@ -128,7 +128,7 @@ fn unknown_to_kubectl(document: &str, typed: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn kubectls_types_know_every_field_of_daemon_set_and_binding() {
+fn fields_of_the_daemon_set_and_the_binding_are_known_to_kubectl() {
     // kubectl prints only what it has changed: one thing more, at the end of a list.
     let variable = ["set", "env", "PLEGCTL=x"];
     let subject = ["set", "subject", "--serviceaccount=else:where"];
@@ -150,7 +150,7 @@ fn kubectls_types_know_every_field_of_daemon_set_and_binding() {
 /// kubectl reads namespaces, accounts and roles from files without types, so it makes its own, to which ours are held. For a
 /// role it asks which resources there are.
 #[test]
-fn the_other_objects_are_as_kubectl_makes_them() {
+fn other_objects_equal_those_that_kubectl_creates() {
     let Some(objects) = built("overlays/kubelet-access") else { return };
     let read = |kind: &str| -> Value {
         let path = format!("{}/{kind}-{}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
@@ -187,7 +187,7 @@ fn the_other_objects_are_as_kubectl_makes_them() {
 }
 
 #[test]
-fn the_pods_ask_for_no_more_than_they_need() {
+fn pods_have_no_more_rights_than_they_need() {
     for overlay in OVERLAYS {
         let Some(objects) = built(overlay) else { return };
         let daemon_set = &objects["DaemonSet"];
@@ -237,7 +237,7 @@ fn the_pods_ask_for_no_more_than_they_need() {
 }
 
 #[test]
-fn the_endpoint_is_below_what_is_mounted() {
+fn endpoint_is_below_a_mounted_path() {
     for overlay in OVERLAYS {
         let Some(objects) = built(overlay) else { return };
         let daemon_set = &objects["DaemonSet"];
@@ -265,7 +265,7 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
 
 /// The binary must know what the `DaemonSet` tells it.
 #[test]
-fn the_arguments_are_arguments_of_this_program() {
+fn arguments_in_the_manifests_are_valid() {
     let manifest = text("deploy/base/daemonset.yaml");
     let captures = format!("{}/captures-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut arguments: Vec<&str> = manifest

@@ -36,7 +36,7 @@ fn run(scenario: &str, state: &Path) -> (i32, String) {
 }
 
 #[test]
-fn time_outs_and_lengths_leave_room_for_what_plegctl_promises() {
+fn time_outs_and_lengths_of_the_plugin_fit_plegctls_limits() {
     let config = config();
     let plugin = &config["pluginConfig"];
     assert_eq!(config["plugin"], "custom");
@@ -48,7 +48,7 @@ fn time_outs_and_lengths_leave_room_for_what_plegctl_promises() {
 }
 
 #[test]
-fn there_is_one_condition_with_two_reasons_that_stay() {
+fn plugin_has_one_condition_with_two_permanent_reasons() {
     let config = config();
     let [condition] = config["conditions"].as_array().unwrap().as_slice() else { panic!("{config}") };
     let [rule] = config["rules"].as_array().unwrap().as_slice() else { panic!("{config}") };
@@ -61,7 +61,7 @@ fn there_is_one_condition_with_two_reasons_that_stay() {
 }
 
 #[test]
-fn the_rule_answers_as_the_contract_says() {
+fn plugin_rule_has_the_exit_statuses_of_the_contract() {
     for (scenario, status) in
         [("sim:quiet", 0), ("sim:hung-container", 0), ("sim:hung-two-pods", 1), ("sim:hung-list", 1)]
     {
@@ -78,7 +78,7 @@ fn the_rule_answers_as_the_contract_says() {
 
 /// NPD takes every status but 0 and 1 for "unknown" and leaves the condition as it is.
 #[test]
-fn what_cannot_be_judged_moves_no_condition() {
+fn missing_verdict_does_not_change_the_condition() {
     let (code, stdout) = run("/nonexistent/plegctl-test.sock", &state("nobody"));
     assert!(code == 1 || code == 2, "{stdout}");
     assert!(stdout.starts_with("D06"), "{stdout}");

@@ -31,7 +31,7 @@ pub fn served_metrics() -> String {
 }
 
 #[test]
-fn readiness_follows_the_socket_and_liveness_does_not() {
+fn readiness_depends_on_the_socket_and_liveness_does_not() {
     let socket = format!("{}/probes-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
     runtime.line().expect("it says that it listens");
@@ -65,7 +65,7 @@ fn readiness_follows_the_socket_and_liveness_does_not() {
 }
 
 #[test]
-fn the_downward_api_names_the_node() {
+fn node_name_comes_from_the_downward_api() {
     let socket = format!("{}/node-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
     runtime.line().expect("it says that it listens");

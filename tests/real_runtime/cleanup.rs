@@ -17,7 +17,7 @@ use crate::{real, wait_for};
 const ENDPOINT_MARK: &str = "endpoint=unix://";
 
 #[test]
-fn nothing_is_left_of_a_dropped_runtime() {
+fn dropped_runtime_leaves_nothing_behind() {
     let Some(runtime) = real(Containerd::V2) else {
         return;
     };
@@ -34,7 +34,7 @@ fn nothing_is_left_of_a_dropped_runtime() {
 }
 
 #[test]
-fn nothing_is_left_of_a_killed_test() {
+fn killed_test_leaves_nothing_behind() {
     if real_is_skipped() {
         return;
     }
@@ -47,7 +47,7 @@ fn nothing_is_left_of_a_killed_test() {
 }
 
 #[test]
-fn the_next_run_sweeps_up_after_a_killed_watcher() {
+fn next_run_removes_what_a_killed_watcher_left() {
     if real_is_skipped() {
         return;
     }
@@ -85,7 +85,7 @@ fn without_packages_ci_fails() {
 }
 
 #[test]
-#[ignore = "is killed by nothing_is_left_of_a_killed_test"]
+#[ignore = "is killed by killed_test_leaves_nothing_behind"]
 fn victim() {
     let Some(runtime) = real(Containerd::V1_7) else {
         return;

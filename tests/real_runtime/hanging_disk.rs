@@ -68,7 +68,7 @@ fn write_kubelet(proc: &Path, config: &str) {
 }
 
 #[test]
-fn verdict_is_there_whatever_file_is_on_a_disk_that_hangs() {
+fn verdict_is_printed_whatever_file_is_on_a_hung_disk() {
     let Some(runtime) = real(Containerd::V2) else { return };
     with_network(&runtime);
     runtime.run_pods(1, 1);

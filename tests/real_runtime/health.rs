@@ -22,19 +22,19 @@ use crate::{real, real_on_its_own_disk, wait_for};
 
 on_each_containerd! {
     pods_without_a_fault_are_healthy
-    a_stopped_container_process_holds_nothing_up
-    a_file_in_place_of_the_socket_is_no_verdict_on_the_runtime
+    stopped_container_process_delays_no_call
+    file_in_place_of_the_socket_gives_no_verdict
     a_held_status_lock_is_traced_to_its_container
-    a_stopped_daemon_is_silent_and_said_to_be_stopped
-    a_killed_daemon_is_refused
-    a_stopped_shim_is_told_although_everything_answers
+    stopped_daemon_is_silent_and_reported_as_stopped
+    killed_daemon_refuses_connections
+    stopped_shim_is_reported_although_every_call_is_answered
     a_killed_shim_is_no_hang
-    a_frozen_pod_is_told
-    three_hundred_dead_containers_are_told_and_alarm_nobody
-    load_beside_a_healthy_runtime_is_no_fault_of_its
-    a_bundle_of_a_hang_is_read_again_and_keeps_every_secret
-    a_held_status_lock_is_no_silent_daemon_beside_load_either
-    a_full_disk_is_told_and_nothing_half_written_stays_on_it
+    frozen_pod_is_reported
+    three_hundred_dead_containers_are_an_info
+    load_on_the_node_is_not_a_fault_of_a_healthy_runtime
+    bundle_of_a_hang_is_readable_and_has_no_secrets
+    held_status_lock_under_load_is_not_a_silent_daemon
+    full_disk_is_reported_and_no_partial_file_stays
 }
 
 fn diagnose(runtime: &RealRuntime) -> HealthReport {
@@ -95,7 +95,7 @@ fn pods_without_a_fault_are_healthy(version: Containerd) {
     }
 }
 
-fn a_stopped_container_process_holds_nothing_up(version: Containerd) {
+fn stopped_container_process_delays_no_call(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
@@ -106,7 +106,7 @@ fn a_stopped_container_process_holds_nothing_up(version: Containerd) {
     assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
 }
 
-fn a_file_in_place_of_the_socket_is_no_verdict_on_the_runtime(version: Containerd) {
+fn file_in_place_of_the_socket_gives_no_verdict(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let (socket, aside) = (runtime.socket(), runtime.directory().join("aside.sock"));
     std::fs::rename(&socket, &aside).unwrap();
@@ -128,7 +128,7 @@ fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
     assert!(report.duration_seconds < 30.0, "{}", report.duration_seconds);
 }
 
-fn a_stopped_daemon_is_silent_and_said_to_be_stopped(version: Containerd) {
+fn stopped_daemon_is_silent_and_reported_as_stopped(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(1, 1);
     let stopped = runtime.stop_daemon();
@@ -137,7 +137,7 @@ fn a_stopped_daemon_is_silent_and_said_to_be_stopped(version: Containerd) {
     assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D07);
 }
 
-fn a_killed_daemon_is_refused(version: Containerd) {
+fn killed_daemon_refuses_connections(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.kill_daemon();
     let report = diagnose(&runtime);
@@ -145,7 +145,7 @@ fn a_killed_daemon_is_refused(version: Containerd) {
     assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D06);
 }
 
-fn a_stopped_shim_is_told_although_everything_answers(version: Containerd) {
+fn stopped_shim_is_reported_although_every_call_is_answered(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let stopped = runtime.stop_shim(&pod.sandbox_id);
@@ -167,7 +167,7 @@ fn a_killed_shim_is_no_hang(version: Containerd) {
     );
 }
 
-fn a_frozen_pod_is_told(version: Containerd) {
+fn frozen_pod_is_reported(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let frozen = runtime.freeze_pod(&pod.sandbox_id);
@@ -181,7 +181,7 @@ fn a_frozen_pod_is_told(version: Containerd) {
     );
 }
 
-fn three_hundred_dead_containers_are_told_and_alarm_nobody(version: Containerd) {
+fn three_hundred_dead_containers_are_an_info(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
     for number in 0..10 {
@@ -198,7 +198,7 @@ fn three_hundred_dead_containers_are_told_and_alarm_nobody(version: Containerd) 
     assert_eq!(backlog.map(|finding| finding.confidence), Some(Confidence::Possible), "{report:#?}");
 }
 
-fn a_bundle_of_a_hang_is_read_again_and_keeps_every_secret(version: Containerd) {
+fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     const PLANTED: &str = "pl4nted-s3cret";
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
@@ -301,7 +301,7 @@ fn busy(runtime: &RealRuntime) -> Vec<Load> {
     load
 }
 
-fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
+fn load_on_the_node_is_not_a_fault_of_a_healthy_runtime(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
     runtime.run_pods(5, 2);
@@ -324,7 +324,7 @@ fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
 }
 
 /// It was once taken for a daemon that is silent altogether. Who holds the lock is not always found beside so much load.
-fn a_held_status_lock_is_no_silent_daemon_beside_load_either(version: Containerd) {
+fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
@@ -343,7 +343,7 @@ fn fill(directory: &Path) {
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
 }
 
-fn a_full_disk_is_told_and_nothing_half_written_stays_on_it(version: Containerd) {
+fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
     let Some(runtime) = real_on_its_own_disk(version) else { return };
     with_network(&runtime);
     runtime.run_pods(2, 1);

@@ -26,8 +26,8 @@ const IMAGE: &str = "localhost/plegctl:test";
 const SOCKET: &str = "--runtime-endpoint=unix:///run/containerd/containerd.sock";
 
 on_each_containerd! {
-    the_image_asks_the_runtime_that_runs_it
-    a_hang_is_named_by_a_pod_that_ran_before
+    image_talks_to_the_runtime_that_runs_it
+    pod_that_already_runs_names_a_hang
 }
 
 /// The static program to pack, if somebody has built one.
@@ -143,7 +143,7 @@ fn report(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
 
-fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
+fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let _web = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let processes = "processes outside of this pod";
@@ -199,7 +199,7 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
 }
 
 /// The incident as it was seen in a real cluster: nothing new starts, and what runs goes on to say what hangs.
-fn a_hang_is_named_by_a_pod_that_ran_before(version: Containerd) {
+fn pod_that_already_runs_names_a_hang(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let web = runtime.run_pod(&PodSpec::new("web").namespace("shop"), &[ContainerSpec::new("app")]);
     let record = ["record", "--max-size=16MiB", "--period=1s", "/dev/shm/captures"];
@@ -229,7 +229,7 @@ fn a_hang_is_named_by_a_pod_that_ran_before(version: Containerd) {
 /// What the kernel opens of other processes to whom, with the node's process table: one of root's, one of another user's.
 /// The table in docs/install.md says the same.
 #[test]
-fn each_privilege_opens_what_the_documentation_says() {
+fn each_privilege_gives_the_documented_access() {
     let Some(runtime) = real(Containerd::V2) else { return };
     let sleeper = || ContainerSpec::new("app");
     let user = LinuxContainerSecurityContext {

@@ -32,10 +32,10 @@ spec:
 
 on_each_containerd! {
     a_pod_that_runs_as_written_is_silent_until_the_file_changes
-    missing_pods_and_missing_files_are_told_apart
-    two_versions_and_two_sandboxes_are_told_apart
-    a_crash_loop_and_the_history_of_a_pod_are_seen
-    the_release_that_made_a_pod_and_another_text_are_told_by_the_uid
+    missing_pods_and_missing_files_are_distinguished
+    two_versions_and_two_sandboxes_are_distinguished
+    crash_loop_and_old_sandboxes_are_reported
+    uid_tells_the_release_of_a_pod_from_another_text
 }
 
 /// The manifest of the pod, an hour older than anything that runs.
@@ -84,7 +84,7 @@ fn uid_by(name: &str, text: &str, minor: u8) -> String {
     inspect_bytes(&path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
 }
 
-fn the_release_that_made_a_pod_and_another_text_are_told_by_the_uid(version: Containerd) {
+fn uid_tells_the_release_of_a_pod_from_another_text(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     manifest(&runtime, GOOD);
     for minor in [28, 30, 32, 34, 36] {
@@ -142,7 +142,7 @@ fn a_pod_that_runs_as_written_is_silent_until_the_file_changes(version: Containe
     assert_eq!(found(&runtime), [""; 0]);
 }
 
-fn missing_pods_and_missing_files_are_told_apart(version: Containerd) {
+fn missing_pods_and_missing_files_are_distinguished(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let file = manifest(&runtime, GOOD);
     assert_eq!(found(&runtime), ["SP120"]);
@@ -165,7 +165,7 @@ fn missing_pods_and_missing_files_are_told_apart(version: Containerd) {
     assert_eq!(found(&runtime), ["SP131"]);
 }
 
-fn two_versions_and_two_sandboxes_are_told_apart(version: Containerd) {
+fn two_versions_and_two_sandboxes_are_distinguished(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     manifest(&runtime, GOOD);
     let first = runtime.run_pod(&web(), &[app()]);
@@ -181,7 +181,7 @@ fn two_versions_and_two_sandboxes_are_told_apart(version: Containerd) {
     assert_eq!(found(&runtime), ["SP120"]);
 }
 
-fn a_crash_loop_and_the_history_of_a_pod_are_seen(version: Containerd) {
+fn crash_loop_and_old_sandboxes_are_reported(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     manifest(&runtime, GOOD);
     let pod = runtime.run_pod(&web(), &[]);

@@ -16,13 +16,13 @@ const HANGS: Duration = Duration::from_millis(500);
 on_each_containerd! {
     a_pod_runs_dies_and_goes
     pods_outlive_a_restart_of_the_daemon
-    what_dies_while_the_daemon_is_down_has_exited_afterwards
+    container_that_dies_without_the_daemon_has_exited_afterwards
     a_held_status_lock_hangs_the_container_list_and_nothing_else
     a_stopped_shim_hangs_no_list
-    a_killed_shim_takes_its_container_along
+    killed_shim_ends_its_container
     a_stopped_daemon_is_silent_until_it_continues
     a_frozen_pod_goes_on_after_the_thaw
-    pods_look_like_a_kubelets
+    pods_have_the_labels_of_a_kubelets_pods
 }
 
 fn a_pod_runs_dies_and_goes(version: Containerd) {
@@ -62,7 +62,7 @@ fn pods_outlive_a_restart_of_the_daemon(version: Containerd) {
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning; 3]);
 }
 
-fn what_dies_while_the_daemon_is_down_has_exited_afterwards(version: Containerd) {
+fn container_that_dies_without_the_daemon_has_exited_afterwards(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     runtime.kill_daemon();
@@ -100,7 +100,7 @@ fn a_stopped_shim_hangs_no_list(version: Containerd) {
     runtime.wait_for_state(&pod.containers[0], ContainerState::ContainerExited);
 }
 
-fn a_killed_shim_takes_its_container_along(version: Containerd) {
+fn killed_shim_ends_its_container(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     runtime.kill_shim(&pod.sandbox_id);
@@ -126,7 +126,7 @@ fn a_frozen_pod_goes_on_after_the_thaw(version: Containerd) {
     runtime.wait_for_state(&pod.containers[0], ContainerState::ContainerExited);
 }
 
-fn pods_look_like_a_kubelets(version: Containerd) {
+fn pods_have_the_labels_of_a_kubelets_pods(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let hash = "0123456789abcdef0123456789abcdef";
     let etcd = PodSpec::new("etcd-node").namespace("kube-system").static_pod(hash);

@@ -23,13 +23,13 @@ use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, real_on_its_own_disk, wait_for};
 
 on_each_containerd! {
-    a_held_status_lock_has_its_container_by_name
-    a_hanging_network_plugin_has_its_pod_and_its_process
-    a_sleeping_oci_runtime_is_a_shim_that_does_not_answer
-    a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down
-    health_has_the_holder_from_the_runtimes_own_goroutines
+    held_status_lock_names_its_container
+    hanging_network_plugin_names_its_pod_and_process
+    sleeping_oci_runtime_shows_as_a_shim_without_an_answer
+    frozen_disk_names_the_file_and_the_container_that_wait
+    health_names_the_holder_from_the_runtimes_goroutines
     a_recording_keeps_the_holder_of_an_incident
-    fifty_dumps_of_a_busy_daemon_alarm_nobody
+    fifty_dumps_of_a_busy_daemon_have_no_finding
 }
 
 /// A dump by the debug socket, read and judged, with names.
@@ -54,7 +54,7 @@ fn found<'a>(report: &'a StackReport, id: &str) -> Option<&'a Finding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
-fn a_held_status_lock_has_its_container_by_name(version: Containerd) {
+fn held_status_lock_names_its_container(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
@@ -78,7 +78,7 @@ fn a_held_status_lock_has_its_container_by_name(version: Containerd) {
     assert!(report.summary.contains("guilty's status lock"), "{}", report.summary);
 }
 
-fn a_hanging_network_plugin_has_its_pod_and_its_process(version: Containerd) {
+fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     // containerd calls `loopback` by itself; where that fails it gives the others up.
     for name in ["standstill", "loopback"] {
@@ -107,7 +107,7 @@ fn a_hanging_network_plugin_has_its_pod_and_its_process(version: Containerd) {
     assert_eq!(pod.as_deref(), Some("default/netless"), "{report:#?}");
 }
 
-fn a_sleeping_oci_runtime_is_a_shim_that_does_not_answer(version: Containerd) {
+fn sleeping_oci_runtime_shows_as_a_shim_without_an_answer(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("slow"), &[ContainerSpec::new("app")]);
     let wrapper = runtime.directory().join("bin/runc");
@@ -130,7 +130,7 @@ fn a_sleeping_oci_runtime_is_a_shim_that_does_not_answer(version: Containerd) {
     assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (Kind::Shim, Some(shim)), "{report:#?}");
 }
 
-fn fifty_dumps_of_a_busy_daemon_alarm_nobody(version: Containerd) {
+fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let enough = AtomicBool::new(false);
     let (mut dumps, mut serving, mut possible) = (0, 0, 0);
@@ -175,7 +175,7 @@ fn collects(finding: &Finding) -> bool {
     finding.chain.root_frames.iter().any(|frame| frame.contains("GarbageCollect"))
 }
 
-fn a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down(version: Containerd) {
+fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     let Some(runtime) = real_on_its_own_disk(version) else { return };
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
@@ -221,7 +221,7 @@ fn a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down
     assert_eq!(holder.pod.as_ref().map(|pod| pod.name.as_str()), Some("guilty"));
 }
 
-fn health_has_the_holder_from_the_runtimes_own_goroutines(version: Containerd) {
+fn health_names_the_holder_from_the_runtimes_goroutines(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);

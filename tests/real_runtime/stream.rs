@@ -104,12 +104,12 @@ fn comparison(records: &[Value]) -> Value {
 }
 
 #[test]
-fn stream_and_relists_of_containerd_1_7_differ_only_where_it_is_known_why() {
+fn stream_and_relists_of_containerd_1_7_differ_only_for_known_reasons() {
     the_two_sides_differ_only_where_it_is_known_why(Containerd::V1_7);
 }
 
 #[test]
-fn stream_and_relists_of_containerd_2_differ_only_where_it_is_known_why() {
+fn stream_and_relists_of_containerd_2_differ_only_for_known_reasons() {
     the_two_sides_differ_only_where_it_is_known_why(Containerd::V2);
 }
 
@@ -142,12 +142,12 @@ fn the_two_sides_differ_only_where_it_is_known_why(version: Containerd) {
 }
 
 #[test]
-fn what_lives_for_50_ms_is_seen_by_the_stream_of_containerd_1_7_and_missed_by_relists() {
+fn container_of_50_ms_is_in_the_stream_of_containerd_1_7_and_missed_by_relists() {
     what_lives_for_50_ms_is_missed_by_relists(Containerd::V1_7);
 }
 
 #[test]
-fn what_lives_for_50_ms_is_seen_by_the_stream_of_containerd_2_and_missed_by_relists() {
+fn container_of_50_ms_is_in_the_stream_of_containerd_2_and_missed_by_relists() {
     what_lives_for_50_ms_is_missed_by_relists(Containerd::V2);
 }
 
@@ -230,7 +230,7 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn a_plegctl_that_does_not_run_does_not_keep_containerd_2_from_creating_containers() {
+fn stopped_plegctl_does_not_block_containerd_2() {
     let Some(runtime) = real(Containerd::V2) else { return };
     assert_eq!(create_many(&runtime, "alone", PATIENCE), None);
     clear(&runtime);
@@ -255,7 +255,7 @@ fn a_plegctl_that_does_not_run_does_not_keep_containerd_2_from_creating_containe
 
 /// What the guard is for: without it the same wedges the runtime. This is also its limit, a cgroup that is frozen whole.
 #[test]
-fn a_plegctl_that_is_stopped_with_its_guard_wedges_containerd_2_until_it_goes_on() {
+fn plegctl_stopped_together_with_its_guard_blocks_containerd_2_until_it_continues() {
     let Some(runtime) = real(Containerd::V2) else { return };
     let watch = Watch::start(&runtime, &["--mode", "evented"]);
     runtime.run_pod(&PodSpec::new("seen"), &[]);

@@ -22,8 +22,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 on_each_containerd! {
     every_verdict_is_given_at_least_once
-    an_edit_is_followed_until_the_new_version_runs_and_the_old_is_gone
-    a_mirror_is_joined_by_its_hash
+    watch_follows_an_edit_until_only_the_new_version_runs
+    mirror_pod_is_matched_by_its_hash
 }
 
 fn directory(runtime: &RealRuntime) -> PathBuf {
@@ -169,7 +169,7 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
     let _ = writeln!(std::io::stderr(), "{}: {}", runtime.name(), names.join(", "));
 }
 
-fn a_mirror_is_joined_by_its_hash(version: Containerd) {
+fn mirror_pod_is_matched_by_its_hash(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let text = manifest("web", "x:1");
     let hash = uid(&written(&runtime, "web", &text), &text);
@@ -226,7 +226,7 @@ impl Watch {
     }
 }
 
-fn an_edit_is_followed_until_the_new_version_runs_and_the_old_is_gone(version: Containerd) {
+fn watch_follows_an_edit_until_only_the_new_version_runs(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let before = manifest("web", "x:1");
     let path = written(&runtime, "web", &before);

@@ -15,8 +15,8 @@ use crate::{real, wait_for};
 const STEPS: usize = 200;
 
 on_each_containerd! {
-    two_hundred_random_steps_give_the_events_of_the_truth
-    a_pod_recreated_under_its_name_is_another_pod
+    events_of_two_hundred_random_steps_are_correct
+    pod_recreated_with_the_same_name_is_another_pod
 }
 
 /// A watch under way, and what it has said.
@@ -62,7 +62,7 @@ impl Watch {
     }
 }
 
-fn two_hundred_random_steps_give_the_events_of_the_truth(version: Containerd) {
+fn events_of_two_hundred_random_steps_are_correct(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let mut watch = Watch::of(&runtime);
     let mut driver = Driver::of(&runtime);
@@ -79,7 +79,7 @@ fn two_hundred_random_steps_give_the_events_of_the_truth(version: Containerd) {
     }
 }
 
-fn a_pod_recreated_under_its_name_is_another_pod(version: Containerd) {
+fn pod_recreated_with_the_same_name_is_another_pod(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let mut watch = Watch::of(&runtime);
     let first = runtime.run_pod(&PodSpec::new("web").uid("first"), &[ContainerSpec::new("app")]);

@@ -24,7 +24,7 @@ fn numbers() -> impl Iterator<Item = u64> {
 const KILLS: usize = 200;
 
 #[test]
-fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before() {
+fn capture_is_readable_and_complete_after_two_hundred_kills() {
     let place = Place::make();
     let directory = place.path("capture");
     let (mut relists, mut calls) = (0, 0);
@@ -59,7 +59,7 @@ fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before()
 }
 
 #[test]
-fn kills_within_an_incident_leave_no_incident_that_is_kept_for_ever() {
+fn kills_within_an_incident_leave_no_permanent_pin() {
     let place = Place::make();
     let directory = place.path("capture");
     for number in 1..=6 {

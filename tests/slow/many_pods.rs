@@ -38,7 +38,7 @@ fn peak_at_the_first_update(arguments: &[&str]) -> usize {
 }
 
 #[test]
-fn very_many_files_take_memory_by_their_bytes() {
+fn memory_for_many_files_is_proportional_to_their_bytes() {
     let folder = TempDir::new();
     let mut bytes = 0;
     for number in 0..many() {
@@ -57,7 +57,7 @@ fn very_many_files_take_memory_by_their_bytes() {
 }
 
 #[test]
-fn very_many_pods_of_the_api_server_take_memory_by_their_bytes() {
+fn memory_for_many_pods_of_the_api_server_is_proportional_to_their_bytes() {
     let folder = TempDir::new();
     let environment: Vec<Value> = (0..20)
         .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(60)}))

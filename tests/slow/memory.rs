@@ -130,7 +130,7 @@ fn peak(program: &str, arguments: &[&str]) -> (Option<i32>, usize) {
 }
 
 #[test]
-fn memory_follows_the_bytes_of_the_answer() {
+fn memory_is_proportional_to_the_bytes_of_the_answer() {
     let other = std::env::var("PLEGCTL_MEMORY_OF").ok();
     let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
     println!("{:24} {:>7} {:>12} {:>12} {:>8}", "of", "bytes", "command", "peak", "times");
@@ -142,7 +142,7 @@ fn memory_follows_the_bytes_of_the_answer() {
 }
 
 #[test]
-fn a_streamed_list_without_an_end_takes_no_more_than_what_is_taken_of_it() {
+fn endless_streamed_list_has_bounded_memory() {
     let other = std::env::var("PLEGCTL_MEMORY_OF").ok();
     let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
     for (name, answer) in shapes(MIB) {
@@ -220,7 +220,7 @@ fn moment(number: usize) -> Bytes {
 }
 
 #[test]
-fn a_flood_of_pods_that_live_and_die_stays_within_its_bound() {
+fn many_short_lived_pods_have_bounded_memory() {
     let other = std::env::var("PLEGCTL_MEMORY_OF").ok();
     let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
     let flood = std::env::var("PLEGCTL_FLOOD").map_or(FLOOD, |flood| flood.parse().unwrap());

@@ -21,7 +21,7 @@ fn page(place: &Place) -> PathBuf {
 }
 
 #[test]
-fn the_page_asks_nobody_for_anything() {
+fn page_makes_no_network_requests() {
     let place = Place::make();
     let text = fs::read_to_string(page(&place)).unwrap();
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest"] {
@@ -59,7 +59,7 @@ fn artefacts() -> PathBuf {
 }
 
 #[test]
-fn a_browser_draws_the_page_light_and_dark() {
+fn browser_shows_the_page_in_light_and_dark_mode() {
     let place = Place::make();
     let page = page(&place);
     let artefacts = artefacts();
@@ -97,7 +97,7 @@ fn tab_to(browser: &mut Browser, wanted: &str) {
 }
 
 #[test]
-fn the_timeline_is_used_with_a_keyboard_alone() {
+fn timeline_works_with_a_keyboard_only() {
     let place = Place::make();
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
@@ -136,7 +136,7 @@ fn the_timeline_is_used_with_a_keyboard_alone() {
 }
 
 #[test]
-fn the_page_is_readable_when_it_is_printed() {
+fn printed_page_is_readable() {
     let place = Place::make();
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };

@@ -32,7 +32,7 @@ pub fn difference(before: &str, after: &str) -> String {
 }
 
 #[test]
-fn only_what_differs_is_shown() {
+fn difference_shows_only_different_lines() {
     assert_eq!(difference("a\nb\nc\n", "a\nx\ny\nc\n"), "@@ line 2 @@\n-b\n+x\n+y\n");
     assert_eq!(difference("a\na\n", "a\na\na\n"), "@@ line 3 @@\n+a\n");
 }

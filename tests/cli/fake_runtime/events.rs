@@ -19,7 +19,7 @@ fn event_id(message: Option<Bytes>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn events_are_scripted_attempt_by_attempt() {
+async fn each_stream_attempt_gets_its_scripted_events() {
     let fake = FakeRuntime::start(Node::new());
     fake.streams([
         Attempt::eof(),
@@ -44,7 +44,7 @@ async fn events_are_scripted_attempt_by_attempt() {
 }
 
 #[tokio::test]
-async fn pushed_event_waits_for_the_first_subscriber() {
+async fn pushed_event_is_kept_until_the_first_subscriber() {
     let fake = FakeRuntime::start(Node::new());
     fake.push_event(event("early"));
     let client = Client::connect(&fake).await;
@@ -55,7 +55,7 @@ async fn pushed_event_waits_for_the_first_subscriber() {
 }
 
 #[tokio::test]
-async fn every_subscriber_gets_every_event_but_from_containerd_1_7() {
+async fn every_subscriber_gets_every_event_except_with_containerd_1_7() {
     for (kind, second) in [(Kind::Containerd21, "c1"), (Kind::Containerd17, "c2")] {
         let fake = FakeRuntime::start_as(kind, Node::new());
         let client = Client::connect(&fake).await;
@@ -76,7 +76,7 @@ async fn every_subscriber_gets_every_event_but_from_containerd_1_7() {
 }
 
 #[tokio::test]
-async fn stalled_stream_says_nothing_though_events_are_pushed() {
+async fn stalled_stream_sends_no_pushed_events() {
     let fake = FakeRuntime::start(Node::new());
     fake.streams([Attempt::ending(End::Stall).events([event("c1")])]);
     let client = Client::connect(&fake).await;
@@ -99,7 +99,7 @@ async fn stream_can_lose_its_connection() {
 }
 
 #[tokio::test]
-async fn stream_given_up_is_seen_as_cancelled() {
+async fn dropped_stream_is_logged_as_cancelled() {
     let fake = FakeRuntime::start(Node::new());
     fake.push_event(event("c1"));
     let client = Client::connect(&fake).await;
@@ -110,7 +110,7 @@ async fn stream_given_up_is_seen_as_cancelled() {
 }
 
 #[tokio::test]
-async fn recorded_stream_fails_as_often_as_recorded_and_then_speaks() {
+async fn recorded_stream_fails_as_often_as_recorded_and_then_sends_events() {
     for history in recording::histories("evented-1.36.2") {
         let stream = &history["stream"];
         if stream["fails"] != 2 {

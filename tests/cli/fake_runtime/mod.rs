@@ -33,7 +33,7 @@ fn two_pods() -> Node {
 }
 
 #[tokio::test]
-async fn node_is_answered_as_built() {
+async fn answers_contain_the_node_of_the_builder() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     assert_eq!(client.version().await.unwrap().runtime_version, "2.1.9+unknown");
@@ -47,7 +47,7 @@ async fn node_is_answered_as_built() {
 }
 
 #[tokio::test]
-async fn what_follows_a_sandbox_or_container_is_about_it() {
+async fn builder_methods_apply_to_the_last_sandbox_or_container() {
     let node = Node::new()
         .pod("default/web-0", "uid-web")
         .sandbox("s-old")
@@ -136,7 +136,7 @@ async fn held_call_answers_when_the_gate_opens() {
 }
 
 #[tokio::test]
-async fn replies_come_in_turn_and_the_last_stays() {
+async fn replies_are_used_in_order_and_the_last_one_repeats() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     fake.on(Rpc::Version).replies([Reply::normal(), Reply::fail(cri::Code::Internal, "broken")]);
@@ -153,7 +153,7 @@ async fn replies_come_in_turn_and_the_last_stays() {
 }
 
 #[tokio::test]
-async fn answer_can_lack_its_status_or_be_missing_or_be_garbage() {
+async fn answer_can_have_no_status_be_missing_or_be_invalid() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     fake.on(Rpc::ContainerStatus).id("c-web").empty();
@@ -167,7 +167,7 @@ async fn answer_can_lack_its_status_or_be_missing_or_be_garbage() {
 }
 
 #[tokio::test]
-async fn oversize_answer_is_still_the_answer() {
+async fn answer_above_the_size_limit_is_sent_completely() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     fake.on(Rpc::ListContainers).oversize(17 << 20);
@@ -178,7 +178,7 @@ async fn oversize_answer_is_still_the_answer() {
 }
 
 #[tokio::test]
-async fn each_relist_meets_its_step_and_the_last_stays() {
+async fn each_relist_gets_its_step_and_the_last_step_repeats() {
     let empty = Step::from(Node::new()).on(Rpc::ListContainers, None, Reply::fail(cri::Code::Unknown, "x"));
     let fake = FakeRuntime::start_steps(Kind::Containerd21, [empty, two_pods().into()]);
     let client = Client::connect(&fake).await;
@@ -204,7 +204,7 @@ async fn closed_connection_fails_the_call_and_no_other_connection() {
 }
 
 #[tokio::test]
-async fn half_closed_connection_ends_what_the_client_reads() {
+async fn half_closed_connection_ends_the_clients_reads() {
     let fake = FakeRuntime::start(two_pods());
     fake.on(Rpc::Version).reply(Reply::cut(Cut::HalfClose));
     let client = Client::connect(&fake).await;
@@ -212,7 +212,7 @@ async fn half_closed_connection_ends_what_the_client_reads() {
 }
 
 #[tokio::test]
-async fn frozen_connection_is_open_and_dead() {
+async fn frozen_connection_stays_open_and_sends_nothing() {
     let fake = FakeRuntime::start(two_pods());
     fake.on(Rpc::Version).reply(Reply::cut(Cut::Freeze));
     let client = Client::connect(&fake).await;
@@ -240,7 +240,7 @@ async fn deadline_and_authority_are_recorded() {
 
 /// The way to meet a deadline without waiting for it: the clock stands still until the call has come in.
 #[tokio::test(start_paused = true)]
-async fn paused_clock_stands_still_until_the_call_was_seen() {
+async fn paused_clock_does_not_advance_before_the_call_is_logged() {
     let fake = FakeRuntime::start(two_pods());
     fake.on(Rpc::ContainerStatus).id("c-web").hang();
     let client = Client::connect(&fake).await;
@@ -254,7 +254,7 @@ async fn paused_clock_stands_still_until_the_call_was_seen() {
 }
 
 #[tokio::test]
-async fn delay_is_before_the_answer() {
+async fn delayed_answer_arrives_after_the_delay() {
     let fake = FakeRuntime::start(two_pods());
     fake.on(Rpc::Version).delay(Duration::from_millis(1));
     let client = Client::connect(&fake).await;
@@ -262,7 +262,7 @@ async fn delay_is_before_the_answer() {
 }
 
 #[tokio::test]
-async fn each_runtime_refuses_what_it_does_not_know() {
+async fn each_runtime_rejects_the_calls_that_it_does_not_implement() {
     for (kind, version, config, stream) in [
         (Kind::Containerd16, "1.6.20~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
         (Kind::Containerd17, "1.7.24~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
@@ -309,7 +309,7 @@ async fn streamed_list_comes_in_batches_and_can_break() {
 }
 
 #[tokio::test]
-async fn big_node_is_listed_whole() {
+async fn list_of_a_big_node_is_complete() {
     let fake = FakeRuntime::start(Node::many(500, 100));
     let client = Client::connect(&fake).await;
     assert_eq!(client.sandboxes().await.unwrap().len(), 500);
@@ -318,7 +318,7 @@ async fn big_node_is_listed_whole() {
 }
 
 #[tokio::test]
-async fn restarted_fake_answers_at_the_same_place() {
+async fn restarted_fake_answers_on_the_same_socket() {
     let mut fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     client.version().await.unwrap();
@@ -331,7 +331,7 @@ async fn restarted_fake_answers_at_the_same_place() {
 }
 
 #[tokio::test]
-async fn recorded_faults_hit_the_step_they_were_recorded_in() {
+async fn recorded_faults_occur_in_their_recorded_step() {
     for history in recording::histories("pleg-1.32.10") {
         let fake = FakeRuntime::replay(&history);
         let client = Client::connect(&fake).await;
@@ -376,7 +376,7 @@ fn met<T>(answer: &Result<Option<T>, Status>) -> &'static str {
 }
 
 #[test]
-fn odd_sockets_are_what_they_say() {
+fn sockets_that_are_no_runtime_behave_as_named() {
     let first_bytes = |socket: &NotARuntime| {
         let mut stream = UnixStream::connect(socket.path()).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").ok();

@@ -245,7 +245,7 @@ fn assert_silent(files: &[(&str, &str)], expected_infos: &[&str]) {
 }
 
 #[test]
-fn kubeadms_manifests_are_silent() {
+fn kubeadm_manifests_have_no_findings() {
     let [server, manager, scheduler] =
         [("kube-apiserver", 6443), ("kube-controller-manager", 10257), ("kube-scheduler", 10259)]
             .map(|(name, port)| kubeadm(name, port, ""));
@@ -262,12 +262,12 @@ fn kubeadms_manifests_are_silent() {
 }
 
 #[test]
-fn rke2s_fixed_uid_is_an_information() {
+fn fixed_uid_of_rke2_is_an_info() {
     assert_silent(&[("etcd.yaml", RKE2)], &["SP065"]);
 }
 
 #[test]
-fn openshifts_and_microshifts_manifests_are_silent() {
+fn openshift_and_microshift_manifests_have_no_findings() {
     assert_silent(&[("kube-apiserver-pod.yaml", OPENSHIFT)], &["SP069"]);
     assert_silent(&[("microshift-etcd.yaml", MICROSHIFT)], &["SP069"]);
 }

@@ -38,7 +38,7 @@ fn binary_files_nul_bytes_and_bare_utf16_are_refused_with_a_reason() {
 }
 
 #[test]
-fn eleven_mebibytes_are_refused_unread() {
+fn file_of_eleven_mebibytes_is_rejected_without_reading_it() {
     let mut large = GOOD.as_bytes().to_vec();
     large.resize(11 << 20, b'#');
     assert_rejected(&large, "SP018");
@@ -46,7 +46,7 @@ fn eleven_mebibytes_are_refused_unread() {
 
 /// `/proc/kmsg` has no end: whoever reads it waits for the kernel's next word.
 #[test]
-fn a_link_to_a_file_of_the_kernels_is_said_and_not_read() {
+fn link_to_a_kernel_file_is_reported_and_not_read() {
     let directory = directory(&[("web.yaml", GOOD)]);
     let endless =
         ["/proc/kmsg", "/proc/version"].into_iter().find(|path| fs::metadata(path).is_ok()).unwrap();
@@ -62,7 +62,7 @@ fn a_link_to_a_file_of_the_kernels_is_said_and_not_read() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused() {
+fn alias_bomb_is_rejected() {
     let levels = (1..12).map(|level| {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
         format!("a{level}: &a{level} [{aliases}]")
@@ -73,7 +73,7 @@ fn an_alias_bomb_is_refused() {
 }
 
 #[test]
-fn ten_thousand_levels_of_nesting_are_no_crash() {
+fn ten_thousand_levels_of_nesting_do_not_crash() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let (verdict, _) = only_file(format!("{GOOD}  x: {deep}\n").as_bytes());
     assert!(["loaded", "rejected"].contains(&verdict.as_str()));
@@ -82,7 +82,7 @@ fn ten_thousand_levels_of_nesting_are_no_crash() {
 }
 
 #[test]
-fn a_fifo_is_named_and_never_opened() {
+fn fifo_is_reported_and_never_opened() {
     let directory = directory(&[("a.yaml", GOOD)]);
     let fifo = directory.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -96,7 +96,7 @@ fn a_fifo_is_named_and_never_opened() {
 }
 
 #[test]
-fn links_to_nothing_and_sockets_are_skipped_with_a_word() {
+fn dangling_links_and_sockets_are_skipped_and_reported() {
     let directory = TempDir::new();
     symlink("/nowhere/at/all", directory.path().join("link.yaml")).unwrap();
     let _listener = UnixListener::bind(directory.path().join("socket")).unwrap();
@@ -127,7 +127,7 @@ fn escape_sequences_in_names_and_values_never_reach_the_terminal() {
 
 /// The kubelet's own reason is a dump of the whole object; ours says so in words and keeps what is in it.
 #[test]
-fn what_is_no_pod_is_refused_in_words_without_its_data() {
+fn rejection_of_another_kind_does_not_print_its_data() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: t0p}\n";
     let directory = directory(&[("secret.yaml", secret)]);
     for output in [lint(directory.path(), &["-o", "json", "--no-cri"]), lint(directory.path(), &["--no-cri"])]

@@ -75,12 +75,12 @@ fn assert_found(files: &TempDir, node: Node, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_runs_as_written_is_silent() {
+fn pod_that_runs_as_written_has_no_findings() {
     assert_found(&old(&[("web.yaml", GOOD)]), app(web()), &[]);
 }
 
 #[test]
-fn sp120_a_good_manifest_of_which_nothing_runs() {
+fn sp120_manifest_without_a_running_pod() {
     let files = old(&[("web.yaml", GOOD)]);
     assert_found(&files, Node::new(), &[("SP120", "error")]);
     assert_found(&files, app(web()).not_ready(), &[("SP120", "error")]);
@@ -168,7 +168,7 @@ fn sp126_and_sp127_two_sandboxes_at_once() {
 }
 
 #[test]
-fn sp128_a_container_that_ends_again_and_again() {
+fn sp128_container_that_restarts_repeatedly() {
     let files = old(&[("web.yaml", GOOD)]);
     let crashing = || app(web()).attempt(7).exited(1);
     let (output, found) = look(&files, crashing());
@@ -196,7 +196,7 @@ fn sp128_asks_for_the_status_of_restarting_containers_only() {
 }
 
 #[test]
-fn sp129_a_container_that_was_never_created() {
+fn sp129_container_that_was_never_created() {
     let files = old(&[("web.yaml", &format!("{GOOD}  - name: side\n    image: registry.k8s.io/side:1\n"))]);
     assert_found(&files, app(web()), &[("SP129", "warning")]);
     let init = old(&[("web.yaml", &format!("{GOOD}  initContainers: [{{name: init, image: 'i:1'}}]\n"))]);
@@ -207,7 +207,7 @@ fn sp129_a_container_that_was_never_created() {
 }
 
 #[test]
-fn sp130_another_uid_than_the_files() {
+fn sp130_uid_differs_from_the_files() {
     let files = old(&[("web.yaml", &GOOD.replace("  name: web\n", "  name: web\n  uid: new\n"))]);
     assert_found(&files, app(web()), &[("SP130", "warning")]);
     let same = old(&[("web.yaml", &GOOD.replace("  name: web\n", &format!("  name: web\n  uid: {UID}\n")))]);
@@ -235,7 +235,7 @@ fn sp132_many_ended_sandboxes() {
 }
 
 #[test]
-fn findings_against_the_runtime_count_and_can_be_left_out() {
+fn findings_about_the_runtime_count_and_can_be_ignored() {
     let files = old(&[("web.yaml", GOOD)]);
     let fake = FakeRuntime::start(Node::new());
     let endpoint = fake.endpoint();
@@ -248,7 +248,7 @@ fn findings_against_the_runtime_count_and_can_be_left_out() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_asked_leaves_the_files_linted() {
+fn unreachable_runtime_does_not_prevent_linting_the_files() {
     let files = directory(&[("web.yaml", "")]);
     let nobody = NotARuntime::missing();
     let output = lint(files.path(), &["-r", &nobody.path().display().to_string(), "-o", "json"]);
@@ -260,7 +260,7 @@ fn a_runtime_that_cannot_be_asked_leaves_the_files_linted() {
 }
 
 #[test]
-fn only_the_nodes_own_manifests_are_compared_with_a_runtime_that_nobody_named() {
+fn without_an_endpoint_only_the_nodes_own_manifests_are_compared() {
     let files = old(&[("web.yaml", GOOD)]);
     let unnamed = lint(files.path(), &[]);
     assert_eq!((unnamed.code, unnamed.stderr.as_str()), (Some(0), ""), "{unnamed}");
@@ -286,7 +286,7 @@ fn made(output: &Output) -> Value {
 }
 
 #[test]
-fn a_pod_with_the_files_uid_was_made_from_this_text_by_a_release_that_is_named() {
+fn equal_uid_names_the_release_that_created_the_pod() {
     let files = old(&[("web.yaml", GOOD)]);
     for (minor, by) in [(28, "1.28"), (30, "1.30"), (32, "1.32"), (34, "1.34"), (36, "1.36")] {
         let node = || app(static_pod(Node::new(), "kube-system/web-node1", &uid_by(GOOD, minor), "s1"));
@@ -306,7 +306,7 @@ fn a_pod_with_the_files_uid_was_made_from_this_text_by_a_release_that_is_named()
 }
 
 #[test]
-fn sp123_is_certain_where_the_uids_of_the_node_are_understood() {
+fn sp123_is_certain_if_the_uids_of_the_node_are_known() {
     let db = GOOD.replace("name: web", "name: db");
     let edited = GOOD.replace("app:1.0", "app:1.0\n    args: [--verbose]");
     let files = old(&[("db.yaml", &db), ("web.yaml", &edited)]);
@@ -330,7 +330,7 @@ fn sp123_is_certain_where_the_uids_of_the_node_are_understood() {
 }
 
 #[test]
-fn a_directory_that_is_not_the_nodes_has_no_orphans() {
+fn directory_other_than_the_nodes_has_no_orphans() {
     let files = old(&[("web.yaml", GOOD)]);
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(files.path(), &["-r", &fake.endpoint(), "-o", "json"]);
@@ -338,7 +338,7 @@ fn a_directory_that_is_not_the_nodes_has_no_orphans() {
 }
 
 #[test]
-fn the_nodes_own_directory_is_known_by_any_of_its_names() {
+fn every_path_of_the_nodes_own_directory_is_recognised() {
     let host = TempDir::new();
     let own = host.path().join("etc/kubernetes/manifests");
     fs::create_dir_all(&own).unwrap();

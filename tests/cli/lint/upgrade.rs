@@ -24,7 +24,7 @@ fn upgrade(files: &[(&str, &str)], from: &str, to: &str) -> (Option<i32>, Value)
 }
 
 #[test]
-fn every_pod_restarts_where_the_new_release_prints_it_differently() {
+fn pod_restarts_if_the_new_release_computes_another_uid() {
     let (code, report) = upgrade(&[("web.yaml", GOOD)], "1.34", "1.36");
     let file = &report["upgrade"]["files"][0];
     assert_eq!(code, Some(0), "{report}");
@@ -39,7 +39,7 @@ fn every_pod_restarts_where_the_new_release_prints_it_differently() {
 }
 
 #[test]
-fn what_the_new_release_refuses_is_an_error() {
+fn manifest_that_the_new_release_rejects_is_an_error() {
     let with_secret = format!("{GOOD}  imagePullSecrets: [{{name: registry}}]\n");
     let (code, report) = upgrade(&[("web.yaml", &with_secret)], "1.33", "1.34");
     let file = &report["upgrade"]["files"][0];
@@ -50,7 +50,7 @@ fn what_the_new_release_refuses_is_an_error() {
 }
 
 #[test]
-fn fields_that_only_the_new_release_obeys_are_named() {
+fn fields_that_only_the_new_release_knows_are_named() {
     let with_signal = GOOD.replace("app:1.0", "app:1.0\n    lifecycle: {stopSignal: SIGTERM}");
     let with_signal = format!("{with_signal}  os: {{name: linux}}\n");
     let (_, report) = upgrade(&[("web.yaml", &with_signal)], "1.32", "1.33");
@@ -63,7 +63,7 @@ fn fields_that_only_the_new_release_obeys_are_named() {
 }
 
 #[test]
-fn the_table_counts_what_restarts_and_an_unknown_release_is_the_nearest() {
+fn table_counts_restarts_and_uses_the_nearest_known_release() {
     let files = directory(&[("web.yaml", GOOD), ("broken.yaml", "kind: Pod")]);
     let output = lint(
         files.path(),
@@ -77,7 +77,7 @@ fn the_table_counts_what_restarts_and_an_unknown_release_is_the_nearest() {
 }
 
 #[test]
-fn a_uid_that_depends_on_more_than_the_file_is_left_out_with_the_reason() {
+fn unknown_uid_is_omitted_with_the_reason() {
     let with_time = GOOD.replace("  name: web\n", "  name: web\n  creationTimestamp: 2024-01-01T00:00:00Z\n");
     let (_, report) = upgrade(&[("web.yaml", &with_time)], "1.34", "1.36");
     let file = &report["files"][0];

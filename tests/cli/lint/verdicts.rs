@@ -89,7 +89,7 @@ fn uid_of(place: &TempDir, text: &str) -> String {
 }
 
 #[test]
-fn reference_that_is_no_image_name_has_the_uid_of_a_pull_policy_if_not_present() {
+fn invalid_image_name_has_the_uid_with_pull_policy_if_not_present() {
     let place = TempDir::new();
     let pod = |container: &str, volumes: &str| {
         let head = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n";

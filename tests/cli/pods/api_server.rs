@@ -116,7 +116,7 @@ fn versions(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn a_list_and_what_a_watch_says_become_the_kubelets_updates() {
+fn list_and_watch_of_the_api_server_give_the_kubelets_updates() {
     let scratch = Scratch::new("list-and-watch");
     let mut ending = pod("a", 8, "Running");
     ending["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
@@ -142,7 +142,7 @@ fn a_list_and_what_a_watch_says_become_the_kubelets_updates() {
 }
 
 #[test]
-fn a_closed_watch_goes_on_from_its_bookmark() {
+fn closed_watch_continues_from_its_bookmark() {
     let scratch = Scratch::new("closed");
     let server = scripted(
         vec![list(5, &[])],
@@ -159,7 +159,7 @@ fn a_closed_watch_goes_on_from_its_bookmark() {
 }
 
 #[test]
-fn a_version_that_is_gone_is_listed_anew_without_a_word() {
+fn expired_resource_version_causes_a_new_list_without_a_message() {
     for gone in [Act::Lines(vec![status(410)], End::Close), Act::status(410, "too old")] {
         let scratch = Scratch::new("gone");
         let server = scripted(
@@ -173,7 +173,7 @@ fn a_version_that_is_gone_is_listed_anew_without_a_word() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_and_tried_again_and_what_was_known_stays() {
+fn errors_are_reported_and_retried_and_known_pods_stay() {
     let scratch = Scratch::new("trouble");
     let server = scripted(
         vec![
@@ -196,7 +196,7 @@ fn what_goes_wrong_is_said_and_tried_again_and_what_was_known_stays() {
 }
 
 #[test]
-fn a_watch_that_talks_nonsense_or_ends_with_an_error_is_left_for_a_list() {
+fn invalid_or_failing_watch_is_replaced_by_a_list() {
     let scratch = Scratch::new("nonsense");
     let server = scripted(
         vec![list(5, &[])],
@@ -211,7 +211,7 @@ fn a_watch_that_talks_nonsense_or_ends_with_an_error_is_left_for_a_list() {
 }
 
 #[test]
-fn a_credential_that_is_refused_is_read_again() {
+fn rejected_credential_is_read_again() {
     let scratch = Scratch::new("unauthorized");
     // The program prints another token each time it is run.
     let count = scratch.file("count", "");
@@ -238,7 +238,7 @@ fn a_credential_that_is_refused_is_read_again() {
 }
 
 #[test]
-fn namespace_and_labels_choose_among_the_updates() {
+fn namespace_and_labels_select_updates() {
     let scratch = Scratch::new("chosen");
     let mut elsewhere = pod("b", 6, "Pending");
     elsewhere["metadata"]["namespace"] = "other".into();
@@ -260,7 +260,7 @@ fn report(output: &Output) -> Value {
 }
 
 #[test]
-fn once_is_one_list_and_the_kubelets_own_pods_where_they_may_be_read() {
+fn one_run_lists_once_and_reads_the_kubelets_own_pods_if_permitted() {
     let scratch = Scratch::new("once");
     let refused = json!({"kind": "PodList", "apiVersion": "v1", "items": [{
         "metadata": {"name": "a", "namespace": "shop", "uid": "uid-a"}, "spec": {"nodeName": "n1"},
@@ -283,7 +283,7 @@ fn once_is_one_list_and_the_kubelets_own_pods_where_they_may_be_read() {
 }
 
 #[test]
-fn rights_on_the_kubelet_that_are_missing_are_no_trouble() {
+fn missing_permission_on_the_kubelet_is_no_error() {
     let scratch = Scratch::new("no-proxy");
     let server = Server::start(move |asked, _| {
         if asked.path.contains("proxy") { Act::status(403, "nodes is forbidden") } else { list(5, &[]) }

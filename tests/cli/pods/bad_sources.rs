@@ -57,7 +57,7 @@ fn url(scratch: &Scratch, act: Act, words: &[&str]) {
 }
 
 #[test]
-fn a_url_that_refuses_or_says_too_much_or_too_little() {
+fn url_with_an_error_a_huge_body_or_no_body_is_reported() {
     let scratch = Scratch::new("bad-url");
     url(&scratch, Act::Say(500, b"no".to_vec()), &["/pods: 500"]);
     url(&scratch, Act::ok(vec![b'#'; 11 << 20]), &["more than 10 MiB"]);
@@ -68,13 +68,13 @@ fn a_url_that_refuses_or_says_too_much_or_too_little() {
 }
 
 #[test]
-fn a_url_that_hangs_is_left_after_ten_seconds() {
+fn silent_url_is_given_up_after_ten_seconds() {
     let scratch = Scratch::new("silent-url");
     url(&scratch, Act::Silent, &["did not answer within 10"]);
 }
 
 #[test]
-fn a_url_that_redirects_is_followed_as_the_kubelet_does_and_not_for_ever() {
+fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
     let server = Server::start(|asked, _| match asked.path.as_str() {
         "/a" => Act::Redirect("/b/c".to_owned()),
         "/b/c" => Act::Redirect("d".to_owned()),
@@ -92,7 +92,7 @@ fn a_url_that_redirects_is_followed_as_the_kubelet_does_and_not_for_ever() {
 }
 
 #[test]
-fn a_url_gets_its_headers_and_its_bytes_are_taken_as_they_are() {
+fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
     let server = Server::start(|_, _| {
         // Not UTF-8: what the kubelet hashes and compares are bytes.
         Act::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
@@ -106,7 +106,7 @@ fn a_url_gets_its_headers_and_its_bytes_are_taken_as_they_are() {
 }
 
 #[test]
-fn a_list_that_is_cut_in_half_or_is_none() {
+fn truncated_or_invalid_pod_list_is_reported() {
     let scratch = Scratch::new("bad-list");
     let Act::Say(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
     let half = scratch.file("half.json", &whole[..whole.len() / 2]);
@@ -126,7 +126,7 @@ fn a_list_that_is_cut_in_half_or_is_none() {
 }
 
 #[test]
-fn a_kubeconfig_that_leads_nowhere() {
+fn unusable_kubeconfig_is_reported() {
     let scratch = Scratch::new("bad-kubeconfig");
     let exec = scratch
         .kubeconfig("http://127.0.0.1:1", "exec: {apiVersion: v1, command: no-such-credential-program}");
@@ -141,7 +141,7 @@ fn a_kubeconfig_that_leads_nowhere() {
 }
 
 #[test]
-fn an_api_server_that_refuses_or_talks_nonsense() {
+fn api_server_with_errors_or_invalid_answers_is_reported() {
     let scratch = Scratch::new("bad-api");
     for (act, words) in [
         (Act::status(401, "Unauthorized"), vec!["does not accept the credentials (401)"]),
@@ -157,7 +157,7 @@ fn an_api_server_that_refuses_or_talks_nonsense() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_an_answer_and_a_device_is_none() {
+fn missing_directory_is_an_answer_and_a_device_is_an_error() {
     let missing = alone(&["--manifests", "/nonexistent/manifests"]);
     assert_eq!(missing.code, Some(0), "the kubelet hears an empty set: {missing}");
     let report = report(&missing);
@@ -170,7 +170,7 @@ fn a_directory_that_is_not_there_is_an_answer_and_a_device_is_none() {
 
 /// As somebody who has no rights: through `setpriv`, where the tests are run by root.
 #[test]
-fn a_directory_without_permission_is_named() {
+fn directory_without_permission_is_reported() {
     let scratch = Scratch::new("permission");
     let closed = scratch.0.join("closed");
     fs::create_dir_all(closed.join("manifests")).unwrap();
@@ -201,7 +201,7 @@ fn a_directory_without_permission_is_named() {
 
 /// In a user name space of its own, whose limit is nobody else's.
 #[test]
-fn a_limit_of_inotify_is_named_by_its_sysctl_and_the_scans_go_on() {
+fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
     let scratch = Scratch::new("inotify");
     let directory = scratch.0.join("manifests");
     fs::create_dir_all(&directory).unwrap();
@@ -245,7 +245,7 @@ fn a_limit_of_inotify_is_named_by_its_sysctl_and_the_scans_go_on() {
 }
 
 #[test]
-fn a_runtime_that_fails_at_every_look_is_told_once() {
+fn runtime_that_keeps_failing_is_reported_once() {
     let scratch = Scratch::new("failing");
     fs::write(scratch.0.join("web.yaml"), MANIFEST).unwrap();
     let runtime = FakeRuntime::start(Node::new());
@@ -275,7 +275,7 @@ fn skipped(reason: &str) {
 }
 
 #[test]
-fn nobody_to_ask_and_a_selector_that_is_none() {
+fn missing_sources_and_an_invalid_selector_are_usage_errors() {
     let output = Invocation::new(&["pods", "--host-root", "/nonexistent"]).run();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("--kubeconfig FILE"), "{output}");

@@ -50,7 +50,7 @@ fn verdicts(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn one_pod_of_a_url_is_judged_as_one_of_a_file() {
+fn pod_of_a_url_is_judged_like_a_pod_of_a_file() {
     let output = of_url(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: main\n    image: x\n    comand: [a]\n",
     );
@@ -61,7 +61,7 @@ fn one_pod_of_a_url_is_judged_as_one_of_a_file() {
 }
 
 #[test]
-fn one_refused_item_of_a_list_refuses_all() {
+fn one_rejected_item_rejects_the_whole_list() {
     let list = |items: &[String]| {
         format!(r#"{{"apiVersion": "v1", "kind": "PodList", "items": [{}]}}"#, items.join(","))
     };
@@ -81,7 +81,7 @@ fn one_refused_item_of_a_list_refuses_all() {
 }
 
 #[test]
-fn a_url_that_serves_nothing_of_use_is_named() {
+fn url_without_pods_is_reported() {
     let output = of_url(r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
@@ -118,7 +118,7 @@ fn found(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn a_mirror_is_current_old_missing_or_another_pod() {
+fn mirror_pod_is_current_outdated_missing_or_another_pod() {
     let scratch = Scratch::new("lint-mirrors");
     let shown = |hash: Option<&str>| {
         let annotations = hash.map(|hash| json!({"kubernetes.io/config.mirror": hash}));
@@ -139,7 +139,7 @@ fn a_mirror_is_current_old_missing_or_another_pod() {
 }
 
 #[test]
-fn a_list_of_pods_that_cannot_be_read_is_no_silence() {
+fn unreadable_pod_list_is_reported() {
     let scratch = Scratch::new("lint-list");
     let file = scratch.file("web.yaml", pod("web", "x"));
     let half = scratch.file("half.json", r#"{"kind": "PodList", "items": ["#);
