@@ -40,7 +40,7 @@ mod fleet;
 mod host;
 pub mod kubelet;
 pub mod manifests;
-mod or_never;
+mod optional_future;
 mod panics;
 pub mod pleg;
 pub mod report;

@@ -1,4 +1,5 @@
-//! When an incident begins and when it is over. Decides from what it is shown; asks nobody and waits for nothing.
+//! Detects when an incident begins and when it is over. The detector only gets observations, relists and verdicts: it makes
+//! no call, reads no clock and waits for nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,237 +7,241 @@ use std::time::Duration;
 use super::entry::Incident;
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
-use crate::pleg::Seconds;
 use crate::pleg::stream::Relist;
+use crate::pleg::{CallRecord, OpenCall, Seconds};
 
-/// How many relists in a row must be good before an incident is over.
-const GOOD_ENOUGH: u32 = 3;
+/// The number of good relists in a row that end an incident.
+const RELISTS_TO_CLOSE: u32 = 3;
 
-/// From which share of the threshold on the age of the last relist is near it.
+/// The share of the threshold from which on the age of the last relist opens an incident.
 const NEAR: f64 = 0.75;
 
-/// A relist that ended well and took too long.
+/// The cause of an incident that only took too long.
 const SLOW: &str = "slow";
 
-/// A silence of this length is a hang, and its last moment the worst.
+/// A silence of this length is a hang. The worst moment of a hang is its last one.
 const HANG: Duration = Duration::from_secs(5);
 
-/// How long after a diagnosis another may begin in the same incident. Each further one waits twice as long as the one before,
-/// and no longer than the last figure: a diagnosis costs the runtime some calls.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
-const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
+/// The first pause between two diagnoses of one incident. Each further pause is twice as long, because a diagnosis costs the
+/// runtime some calls.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is slow, and what is kept around it.
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// What is slow, and how much is pinned around an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// A call or a relist beyond this is slow.
+pub struct IncidentRules {
+    /// The duration from which on a call or a relist is slow.
     pub slow: Duration,
     /// Age from which on PLEG is not healthy.
     pub threshold: Duration,
-    /// How much before an incident is pinned.
+    /// The time before an incident that is pinned.
     pub before: Duration,
-    /// How much after it.
+    /// The time after an incident that is pinned.
     pub after: Duration,
 }
 
-/// What is to be done.
+/// What the caller has to do about an incident.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Write this down; it was opened, learned of, or closed.
-    Write(Incident),
-    /// Find out what it is, while it lasts.
+pub enum IncidentAction {
+    /// Record the incident, which was opened or closed.
+    Record(Incident),
+    /// Diagnose the open incident.
     Diagnose,
 }
 
-/// What lasts right now.
+/// The state of calls, PLEG and the kubelet at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// How long the open call, or else the open relist, has lasted.
+pub struct Observation {
+    /// How long the pending call, or else the running relist, has lasted.
     pub waited: Duration,
-    /// What that is, in words.
+    /// The name of that call or relist, in words.
     pub what: String,
-    /// Age of the last relist whose lists succeeded.
+    /// The age of the last relist whose list calls succeeded.
     pub age: Option<Duration>,
-    /// The call of the relist that has not been answered for long: which, and about whom.
+    /// The pending call of the relist: its RPC and its container or sandbox.
     pub call: Option<String>,
-    /// How long Version has not been answered.
+    /// How long Version has been pending.
     pub version: Option<Duration>,
     /// What is wrong with the kubelet, in words.
     pub kubelet: Option<String>,
-    /// What just happened to it and is over: a restart.
+    /// A restart of the kubelet since the last observation, in words.
     pub restarted: Option<String>,
 }
 
-/// Watches for incidents.
+/// Detects incidents, one at a time.
 #[derive(Debug)]
-pub struct Watchman {
-    rules: Rules,
+pub struct IncidentDetector {
+    rules: IncidentRules,
+    /// The number of the last incident.
     last: u64,
-    open: Option<Open>,
+    open: Option<OpenIncident>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenIncident {
     incident: Incident,
-    /// When it began, by the clock that never jumps.
+    /// The beginning, by the monotonic clock.
     began: Mono,
-    /// When it was last bad, by both.
-    bad: (Wall, Mono),
-    /// How many relists have been good since.
+    /// The last bad moment, by both clocks.
+    last_bad: (Wall, Mono),
+    /// The number of good relists since then.
     good: u32,
     /// The longest wait so far.
-    worst: Duration,
-    /// Whether it has been looked into near the threshold.
-    looked_near: bool,
-    /// How much the verdict matters and how sure it is, so that a later one does not hide a worse one.
+    longest_wait: Duration,
+    /// Whether a diagnosis was requested near the threshold.
+    diagnosed_near: bool,
+    /// The weight and the certainty of the verdict, so that a later verdict does not hide a worse one.
     weight: (u8, u8),
-    /// What the verdict is about.
-    subject: Option<Subject>,
+    /// The subject of the verdict.
+    subject: Option<FindingSubject>,
     /// Whether the peak is the moment of a verdict.
-    peak_is_judged: bool,
-    /// What was wrong when the last diagnosis began, when that was, and how long the next one waits.
-    asked: BTreeSet<String>,
-    asked_at: Mono,
+    peak_is_verdict: bool,
+    /// The faults at the start of the last diagnosis.
+    diagnosed: BTreeSet<String>,
+    /// The start of the last diagnosis.
+    diagnosed_at: Mono,
+    /// The pause after the last diagnosis.
     pause: Duration,
-    /// What the last relist failed over.
+    /// The fault of the last relist.
     failing: Option<String>,
 }
 
-/// What a verdict is about.
+/// The subject of a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct FindingSubject {
     /// The rule.
     pub rule: String,
-    /// Ids of sandboxes and containers.
+    /// The ids of sandboxes and containers.
     pub ids: Vec<String>,
 }
 
-impl Subject {
-    /// Whether both may be the same trouble: one container or sandbox in both, or the same rule where either names nobody.
+impl FindingSubject {
+    /// Whether both may be one fault: they share a container or sandbox, or they have the same rule if one of them names none.
     fn is_same(&self, other: &Self) -> bool {
-        let named = !self.ids.is_empty() && !other.ids.is_empty();
-        if named { self.ids.iter().any(|id| other.ids.contains(id)) } else { self.rule == other.rule }
+        let both_named = !self.ids.is_empty() && !other.ids.is_empty();
+        if both_named { self.ids.iter().any(|id| other.ids.contains(id)) } else { self.rule == other.rule }
     }
 }
 
-/// A verdict on an incident.
+/// The verdict of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    /// In one word.
+pub struct IncidentVerdict {
+    /// The verdict in one word.
     pub verdict: String,
-    /// In one line.
+    /// The first line of the diagnosis.
     pub summary: String,
-    /// The finding to start with, as JSON.
+    /// The primary finding as JSON.
     pub primary: Option<String>,
-    /// How much it matters: the higher, the more.
+    /// How bad the verdict is; a higher number is worse.
     pub weight: u8,
-    /// How sure it is: the higher, the more.
+    /// How certain the verdict is; a higher number is more certain.
     pub certainty: u8,
-    /// What it is about; `None` where nothing was found that is more than possible.
-    pub subject: Option<Subject>,
+    /// The subject; `None` if every finding is only possible.
+    pub subject: Option<FindingSubject>,
 }
 
-impl Watchman {
-    /// Watches; `last` is the number of the last incident that there was.
-    pub const fn new(rules: Rules, last: u64) -> Self {
+impl IncidentDetector {
+    /// Creates a detector; `last` is the number of the last incident in the capture.
+    pub const fn new(rules: IncidentRules, last: u64) -> Self {
         Self { rules, last, open: None }
     }
 
-    /// The incident that lasts.
-    pub fn open(&self) -> Option<&Incident> {
+    /// Returns the open incident.
+    pub fn open_incident(&self) -> Option<&Incident> {
         self.open.as_ref().map(|open| &open.incident)
     }
 
-    /// How much older the last relist gets until there is something to say about its age; `None` if that is said.
-    pub fn until_turn(&self, age: Duration) -> Option<Duration> {
+    /// Returns the time until the age of the last relist reaches the next limit; `None` if it has passed the last limit.
+    pub fn time_to_age_limit(&self, age: Duration) -> Option<Duration> {
         let threshold = self.rules.threshold;
-        let left = |turn: Duration| turn.checked_sub(age).filter(|left| !left.is_zero());
+        let left = |limit: Duration| limit.checked_sub(age).filter(|left| !left.is_zero());
         [threshold.mul_f64(NEAR), threshold].into_iter().find_map(left)
     }
 
-    /// Looks at what lasts.
-    pub fn look(&mut self, now: (Wall, Mono), look: &Look) -> Vec<Step> {
-        let near = look.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
-        let slow = look.waited >= self.rules.slow;
-        let silent = look.version.is_some_and(|waited| waited >= self.rules.slow);
-        let bad = slow || near || silent || look.kubelet.is_some() || look.restarted.is_some();
-        let mut steps = Vec::new();
+    /// Opens or continues an incident according to an observation.
+    pub fn observe(&mut self, now: (Wall, Mono), seen: &Observation) -> Vec<IncidentAction> {
+        let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
+        let slow = seen.waited >= self.rules.slow;
+        let silent = seen.version.is_some_and(|waited| waited >= self.rules.slow);
+        let bad = slow || near || silent || seen.kubelet.is_some() || seen.restarted.is_some();
+        let mut actions = Vec::new();
         if self.open.is_none() {
-            let why = match look.age {
-                _ if slow => format!("{} has not been answered for {}", look.what, rounded(look.waited)),
+            let why = match seen.age {
+                _ if slow => format!("{} has not been answered for {}", seen.what, rounded(seen.waited)),
                 _ if silent => {
-                    format!("Version has not been answered for {}", rounded(look.version.unwrap_or_default()))
+                    format!("Version has not been answered for {}", rounded(seen.version.unwrap_or_default()))
                 }
                 Some(age) if near => format!("the last relist is {} old", rounded(age)),
-                _ => match look.kubelet.as_ref().or(look.restarted.as_ref()) {
+                _ => match seen.kubelet.as_ref().or(seen.restarted.as_ref()) {
                     Some(words) => words.clone(),
-                    None => return steps,
+                    None => return actions,
                 },
             };
-            steps.extend(self.begin(now, why));
+            actions.extend(self.begin(now, why));
         }
         if let Some(open) = &mut self.open {
             if bad {
-                open.bad = now;
+                open.last_bad = now;
                 open.good = 0;
             }
-            if slow && look.waited >= open.worst {
-                open.worst = look.waited;
-                if look.waited >= HANG || !open.peak_is_judged {
+            if slow && seen.waited >= open.longest_wait {
+                open.longest_wait = seen.waited;
+                if seen.waited >= HANG || !open.peak_is_verdict {
                     open.incident.peak = now.0.nanos();
-                    open.peak_is_judged = false;
+                    open.peak_is_verdict = false;
                 }
             }
-            let diagnose = !steps.contains(&Step::Diagnose);
-            if near && !open.looked_near {
-                open.looked_near = true;
+            let diagnose = !actions.contains(&IncidentAction::Diagnose);
+            if near && !open.diagnosed_near {
+                open.diagnosed_near = true;
                 if diagnose {
-                    steps.push(Step::Diagnose);
+                    actions.push(IncidentAction::Diagnose);
                 }
-            } else if diagnose && open.is_another(&open.causes(&self.rules, look), now.1) {
-                steps.push(Step::Diagnose);
+            } else if diagnose && open.is_another(&open.causes(&self.rules, seen), now.1) {
+                actions.push(IncidentAction::Diagnose);
             }
         }
-        steps
+        actions
     }
 
-    /// A diagnosis of what lasts has begun.
-    pub fn asked(&mut self, now: Mono, look: &Look) {
+    /// Notes that a diagnosis of the open incident has begun.
+    pub fn diagnosis_started(&mut self, now: Mono, seen: &Observation) {
         let Some(open) = &mut self.open else { return };
-        open.pause = (open.pause * 2).clamp(AGAIN_AFTER, AGAIN_AT_MOST);
-        open.asked = open.causes(&self.rules, look);
-        open.asked_at = now;
+        open.pause = (open.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        open.diagnosed = open.causes(&self.rules, seen);
+        open.diagnosed_at = now;
     }
 
-    /// A relist is over.
-    pub fn relist(&mut self, mono: Mono, relist: &Relist) -> Vec<Step> {
+    /// Opens, continues or closes an incident according to a finished relist.
+    pub fn relist_finished(&mut self, mono: Mono, relist: &Relist) -> Vec<IncidentAction> {
         let now = (relist.time, mono);
-        let trouble = self.trouble(relist);
+        let fault = self.fault(relist);
         if let Some(open) = &mut self.open {
-            open.failing = trouble.as_ref().map(|(what, _)| what.clone());
+            open.failing = fault.as_ref().map(|(what, _)| what.clone());
         }
-        let Some((what, why)) = trouble else { return self.one_more_good() };
+        let Some((what, why)) = fault else { return self.count_good_relist() };
         if let Some(open) = &mut self.open {
-            open.bad = now;
+            open.last_bad = now;
             open.good = 0;
             return Vec::new();
         }
-        let steps = self.begin(now, why);
+        let actions = self.begin(now, why);
         if let Some(open) = &mut self.open {
             open.failing = Some(what);
         }
-        steps
+        actions
     }
 
-    /// What is bad about a relist: what failed or was slow, and that in words.
-    fn trouble(&self, relist: &Relist) -> Option<(String, String)> {
+    /// Returns the fault of a relist: the name of what failed or was slow, and a sentence about it.
+    fn fault(&self, relist: &Relist) -> Option<(String, String)> {
         if let Some(error) = relist.error.as_ref().filter(|_| relist.outcome != Outcome::Ok) {
             return Some((error.clone(), error.clone()));
         }
-        // What is gone between the list and the question is a race that every node has.
-        let failed = |call: &&crate::pleg::CallRecord| {
-            call.outcome != Outcome::Ok && call.code.as_deref() != Some("NotFound")
-        };
+        // A container may be removed between the list and its status call, on every node.
+        let failed =
+            |call: &&CallRecord| call.outcome != Outcome::Ok && call.code.as_deref() != Some("NotFound");
         if let Some(call) = relist.calls.iter().find(failed) {
             let message = call.message.clone().unwrap_or_else(|| call.outcome.as_str().to_owned());
             return Some((about(call), format!("{}: {message}", about(call))));
@@ -251,14 +256,16 @@ impl Watchman {
             .then(|| (SLOW.to_owned(), format!("relist {} took {took}", relist.relist)))
     }
 
-    fn begin(&mut self, now: (Wall, Mono), why: String) -> Vec<Step> {
+    /// Opens an incident.
+    fn begin(&mut self, now: (Wall, Mono), why: String) -> Vec<IncidentAction> {
         let open = self.opened(now, why);
         let incident = open.incident.clone();
         self.open = Some(open);
-        vec![Step::Write(incident), Step::Diagnose]
+        vec![IncidentAction::Record(incident), IncidentAction::Diagnose]
     }
 
-    fn opened(&mut self, (now, mono): (Wall, Mono), why: String) -> Open {
+    /// Creates an incident with the next number.
+    fn opened(&mut self, (now, mono): (Wall, Mono), why: String) -> OpenIncident {
         self.last += 1;
         let before = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         let incident = Incident {
@@ -267,44 +274,45 @@ impl Watchman {
             peak: now.nanos(),
             why,
             pinned_from: now.nanos().saturating_sub(before),
-            // If nobody sees how it ends.
+            // In case the recorder does not see its end.
             pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
         };
-        Open {
+        OpenIncident {
             incident,
             began: mono,
-            bad: (now, mono),
+            last_bad: (now, mono),
             good: 0,
-            worst: Duration::ZERO,
-            looked_near: false,
+            longest_wait: Duration::ZERO,
+            diagnosed_near: false,
             weight: (0, 0),
             subject: None,
-            peak_is_judged: false,
-            asked: BTreeSet::new(),
-            asked_at: mono,
+            peak_is_verdict: false,
+            diagnosed: BTreeSet::new(),
+            diagnosed_at: mono,
             pause: Duration::ZERO,
             failing: None,
         }
     }
 
-    fn one_more_good(&mut self) -> Vec<Step> {
+    /// Closes the incident after enough good relists.
+    fn count_good_relist(&mut self) -> Vec<IncidentAction> {
         let Some(open) = &mut self.open else { return Vec::new() };
         open.good += 1;
-        if open.good < GOOD_ENOUGH {
+        if open.good < RELISTS_TO_CLOSE {
             return Vec::new();
         }
-        let bad = open.bad;
-        self.close(bad).into_iter().map(Step::Write).collect()
+        let bad = open.last_bad;
+        self.close(bad).into_iter().map(IncidentAction::Record).collect()
     }
 
-    /// Ends the incident that lasts, at a moment by both clocks.
+    /// Closes the open incident at this moment.
     fn close(&mut self, (end, mono): (Wall, Mono)) -> Option<Incident> {
         let open = self.open.take()?;
         let mut incident = open.incident;
         incident.to = end.nanos();
         incident.lasted = u64::try_from(mono.since(open.began).as_nanos()).unwrap_or(u64::MAX);
-        // Where the wall clock was set meanwhile, what was written by either of its readings is pinned.
+        // If the wall clock was set meanwhile, entries are pinned by its old and by its new time.
         let before = Wall::from_nanos(incident.from);
         let earlier = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         incident.pinned_from = incident.pinned_from.min(end.nanos().saturating_sub(earlier));
@@ -312,66 +320,76 @@ impl Watchman {
         Some(incident)
     }
 
-    /// Somebody has judged what lasts. A verdict does not replace a worse or a surer one; one about something else ends this
-    /// incident and begins another.
-    pub fn judged(&mut self, now: (Wall, Mono), judgement: Judgement) -> Vec<Incident> {
+    /// Adds the verdict of a diagnosis to the open incident; returns the incidents to record. A verdict does not replace a
+    /// worse or more certain one. A verdict about another subject closes the incident and opens another one.
+    pub fn apply_verdict(&mut self, now: (Wall, Mono), verdict: IncidentVerdict) -> Vec<Incident> {
         let Some(open) = &mut self.open else { return Vec::new() };
         let mut written = Vec::new();
-        if let (Some(known), Some(found)) = (&open.subject, &judgement.subject)
+        if let (Some(known), Some(found)) = (&open.subject, &verdict.subject)
             && !known.is_same(found)
         {
-            let again = Open {
-                asked: open.asked.clone(),
-                asked_at: open.asked_at,
+            let again = OpenIncident {
+                diagnosed: open.diagnosed.clone(),
+                diagnosed_at: open.diagnosed_at,
                 failing: open.failing.clone(),
-                ..self.opened(now, judgement.summary.clone())
+                ..self.opened(now, verdict.summary.clone())
             };
             written.extend(self.close(now));
             self.open = Some(again);
         }
         let Some(open) = &mut self.open else { return written };
-        let weight = (judgement.weight, judgement.certainty);
+        let weight = (verdict.weight, verdict.certainty);
         if weight < open.weight {
             return written;
         }
-        // What hangs is at its worst when it has hung for longest.
-        if open.worst < HANG && weight > open.weight {
+        // The worst moment of a hang is its last one, not the one of a verdict.
+        if open.longest_wait < HANG && weight > open.weight {
             open.incident.peak = now.0.nanos();
-            open.peak_is_judged = true;
+            open.peak_is_verdict = true;
         }
         open.weight = weight;
-        open.subject = judgement.subject;
-        open.incident.verdict = judgement.verdict;
-        open.incident.summary = judgement.summary;
-        open.incident.primary = judgement.primary.unwrap_or_default();
+        open.subject = verdict.subject;
+        open.incident.verdict = verdict.verdict;
+        open.incident.summary = verdict.summary;
+        open.incident.primary = verdict.primary.unwrap_or_default();
         written.push(open.incident.clone());
         written
     }
 }
 
-impl Open {
-    /// What is wrong right now.
-    fn causes(&self, rules: &Rules, look: &Look) -> BTreeSet<String> {
-        let call = look.call.clone().filter(|_| look.waited >= rules.slow);
-        let version = look.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
-        let kubelet = look.kubelet.clone();
+impl OpenIncident {
+    /// Returns the present faults.
+    fn causes(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
+        let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
+        let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
+        let kubelet = seen.kubelet.clone();
         [call, version, kubelet, self.failing.clone()].into_iter().flatten().collect()
     }
 
-    /// Whether something else is wrong than what the last diagnosis was about, and another may begin.
+    /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.
     fn is_another(&self, causes: &BTreeSet<String>, now: Mono) -> bool {
-        !causes.is_empty() && *causes != self.asked && now.since(self.asked_at) >= self.pause
+        !causes.is_empty() && *causes != self.diagnosed && now.since(self.diagnosed_at) >= self.pause
     }
 }
 
-fn about(call: &crate::pleg::CallRecord) -> String {
+/// Describes a pending call.
+pub fn open_call(open: &OpenCall) -> String {
+    match (&open.pod, &open.id) {
+        (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
+        (_, Some(id)) => format!("{} of {id}", open.rpc),
+        _ => open.rpc.to_string(),
+    }
+}
+
+/// Describes a finished call.
+fn about(call: &CallRecord) -> String {
     match call.pod.as_ref().filter(|pod| !pod.name.is_empty()) {
         Some(pod) => format!("{} of {}/{}", call.rpc, pod.namespace, pod.name),
         None => call.rpc.clone(),
     }
 }
 
-/// As many digits as somebody reads.
+/// Rounds a duration to at most one decimal of a second.
 fn rounded(duration: Duration) -> humantime::FormattedDuration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     humantime::format_duration(Duration::from_millis(if millis >= 1000 {
@@ -384,9 +402,8 @@ fn rounded(duration: Duration) -> humantime::FormattedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pleg::CallRecord;
 
-    const RULES: Rules = Rules {
+    const RULES: IncidentRules = IncidentRules {
         slow: Duration::from_secs(2),
         threshold: Duration::from_secs(180),
         before: Duration::from_secs(600),
@@ -410,53 +427,54 @@ mod tests {
         Relist { duration_seconds, pods: 1, sandboxes: 1, containers: 1, ..Relist::new(at(second), second) }
     }
 
-    fn waiting(seconds: u64, age: u64) -> Look {
+    fn waiting(seconds: u64, age: u64) -> Observation {
         let (waited, age) = (Duration::from_secs(seconds), Some(Duration::from_secs(age)));
-        Look { waited, what: "ListContainers".into(), age, ..Look::default() }
+        Observation { waited, what: "ListContainers".into(), age, ..Observation::default() }
     }
 
-    fn written(steps: &[Step]) -> Vec<&Incident> {
-        let incidents = steps.iter().filter_map(|step| match step {
-            Step::Write(incident) => Some(incident),
-            Step::Diagnose => None,
+    fn written(actions: &[IncidentAction]) -> Vec<&Incident> {
+        let incidents = actions.iter().filter_map(|step| match step {
+            IncidentAction::Record(incident) => Some(incident),
+            IncidentAction::Diagnose => None,
         });
         incidents.collect()
     }
 
     #[test]
-    fn a_hang_is_one_incident_looked_into_twice() {
-        let mut watchman = Watchman::new(RULES, 4);
-        assert!(watchman.look(now(1), &waiting(1, 1)).is_empty());
-        let steps = watchman.look(now(2), &waiting(2, 2));
-        assert_eq!(written(&steps)[0].number, 5);
-        assert_eq!(written(&steps)[0].why, "ListContainers has not been answered for 2s");
-        assert_eq!(written(&steps)[0].pinned_from, at(2).nanos() - 600_000_000_000);
-        assert!(steps.contains(&Step::Diagnose));
-        let mut looks = 0;
+    fn hang_is_one_incident_and_is_diagnosed_twice() {
+        let mut detector = IncidentDetector::new(RULES, 4);
+        assert!(detector.observe(now(1), &waiting(1, 1)).is_empty());
+        let actions = detector.observe(now(2), &waiting(2, 2));
+        assert_eq!(written(&actions)[0].number, 5);
+        assert_eq!(written(&actions)[0].why, "ListContainers has not been answered for 2s");
+        assert_eq!(written(&actions)[0].pinned_from, at(2).nanos() - 600_000_000_000);
+        assert!(actions.contains(&IncidentAction::Diagnose));
+        let mut diagnoses = 0;
         for second in 3..300 {
-            looks += watchman.look(now(second), &waiting(second, second)).len();
+            diagnoses += detector.observe(now(second), &waiting(second, second)).len();
         }
-        assert_eq!(looks, 1, "once more near the threshold");
-        assert!(watchman.relist(mono(300), &relist(300, 300)).is_empty());
-        assert!(watchman.relist(mono(305), &relist(305, 0)).is_empty());
-        assert!(watchman.relist(mono(310), &relist(310, 0)).is_empty());
-        let closed = watchman.relist(mono(315), &relist(315, 0));
+        assert_eq!(diagnoses, 1, "once more near the threshold");
+        assert!(detector.relist_finished(mono(300), &relist(300, 300)).is_empty());
+        assert!(detector.relist_finished(mono(305), &relist(305, 0)).is_empty());
+        assert!(detector.relist_finished(mono(310), &relist(310, 0)).is_empty());
+        let closed = detector.relist_finished(mono(315), &relist(315, 0));
         let closed = written(&closed)[0];
         assert_eq!((closed.number, closed.to, closed.peak), (5, at(300).nanos(), at(299).nanos()));
         assert_eq!(closed.pinned_to, at(600).nanos());
-        assert!(watchman.open().is_none());
+        assert!(detector.open_incident().is_none());
     }
 
     #[test]
-    fn an_incident_lasts_as_long_as_it_does_however_the_wall_clock_is_set() {
+    fn duration_of_an_incident_does_not_depend_on_the_wall_clock() {
         for (set, by) in [(3600_i64, "forward"), (-3600, "back")] {
-            let mut watchman = Watchman::new(RULES, 0);
-            watchman.look(now(2), &waiting(2, 2));
+            let mut detector = IncidentDetector::new(RULES, 0);
+            detector.observe(now(2), &waiting(2, 2));
             let then = |second: u64| Wall::from_nanos(at(second).nanos() + set * 1_000_000_000);
-            watchman.look((then(60), mono(60)), &waiting(60, 60));
+            detector.observe((then(60), mono(60)), &waiting(60, 60));
             let good = |second: u64| Relist { time: then(second), ..relist(second, 0) };
-            let closed =
-                (61..64).flat_map(|second| watchman.relist(mono(second), &good(second))).collect::<Vec<_>>();
+            let closed = (61..64)
+                .flat_map(|second| detector.relist_finished(mono(second), &good(second)))
+                .collect::<Vec<_>>();
             let closed = written(&closed)[0];
             assert_eq!(closed.duration(), Some(Duration::from_secs(58)), "{by}");
             assert_eq!((closed.from, closed.to), (at(2).nanos(), then(60).nanos()), "{by}");
@@ -470,17 +488,17 @@ mod tests {
     }
 
     #[test]
-    fn the_age_is_looked_at_when_it_means_something_else() {
-        let watchman = Watchman::new(RULES, 0);
+    fn next_check_is_due_when_the_age_reaches_a_limit() {
+        let detector = IncidentDetector::new(RULES, 0);
         let (near, threshold) = (RULES.threshold.mul_f64(NEAR), RULES.threshold);
         for (age, turn) in [(Duration::ZERO, Some(near)), (near, Some(threshold)), (threshold, None)] {
-            assert_eq!(watchman.until_turn(age).map(|left| age + left), turn, "{age:?}");
+            assert_eq!(detector.time_to_age_limit(age).map(|left| age + left), turn, "{age:?}");
         }
     }
 
     #[test]
-    fn a_failed_call_is_one_and_a_race_is_none() {
-        let mut watchman = Watchman::new(RULES, 0);
+    fn failed_call_opens_an_incident_and_a_removed_container_does_not() {
+        let mut detector = IncidentDetector::new(RULES, 0);
         let call = |code: &str| CallRecord {
             rpc: "ContainerStatus".into(),
             id: Some("c".into()),
@@ -492,18 +510,18 @@ mod tests {
             message: Some("no".into()),
         };
         let race = Relist { calls: vec![call("NotFound")], ..relist(1, 0) };
-        assert!(watchman.relist(mono(1), &race).is_empty());
+        assert!(detector.relist_finished(mono(1), &race).is_empty());
         let failed = Relist { calls: vec![call("Unknown")], ..relist(2, 0) };
-        assert_eq!(written(&watchman.relist(mono(2), &failed))[0].why, "ContainerStatus: no");
+        assert_eq!(written(&detector.relist_finished(mono(2), &failed))[0].why, "ContainerStatus: no");
         // The same again is the same incident.
-        assert!(watchman.relist(mono(2), &failed).is_empty());
+        assert!(detector.relist_finished(mono(2), &failed).is_empty());
     }
 
     #[test]
-    fn a_worse_verdict_stays() {
-        let mut watchman = Watchman::new(RULES, 0);
-        watchman.relist(mono(1), &relist(1, 5));
-        let judgement = |verdict: &str, weight| Judgement {
+    fn better_verdict_does_not_replace_a_worse_one() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        detector.relist_finished(mono(1), &relist(1, 5));
+        let verdict = |verdict: &str, weight| IncidentVerdict {
             verdict: verdict.into(),
             summary: String::new(),
             primary: None,
@@ -511,79 +529,81 @@ mod tests {
             certainty: 0,
             subject: None,
         };
-        assert_eq!(watchman.judged(now(2), judgement("unhealthy", 3))[0].verdict, "unhealthy");
-        assert_eq!(watchman.judged(now(3), judgement("healthy", 1)), []);
-        assert_eq!(watchman.open().unwrap().verdict, "unhealthy");
+        assert_eq!(detector.apply_verdict(now(2), verdict("unhealthy", 3))[0].verdict, "unhealthy");
+        assert_eq!(detector.apply_verdict(now(3), verdict("healthy", 1)), []);
+        assert_eq!(detector.open_incident().unwrap().verdict, "unhealthy");
     }
 
-    fn judgement(rule: &str, ids: &[&str], weight: u8, certainty: u8) -> Judgement {
+    fn verdict(rule: &str, ids: &[&str], weight: u8, certainty: u8) -> IncidentVerdict {
         let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-        Judgement {
+        IncidentVerdict {
             verdict: "unhealthy".into(),
             summary: rule.into(),
             primary: Some(rule.into()),
             weight,
             certainty,
-            subject: Some(Subject { rule: rule.into(), ids }),
+            subject: Some(FindingSubject { rule: rule.into(), ids }),
         }
     }
 
     #[test]
-    fn a_verdict_about_something_else_begins_an_incident_of_its_own() {
-        let mut watchman = Watchman::new(RULES, 0);
-        watchman.look(now(2), &waiting(2, 2));
-        assert_eq!(watchman.judged(now(7), judgement("D01", &["c1"], 2, 1)).len(), 1);
-        // A shim that was found for the same container is the same trouble.
-        assert_eq!(watchman.judged(now(12), judgement("D10", &["c1"], 2, 2))[0].number, 1);
-        let written = watchman.judged(now(30), judgement("D07", &[], 3, 2));
-        let told = written.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
-        assert_eq!(told.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
-        assert_eq!(watchman.open().unwrap().from, at(30).nanos());
+    fn verdict_about_another_subject_opens_another_incident() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        detector.observe(now(2), &waiting(2, 2));
+        assert_eq!(detector.apply_verdict(now(7), verdict("D01", &["c1"], 2, 1)).len(), 1);
+        // A shim that was found for the same container is the same fault.
+        assert_eq!(detector.apply_verdict(now(12), verdict("D10", &["c1"], 2, 2))[0].number, 1);
+        let written = detector.apply_verdict(now(30), verdict("D07", &[], 3, 2));
+        let incidents =
+            written.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
+        assert_eq!(incidents.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
+        assert_eq!(detector.open_incident().unwrap().from, at(30).nanos());
     }
 
     #[test]
-    fn another_cause_is_looked_into_and_ever_more_seldom() {
-        let mut watchman = Watchman::new(RULES, 0);
-        let hung = |call: &str, second| Look { call: Some(call.into()), ..waiting(second, 1) };
+    fn new_fault_is_diagnosed_after_ever_longer_pauses() {
+        let mut detector = IncidentDetector::new(RULES, 0);
+        let hung = |call: &str, second| Observation { call: Some(call.into()), ..waiting(second, 1) };
         let first = hung("c1", 2);
-        assert!(watchman.look(now(2), &first).contains(&Step::Diagnose));
-        watchman.asked(mono(2), &first);
-        assert!(watchman.look(now(20), &hung("c1", 20)).is_empty(), "it is the same");
-        let silent = Look { version: Some(Duration::from_secs(3)), ..hung("c1", 21) };
-        assert_eq!(watchman.look(now(21), &silent), [Step::Diagnose]);
-        watchman.asked(mono(21), &silent);
+        assert!(detector.observe(now(2), &first).contains(&IncidentAction::Diagnose));
+        detector.diagnosis_started(mono(2), &first);
+        assert!(detector.observe(now(20), &hung("c1", 20)).is_empty(), "it is the same");
+        let silent = Observation { version: Some(Duration::from_secs(3)), ..hung("c1", 21) };
+        assert_eq!(detector.observe(now(21), &silent), [IncidentAction::Diagnose]);
+        detector.diagnosis_started(mono(21), &silent);
         // Ten seconds must pass before the next, and then twenty.
-        assert!(watchman.look(now(29), &hung("c2", 5)).is_empty());
-        assert_eq!(watchman.look(now(31), &hung("c2", 7)), [Step::Diagnose]);
-        watchman.asked(mono(31), &hung("c2", 7));
-        assert!(watchman.look(now(50), &hung("c3", 5)).is_empty());
-        assert_eq!(watchman.look(now(51), &hung("c3", 6)), [Step::Diagnose]);
+        assert!(detector.observe(now(29), &hung("c2", 5)).is_empty());
+        assert_eq!(detector.observe(now(31), &hung("c2", 7)), [IncidentAction::Diagnose]);
+        detector.diagnosis_started(mono(31), &hung("c2", 7));
+        assert!(detector.observe(now(50), &hung("c3", 5)).is_empty());
+        assert_eq!(detector.observe(now(51), &hung("c3", 6)), [IncidentAction::Diagnose]);
     }
 
     #[test]
-    fn a_silent_version_and_a_kubelet_in_trouble_open_incidents() {
-        let looks = [
+    fn silent_version_and_faulty_kubelet_open_incidents() {
+        let observations = [
             (
-                Look { version: Some(Duration::from_secs(3)), ..Look::default() },
+                Observation { version: Some(Duration::from_secs(3)), ..Observation::default() },
                 "Version has not been answered for 3s",
             ),
             (
-                Look { kubelet: Some("the kubelet is stopped".into()), ..Look::default() },
+                Observation { kubelet: Some("the kubelet is stopped".into()), ..Observation::default() },
                 "the kubelet is stopped",
             ),
             (
-                Look { restarted: Some("the kubelet was restarted".into()), ..Look::default() },
+                Observation { restarted: Some("the kubelet was restarted".into()), ..Observation::default() },
                 "the kubelet was restarted",
             ),
         ];
-        for (look, why) in looks {
-            let mut watchman = Watchman::new(RULES, 0);
-            let steps = watchman.look(now(5), &look);
-            assert_eq!(written(&steps)[0].why, why);
-            // It lasts until three relists are good after it.
-            watchman.look(now(9), &look);
-            let closed: Vec<_> =
-                (10..13).flat_map(|second| watchman.relist(mono(second), &relist(second, 0))).collect();
+        for (seen, why) in observations {
+            let mut detector = IncidentDetector::new(RULES, 0);
+            let actions = detector.observe(now(5), &seen);
+            assert_eq!(written(&actions)[0].why, why);
+            // The incident lasts until three good relists follow.
+            detector.observe(now(9), &seen);
+            let closed: Vec<_> = (10..13)
+                .flat_map(|second| detector.relist_finished(mono(second), &relist(second, 0)))
+                .collect();
             assert_eq!(written(&closed)[0].to, at(9).nanos());
         }
     }

@@ -38,6 +38,7 @@ mod private;
 mod read;
 mod recent;
 pub(crate) mod recorder;
+pub(crate) mod recording;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod segment;
@@ -56,12 +57,14 @@ pub use anonymise::Names;
 pub use clock::ReplayClock;
 pub use error::Error;
 pub use export::{Exported, Range, export};
-pub use incident::{Judgement, Look, Rules, Step, Subject, Watchman};
+pub use incident::{
+    FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation,
+};
 pub use moment::parts;
 pub use play::Stream;
 pub use read::{
     CallState, Capture, End, Moment, RecordedCall, RecordedEvent, RecordedRelist, Run, SegmentState, Written,
 };
-pub use recorder::{Recorder, SilentCall};
+pub use recorder::{PendingCall, Recorder};
 pub use replay::{Next, Plain, Playback, Speed, Stage, Unanswered};
 pub use store::{Extent, Limits, SMALLEST, Store};

@@ -20,13 +20,13 @@ const SEARCH_EVERY: u32 = 20;
 pub struct NodeSample {
     /// Share of time that something waited, in per cent over ten seconds: cpu, memory, io.
     #[serde(default)]
-    pub pressure: Vec<Pressure>,
+    pub pressure: Vec<PressureSample>,
     /// The daemons.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
     /// The kubelet, where one has been seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kubelet: Option<KubeletState>,
+    pub kubelet: Option<SampledKubelet>,
     /// The shims that a signal has stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_shims: Vec<ShimSample>,
@@ -48,7 +48,7 @@ pub struct ShimSample {
 /// What the process table says of the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
-pub enum KubeletState {
+pub enum SampledKubelet {
     /// It runs.
     Running {
         /// Its process id.
@@ -63,10 +63,10 @@ pub enum KubeletState {
     Gone,
 }
 
-/// Pressure on one resource.
+/// The pressure on one resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pressure {
+pub struct PressureSample {
     /// `cpu`, `memory` or `io`.
     pub resource: String,
     /// Something waited.
@@ -114,7 +114,7 @@ pub struct KubeletSample {
 
 /// Takes looks.
 #[derive(Debug)]
-pub struct Samples {
+pub struct NodeSampler {
     proc: Option<PathBuf>,
     daemons: Vec<u32>,
     looks: u32,
@@ -123,14 +123,24 @@ pub struct Samples {
     /// How often it was looked for in vain.
     misses: u32,
     /// The kubelet of a simulated node.
-    simulated: Option<KubeletState>,
+    simulated: Option<SampledKubelet>,
     /// The shims at the last look.
     shims: Vec<ShimSample>,
     /// Those of them that were stopped when it was looked last.
     stopped: BTreeSet<u32>,
 }
 
-impl Samples {
+impl SampledKubelet {
+    /// Returns the process id, unless the process is gone.
+    pub const fn pid(self) -> Option<u32> {
+        match self {
+            Self::Running { pid } | Self::Stopped { pid } => Some(pid),
+            Self::Gone => None,
+        }
+    }
+}
+
+impl NodeSampler {
     /// Of this process table, or of none.
     pub const fn of(proc: Option<PathBuf>) -> Self {
         Self {
@@ -146,12 +156,12 @@ impl Samples {
     }
 
     /// Of a simulated node, of which nothing is seen but its kubelet.
-    pub fn simulated(kubelet: Option<KubeletState>) -> Self {
+    pub fn simulated(kubelet: Option<SampledKubelet>) -> Self {
         Self { simulated: kubelet, ..Self::of(None) }
     }
 
     /// How the kubelet's process is now; `None` where none has been seen. Reads one small file as long as it is there.
-    pub fn kubelet(&mut self) -> Option<KubeletState> {
+    pub fn kubelet(&mut self) -> Option<SampledKubelet> {
         if self.simulated.is_some() {
             return self.simulated;
         }
@@ -169,7 +179,7 @@ impl Samples {
             return kubelet_state(&proc, pid);
         }
         self.misses = self.misses.wrapping_add(1);
-        self.kubelet.map(|_| KubeletState::Gone)
+        self.kubelet.map(|_| SampledKubelet::Gone)
     }
 
     /// Whether other shims are stopped than at the last look. Reads one small file of each shim.
@@ -208,7 +218,7 @@ impl Samples {
     }
 
     /// A look; `None` where there is nothing to look at.
-    pub fn take(&mut self) -> Option<NodeSample> {
+    pub fn sample(&mut self) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else {
             let kubelet = Some(self.simulated?);
             return Some(NodeSample { kubelet, ..NodeSample::default() });
@@ -246,17 +256,17 @@ fn daemons(proc: &Path) -> Vec<u32> {
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 
-fn kubelet_state(proc: &Path, pid: u32) -> Option<KubeletState> {
+fn kubelet_state(proc: &Path, pid: u32) -> Option<SampledKubelet> {
     let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
     if Role::of(&stat.comm) != Role::Kubelet || stat.is_zombie() {
         return None;
     }
-    Some(if stat.is_stopped() { KubeletState::Stopped { pid } } else { KubeletState::Running { pid } })
+    Some(if stat.is_stopped() { SampledKubelet::Stopped { pid } } else { SampledKubelet::Running { pid } })
 }
 
-fn pressure(proc: &Path, resource: &str) -> Option<Pressure> {
+fn pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
     let Psi { some, full } = Psi::parse(&kernel_text(&proc.join("pressure").join(resource)).ok()?)?;
-    Some(Pressure { resource: resource.to_owned(), some, full })
+    Some(PressureSample { resource: resource.to_owned(), some, full })
 }
 
 fn process(proc: &Path, pid: u32) -> Option<ProcessSample> {
@@ -292,23 +302,23 @@ mod tests {
         write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
         write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
         write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
-        let mut samples = Samples::of(Some(proc.clone()));
-        assert_eq!(samples.kubelet(), None);
+        let mut sampler = NodeSampler::of(Some(proc.clone()));
+        assert_eq!(sampler.kubelet(), None);
         write(&proc, 7, "kubelet", 'S', root);
-        let found = (0..SEARCH_EVERY).find_map(|_| samples.kubelet());
-        assert_eq!(found, Some(KubeletState::Running { pid: 7 }));
+        let found = (0..SEARCH_EVERY).find_map(|_| sampler.kubelet());
+        assert_eq!(found, Some(SampledKubelet::Running { pid: 7 }));
         write(&proc, 7, "kubelet", 'T', root);
-        assert_eq!(samples.kubelet(), Some(KubeletState::Stopped { pid: 7 }));
+        assert_eq!(sampler.kubelet(), Some(SampledKubelet::Stopped { pid: 7 }));
         std::fs::remove_dir_all(proc.join("7")).unwrap();
-        assert_eq!(samples.kubelet(), Some(KubeletState::Gone));
+        assert_eq!(sampler.kubelet(), Some(SampledKubelet::Gone));
         write(&proc, 9, "kubelet", 'S', root);
-        let found = (0..4).find_map(|_| samples.kubelet().filter(|state| *state != KubeletState::Gone));
-        assert_eq!(found, Some(KubeletState::Running { pid: 9 }));
+        let found = (0..4).find_map(|_| sampler.kubelet().filter(|state| *state != SampledKubelet::Gone));
+        assert_eq!(found, Some(SampledKubelet::Running { pid: 9 }));
         // Of two that qualify, neither is the node's kubelet for certain.
         std::fs::remove_dir_all(proc.join("9")).unwrap();
         write(&proc, 10, "kubelet", 'S', root);
         write(&proc, 11, "kubelet", 'S', root);
-        assert!((0..8).all(|_| samples.kubelet() == Some(KubeletState::Gone)));
+        assert!((0..8).all(|_| sampler.kubelet() == Some(SampledKubelet::Gone)));
         std::fs::remove_dir_all(proc).unwrap();
     }
 
@@ -322,27 +332,27 @@ mod tests {
         };
         shim(11, 'S');
         shim(12, 'S');
-        let mut samples = Samples::of(Some(proc.clone()));
-        let stopped = |samples: &mut Samples| samples.take().unwrap().stopped_shims;
-        assert_eq!(stopped(&mut samples), []);
-        assert!(!samples.shims_changed());
+        let mut sampler = NodeSampler::of(Some(proc.clone()));
+        let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
+        assert_eq!(stopped(&mut sampler), []);
+        assert!(!sampler.shims_changed());
         shim(12, 'T');
-        assert!(samples.shims_changed());
-        assert!(!samples.shims_changed());
+        assert!(sampler.shims_changed());
+        assert!(!sampler.shims_changed());
         let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
-        assert_eq!(stopped(&mut samples), [of(12)]);
+        assert_eq!(stopped(&mut sampler), [of(12)]);
         shim(12, 'S');
-        assert!(samples.shims_changed());
-        assert_eq!(stopped(&mut samples), []);
+        assert!(sampler.shims_changed());
+        assert_eq!(stopped(&mut sampler), []);
         // One whose pod is gone is none.
         shim(11, 'T');
         std::fs::remove_dir_all(proc.join("11")).unwrap();
-        assert!(!samples.shims_changed());
+        assert!(!sampler.shims_changed());
         std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]
     fn a_simulated_node_has_none() {
-        assert_eq!(Samples::of(None).take(), None);
+        assert_eq!(NodeSampler::of(None).sample(), None);
     }
 }

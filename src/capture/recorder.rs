@@ -101,7 +101,7 @@ struct Pending {
 
 /// A call that the runtime has not answered yet.
 #[derive(Clone, Debug)]
-pub struct SilentCall {
+pub struct PendingCall {
     /// What was asked.
     pub rpc: Rpc,
     /// About which container or sandbox.
@@ -136,7 +136,7 @@ type Opened = Result<u64, Error>;
 
 /// How the recording goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct RecorderStatus {
     /// What the capture comes to.
     pub extent: Extent,
     /// Entries that could not be kept.
@@ -150,7 +150,7 @@ struct Shared {
     waiting_bytes: AtomicUsize,
     missing: Mutex<Missing>,
     pending: Mutex<BTreeMap<u64, Pending>>,
-    state: Mutex<State>,
+    status: Mutex<RecorderStatus>,
     clock: Arc<dyn Clock>,
     origin: Mono,
     /// The wall clock less the monotonic one. Held while both are read and their entry is queued, so that entries are in
@@ -194,7 +194,7 @@ impl Recorder {
             waiting_bytes: AtomicUsize::new(0),
             missing: Mutex::default(),
             pending: Mutex::default(),
-            state: Mutex::default(),
+            status: Mutex::default(),
             offset: Mutex::new(clock.wall().nanos()),
             clock,
             origin,
@@ -240,18 +240,18 @@ impl Recorder {
     }
 
     /// More is known of the session than when it began.
-    pub fn introduce(&self, session: Session) {
+    pub fn update_session(&self, session: Session) {
         let more = (session, self.0.clock.wall(), self.now());
         self.wish(|wishes| wishes.introduce = Some(more));
     }
 
     /// The number that an incident of this recording has in the capture.
-    pub fn number_of(&self, incident: u64) -> u64 {
+    pub fn number_in_capture(&self, incident: u64) -> u64 {
         incident.saturating_add(self.0.earlier.load(Ordering::SeqCst))
     }
 
     /// What listens to a client: one that makes the calls of relists, or any other.
-    pub fn tape(&self, relists: bool) -> Arc<dyn CallObserver> {
+    pub fn observer(&self, relists: bool) -> Arc<dyn CallObserver> {
         Arc::new(Listener { recorder: self.clone(), relists })
     }
 
@@ -279,10 +279,16 @@ impl Recorder {
         self.queue(Entry { wall: wall.nanos(), mono: earliest, body: Some(body) });
     }
 
-    /// Takes down a document.
+    /// Records a document.
     pub fn document(&self, kind: u32, document: &impl serde::Serialize) {
-        // Our own documents have string keys only, so that there is one.
-        let Some(text) = json::text(document) else { return };
+        // Our own documents have string keys only, so writing them as JSON cannot fail.
+        if let Some(text) = json::text(document) {
+            self.document_text(kind, text);
+        }
+    }
+
+    /// Records a document that is already JSON text.
+    pub fn document_text(&self, kind: u32, text: String) {
         self.note(Body::Document(Document { kind, text: text.into(), inflated: 0 }));
     }
 
@@ -310,16 +316,16 @@ impl Recorder {
 
     /// Calls that the runtime has not answered for so long, whoever made them; without the event stream, which is there to
     /// stay open. The one that was sent first comes first.
-    pub fn silent(&self, at_least: Duration) -> Vec<SilentCall> {
+    pub fn pending_calls(&self) -> Vec<PendingCall> {
         let now = self.0.clock.mono();
         let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = pending.values().map(|call| SilentCall {
+        let calls = pending.values().map(|call| PendingCall {
             rpc: call.rpc,
             id: call.id.clone(),
             waited: now.since(call.asked),
             ended: call.ended.subscribe(),
         });
-        calls.filter(|call| call.waited >= at_least).collect()
+        calls.collect()
     }
 
     /// Takes down an incident, which is opened, learned of or closed.
@@ -328,7 +334,7 @@ impl Recorder {
     }
 
     /// Takes down a relist that is over, and that began at `began`.
-    pub fn relist_over(&self, began: u64, relist: &Relist) {
+    pub fn relist_finished(&self, began: u64, relist: &Relist) {
         self.note(Body::Relist(RelistDone {
             number: relist.relist,
             began,
@@ -351,10 +357,10 @@ impl Recorder {
     }
 
     /// How it goes.
-    pub fn state(&self) -> State {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        state.lost += self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).entries;
-        state
+    pub fn status(&self) -> RecorderStatus {
+        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        status.lost += self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).entries;
+        status
     }
 
     /// Writes what is left and ends in good order, for as long as patience lasts: false if the disk did not take it.
@@ -548,12 +554,12 @@ impl Writer {
     }
 
     fn report(&self) {
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = &self.store {
-            state.extent = store.extent();
+            status.extent = store.extent();
         }
-        state.lost = self.lost;
-        state.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
+        status.lost = self.lost;
+        status.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
     }
 
     fn write(&mut self, mut entry: Entry) {
@@ -722,9 +728,9 @@ mod tests {
         for _ in 1..MOST_WAITING {
             recorder.note(word("a word"));
         }
-        assert_eq!(recorder.state().lost, 0);
+        assert_eq!(recorder.status().lost, 0);
         recorder.note(word("one too many"));
-        assert_eq!(recorder.state().lost, 1);
+        assert_eq!(recorder.status().lost, 1);
         recorder.incident(Incident { number: 1, from: 1, to: 2, ..Incident::default() });
         recorder.reopen();
         let shared = Arc::clone(&recorder.0);

@@ -25,7 +25,8 @@ use crate::cri::rename::{Listed, owners};
 use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, Refusal, Service, Subject, message,
 };
-use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
+use crate::cri::{Client, Code, Error, EventStream, OutcomeOverride, Rpc, Version};
+use crate::pleg::guarded_stream::RecordedStream;
 use crate::stacks::report::StackReport;
 
 /// The length of one step of a long wait, so that events during the wait are delivered in time.
@@ -211,6 +212,16 @@ enum Known<'a> {
     Lost,
     /// The recorder had not made this call.
     Nothing,
+}
+
+impl RecordedStream for Playback {
+    fn is_open(&self) -> bool {
+        self.stream.is_open()
+    }
+
+    fn listen(&self) -> EventStream {
+        self.stream.listen()
+    }
 }
 
 impl Playback {

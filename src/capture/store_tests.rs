@@ -9,7 +9,10 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Jump, Outcome, Session, rpc_number};
-use super::{Capture, Error, Limits, Recorder, ReplayClock, Rules, Step, Store, Watchman, segment, store};
+use super::{
+    Capture, Error, IncidentAction, IncidentDetector, IncidentRules, Limits, Recorder, ReplayClock, Store,
+    segment, store,
+};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::Rpc;
 use crate::pleg::stream::Relist;
@@ -108,19 +111,19 @@ impl Recording {
 
     /// Opens an incident as the recorder does.
     fn incident(&mut self) -> Incident {
-        let rules = Rules {
+        let rules = IncidentRules {
             slow: Duration::from_secs(2),
             threshold: Duration::from_secs(180),
             before: Duration::from_secs(600),
             after: Duration::from_secs(300),
         };
-        let mut watchman = Watchman::new(rules, self.store.incidents());
+        let mut detector = IncidentDetector::new(rules, self.store.incidents());
         let slow = Relist {
             duration_seconds: Duration::from_secs(3).into(),
             ..Relist::new(Wall::from_nanos(self.wall()), 1)
         };
-        let steps = watchman.relist(Mono::at(Duration::from_secs(self.mono)), &slow);
-        let Some(Step::Write(incident)) = steps.into_iter().next() else { panic!("no incident") };
+        let steps = detector.relist_finished(Mono::at(Duration::from_secs(self.mono)), &slow);
+        let Some(IncidentAction::Record(incident)) = steps.into_iter().next() else { panic!("no incident") };
         self.write(Body::Incident(incident.clone())).unwrap();
         incident
     }
@@ -425,8 +428,8 @@ fn session() -> Session {
     Session { endpoint: "unix:///x".into(), node: "node-7".into(), ..Session::default() }
 }
 
-fn until(recorder: &Recorder, wanted: impl Fn(&super::recorder::State) -> bool) {
-    while !wanted(&recorder.state()) {
+fn until(recorder: &Recorder, wanted: impl Fn(&super::recorder::RecorderStatus) -> bool) {
+    while !wanted(&recorder.status()) {
         std::thread::yield_now();
     }
 }
@@ -475,7 +478,7 @@ fn a_runtime_that_introduces_itself_late_is_named_in_the_capture() {
     assert!(recorder.opened(Duration::MAX).is_some());
     recorder.begin(session(), Duration::MAX);
     asked(&recorder, 1);
-    recorder.introduce(Session { runtime: "containerd".into(), ..session() });
+    recorder.update_session(Session { runtime: "containerd".into(), ..session() });
     asked(&recorder, 2);
     assert!(recorder.close("done", Duration::MAX));
     let capture = Capture::open(&place.capture()).unwrap();
@@ -503,7 +506,7 @@ fn incidents_of_a_recording_that_began_without_its_disk_have_numbers_of_their_ow
     clock.advance(Duration::from_secs(60));
     recorder.incident(incident(START + 1));
     assert!(recorder.close("done", Duration::MAX));
-    assert_eq!(recorder.number_of(1), 3);
+    assert_eq!(recorder.number_in_capture(1), 3);
     let capture = Capture::open(&place.capture()).unwrap();
     assert_eq!(capture.incidents.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
 }

@@ -559,7 +559,7 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
         let began = recorder.now();
         clock.advance(Duration::from_millis(100));
         recorder.document(kind::HEALTH, &serde_json::json!({ "second": second }));
-        recorder.relist_over(
+        recorder.relist_finished(
             began,
             &Relist {
                 duration_seconds: Duration::from_millis(100).into(),

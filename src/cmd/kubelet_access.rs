@@ -20,7 +20,7 @@ const PORT: u16 = 10250;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The kubelet's own API.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct KubeletAccess {
     /// The kubelet's own API [default: `https://127.0.0.1:10250` where a credential is given]
     #[arg(long = "kubelet-url", value_name = "URL")]

@@ -16,9 +16,11 @@ mod health_state;
 mod kubelet_access;
 mod lint;
 mod manifest_url;
+mod metrics_server;
 mod nodes;
 mod output;
 mod pods;
+mod queued_output;
 mod record;
 mod relist;
 mod relist_progress;
@@ -45,6 +47,7 @@ use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+use crate::cri::stream_guard;
 use crate::report::escape::escaped;
 use crate::{children, panics};
 use context::Context;
@@ -212,8 +215,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // The guard is an internal command without help and completions.
-    if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
-        return ended(watch::guard());
+    if arguments.get(1).is_some_and(|word| word == stream_guard::COMMAND) {
+        return ended(stream_guard::run().map(|()| Exit::Good).map_err(Error::Start));
     }
     if arguments.get(1).is_some_and(|word| word == children::GUARD) {
         return ended(children::guard().map(|()| Exit::Good).map_err(Error::Start));

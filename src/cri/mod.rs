@@ -48,6 +48,7 @@ mod rpc;
 mod runtime;
 pub mod server;
 mod status;
+pub(crate) mod stream_guard;
 
 pub use call::{Call, Outcome, WaitEnd};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride};

@@ -13,9 +13,10 @@ use prost::bytes::Bytes;
 
 use super::recorded;
 use crate::capture::entry::{Session, kind};
-use crate::capture::node::{KubeletSample, KubeletState, NodeSample};
+use crate::capture::node::{KubeletSample, NodeSample, SampledKubelet};
 use crate::capture::{
-    Capture, Judgement, Limits, Look, Moment, Playback, Recorder, ReplayClock, Rules, Stage, Step, Watchman,
+    Capture, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Limits, Moment, Observation,
+    Playback, Recorder, ReplayClock, Stage,
 };
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::message;
@@ -313,10 +314,10 @@ impl Sink for Open {
 struct Beside {
     node: Node,
     recorder: Recorder,
-    watchman: Rc<RefCell<Watchman>>,
+    detector: Rc<RefCell<IncidentDetector>>,
     open_since: Rc<RefCell<Option<Mono>>>,
     diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
-    kubelet: Option<KubeletState>,
+    kubelet: Option<SampledKubelet>,
     /// Whether a sample of the node was taken.
     looked: bool,
     metrics_read: Option<f64>,
@@ -336,7 +337,7 @@ impl Beside {
             tokio::select! {
                 report = report => {
                     self.diagnosis = None;
-                    let judgement = Judgement {
+                    let verdict = IncidentVerdict {
                         verdict: report.verdict.as_str().to_owned(),
                         summary: report.summary.clone(),
                         primary: None,
@@ -345,7 +346,7 @@ impl Beside {
                         subject: None,
                     };
                     let now = (self.node.clock.wall(), self.node.clock.mono());
-                    for incident in self.watchman.borrow_mut().judged(now, judgement) {
+                    for incident in self.detector.borrow_mut().apply_verdict(now, verdict) {
                         self.recorder.incident(incident);
                     }
                 }
@@ -359,11 +360,11 @@ impl Beside {
         let (now, second) = (clock.mono(), self.node.now().as_secs_f64());
         let waited = self.open_since.borrow().map_or(Duration::ZERO, |since| now.since(since));
         let kubelet = story.kubelet.first().map(|_| match story.kubelet_at(second) {
-            Some((pid, 'T')) => KubeletState::Stopped { pid },
-            Some((pid, _)) => KubeletState::Running { pid },
-            None => KubeletState::Gone,
+            Some((pid, 'T')) => SampledKubelet::Stopped { pid },
+            Some((pid, _)) => SampledKubelet::Running { pid },
+            None => SampledKubelet::Gone,
         });
-        let kubelet = kubelet.or(story.stale.map(|_| KubeletState::Running { pid: 813 }));
+        let kubelet = kubelet.or(story.stale.map(|_| SampledKubelet::Running { pid: 813 }));
         if !self.looked || self.kubelet != kubelet {
             (self.looked, self.kubelet) = (true, kubelet);
             self.recorder.document(kind::NODE, &NodeSample { kubelet, ..NodeSample::default() });
@@ -380,20 +381,19 @@ impl Beside {
                 self.recorder.document(kind::KUBELET, &sample);
             }
         }
-        let version =
-            self.recorder.silent(Duration::ZERO).into_iter().filter(|call| call.rpc == Rpc::Version);
-        let look = Look {
+        let version = self.recorder.pending_calls().into_iter().filter(|call| call.rpc == Rpc::Version);
+        let look = Observation {
             waited,
             what: "a relist".into(),
             call: Some("a call".into()).filter(|_| !waited.is_zero()),
             version: version.map(|call| call.waited).max(),
-            ..Look::default()
+            ..Observation::default()
         };
-        let steps = self.watchman.borrow_mut().look((clock.wall(), now), &look);
-        let lasts = self.watchman.borrow().open().is_some();
+        let steps = self.detector.borrow_mut().observe((clock.wall(), now), &look);
+        let lasts = self.detector.borrow().open_incident().is_some();
         self.take(steps, &look);
         let pause = if lasts { 5.0 } else { 30.0 };
-        let pending = self.recorder.silent(Duration::ZERO).iter().any(|call| call.rpc == Rpc::Version);
+        let pending = self.recorder.pending_calls().iter().any(|call| call.rpc == Rpc::Version);
         if !pending && self.version_asked.is_none_or(|last| second - last >= pause) {
             self.version_asked = Some(second);
             let node = self.node.clone();
@@ -410,19 +410,18 @@ impl Beside {
         }
     }
 
-    fn take(&mut self, steps: Vec<Step>, look: &Look) {
+    fn take(&mut self, steps: Vec<IncidentAction>, look: &Observation) {
         for step in steps {
             match step {
-                Step::Write(incident) => self.recorder.incident(incident),
-                Step::Diagnose if self.diagnosis.is_none() => {
-                    self.watchman.borrow_mut().asked(self.node.clock.mono(), look);
-                    let known =
-                        self.recorder.silent(Duration::ZERO).into_iter().map(|call| CallersPendingCall {
-                            rpc: call.rpc,
-                            id: call.id,
-                            waited: call.waited,
-                            ended: Some(call.ended),
-                        });
+                IncidentAction::Record(incident) => self.recorder.incident(incident),
+                IncidentAction::Diagnose if self.diagnosis.is_none() => {
+                    self.detector.borrow_mut().diagnosis_started(self.node.clock.mono(), look);
+                    let known = self.recorder.pending_calls().into_iter().map(|call| CallersPendingCall {
+                        rpc: call.rpc,
+                        id: call.id,
+                        waited: call.waited,
+                        ended: Some(call.ended),
+                    });
                     let clock = Arc::<TestClock>::clone(&self.node.clock);
                     let runtime = Arc::new(self.node.clone());
                     let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
@@ -431,7 +430,7 @@ impl Beside {
                     inputs.at_end = crate::diagnosis::AtEnd::LeavePending;
                     self.diagnosis = Some(Box::pin(async move { judge(&gather(&inputs, &|_| ()).await) }));
                 }
-                Step::Diagnose => {}
+                IncidentAction::Diagnose => {}
             }
         }
     }
@@ -455,15 +454,19 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
     let recorder = Recorder::start(place.to_path_buf(), limits, Arc::clone(&clock)).unwrap();
     assert!(matches!(recorder.opened(600 * SECOND), Some(Ok(0))));
     recorder.begin(session, 600 * SECOND);
-    let rules =
-        Rules { slow: 2 * SECOND, threshold: 180 * SECOND, before: 600 * SECOND, after: 300 * SECOND };
-    let watchman = Rc::new(RefCell::new(Watchman::new(rules, 0)));
+    let rules = IncidentRules {
+        slow: 2 * SECOND,
+        threshold: 180 * SECOND,
+        before: 600 * SECOND,
+        after: 300 * SECOND,
+    };
+    let detector = Rc::new(RefCell::new(IncidentDetector::new(rules, 0)));
     let open_since = Rc::new(RefCell::new(None));
     let live = Rc::new(RefCell::new(Vec::new()));
     let relists = {
-        let (node, recorder) = (node.observed(recorder.tape(true)), recorder.clone());
-        let (clock, watchman, open_since) =
-            (Arc::clone(&clock), Rc::clone(&watchman), Rc::clone(&open_since));
+        let (node, recorder) = (node.observed(recorder.observer(true)), recorder.clone());
+        let (clock, detector, open_since) =
+            (Arc::clone(&clock), Rc::clone(&detector), Rc::clone(&open_since));
         async move {
             let settings = PlegSettings {
                 era: crate::kubelet::KubeletVersion::NEWEST.era(),
@@ -478,10 +481,10 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
                 let report = generic.relist(&node, &*clock, &mut Open::default()).await;
                 *open_since.borrow_mut() = None;
                 recorder.relist_begins(0);
-                recorder.relist_over(began, &report);
-                let steps = watchman.borrow_mut().relist(clock.mono(), &report);
+                recorder.relist_finished(began, &report);
+                let steps = detector.borrow_mut().relist_finished(clock.mono(), &report);
                 for step in steps {
-                    if let Step::Write(incident) = step {
+                    if let IncidentAction::Record(incident) = step {
                         recorder.incident(incident);
                     }
                 }
@@ -490,9 +493,9 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
         }
     };
     let beside = Beside {
-        node: node.observed(recorder.tape(false)),
+        node: node.observed(recorder.observer(false)),
         recorder: recorder.clone(),
-        watchman,
+        detector,
         open_since,
         diagnosis: None,
         kubelet: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::capture::Playback;
-use crate::capture::node::{KubeletState, NodeSample};
+use crate::capture::node::{NodeSample, SampledKubelet};
 use crate::cri::Client;
 use crate::cri::rename::Listed;
 use crate::diagnosis::report::JudgedMoment;
@@ -50,9 +50,9 @@ fn played(sample: NodeSample) -> Option<SimulatedProcesses> {
     });
     let pods: Vec<SimulatedPod> = pods.collect();
     let kubelet = match sample.kubelet {
-        Some(KubeletState::Running { pid }) => Some((pid, 'S')),
-        Some(KubeletState::Stopped { pid }) => Some((pid, 'T')),
-        Some(KubeletState::Gone) | None => None,
+        Some(SampledKubelet::Running { pid }) => Some((pid, 'S')),
+        Some(SampledKubelet::Stopped { pid }) => Some((pid, 'T')),
+        Some(SampledKubelet::Gone) | None => None,
     };
     let has_kubelet = sample.kubelet.is_some();
     (has_kubelet || !pods.is_empty()).then_some(SimulatedProcesses {

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport, CheckedSegment, ListedIncident};
-use crate::capture::recorder::State;
+use crate::capture::recording::RecordingSummary;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::capture::{self, Exported};
 use crate::clock::Wall;
 use crate::cri;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::words::plural;
-use crate::pleg::OpenCall;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
@@ -67,29 +66,21 @@ fn counted(count: u64, one: &str) -> String {
 }
 
 /// Says that the recording is over.
-pub fn recorded(relists: u64, incidents: u64, state: &State, written: bool) -> String {
-    let lost = if state.lost > 0 { format!(", {} entries lost", state.lost) } else { String::new() };
-    let trouble = match &state.trouble {
+pub fn recorded(summary: &RecordingSummary) -> String {
+    let status = &summary.status;
+    let lost = if status.lost > 0 { format!(", {} entries lost", status.lost) } else { String::new() };
+    let trouble = match &status.trouble {
         Some(trouble) => format!(": {}", escaped(trouble)),
-        None if !written => "; the disk was too slow for the last entries".to_owned(),
+        None if !summary.written => "; the disk was too slow for the last entries".to_owned(),
         None => String::new(),
     };
     format!(
         "recorded {} and {}: {} in {}{lost}{trouble}",
-        counted(relists, "relist"),
-        counted(incidents, "incident"),
-        bytes(state.extent.bytes),
-        counted(state.extent.segments, "segment")
+        counted(summary.relists, "relist"),
+        counted(summary.incidents, "incident"),
+        bytes(status.extent.bytes),
+        counted(status.extent.segments, "segment")
     )
-}
-
-/// Describes a pending call.
-pub fn open_call(open: &OpenCall) -> String {
-    match (&open.pod, &open.id) {
-        (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
-        (_, Some(id)) => format!("{} of {id}", open.rpc),
-        _ => open.rpc.to_string(),
-    }
 }
 
 /// Describes an incident that began or ended.
@@ -112,8 +103,8 @@ pub fn verdict_line(report: &HealthReport) -> String {
 }
 
 /// Describes the diagnosis of an incident.
-pub fn judged(number: u64, report: &HealthReport) -> String {
-    format!("incident {number}: {}", escaped(&verdict_line(report)))
+pub fn diagnosed(number: u64, summary: &str) -> String {
+    format!("incident {number}: {}", escaped(summary))
 }
 
 /// Formats a time to the millisecond, in a form that `@TIME` accepts.

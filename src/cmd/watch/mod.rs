@@ -14,10 +14,6 @@
 //! call twice, ends at once even while a call hangs, and waits for the reader of its output only between
 //! relists.
 
-mod guard;
-mod guarded_stream;
-mod metrics;
-mod queued_output;
 mod reporter;
 mod watch_run;
 
@@ -34,11 +30,6 @@ use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, PlegTiming};
 use watch_run::WatchRun;
-
-pub use guard::{COMMAND as GUARD, run as guard};
-pub use guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
-pub use metrics::{Page, serve as serve_metrics};
-pub use queued_output::QueuedOutput;
 
 /// The deadline of a call: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;

@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::guarded_stream::StreamObserver;
-use super::queued_output::QueuedOutput;
 use super::{Mode, Output, WatchArgs};
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
+use crate::cmd::queued_output::QueuedOutput;
 use crate::cmd::render::health::{Style, screen};
 use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
+use crate::pleg::guarded_stream::StreamObserver;
 use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{

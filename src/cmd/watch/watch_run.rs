@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::guarded_stream::{GuardedStream, StreamItem, StreamSettings, StreamState};
 use super::reporter::Reporter;
-use super::{Mode, TIMEOUT, WatchArgs, metrics};
+use super::{Mode, TIMEOUT, WatchArgs};
 use crate::capture::Next;
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
+use crate::cmd::metrics_server;
 use crate::cmd::render::watch as text;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
-use crate::or_never::or_never;
+use crate::optional_future::or_pending;
+use crate::pleg::guarded_stream::{GuardedStream, RecordedStream, StreamItem, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
 use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
@@ -124,7 +125,7 @@ impl<'a> WatchRun<'a> {
         let evented_gate = arguments.mode == Mode::Evented && !hint;
         let hub = Arc::new(SharedState::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
-            let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new));
+            let bound = metrics_server::serve(address, Arc::clone(&hub), Arc::new(String::new));
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let guarded_stream = streams.then(|| {
@@ -137,7 +138,7 @@ impl<'a> WatchRun<'a> {
             // In compare mode, the two PLEGs must not share their state.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(SharedState::new(true)) };
             GuardedStream::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
-                .played(context.playback().cloned())
+                .replaying(context.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
         });
         let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let usual = if hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
@@ -361,7 +362,7 @@ impl<'a> WatchRun<'a> {
     /// Opens the stream if it is due.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(guarded_stream) = &mut self.guarded_stream else { return Ok(()) };
-        let fell_back = guarded_stream.attend(&self.state.reporter).await? == StreamState::FellBack;
+        let fell_back = guarded_stream.open_if_due(&self.state.reporter).await.map_err(Error::Guard)?;
         if fell_back && self.state.arguments.mode == Mode::Evented && !guarded_stream.is_hint() {
             self.timer.restart(PlegTiming::GENERIC, self.state.context.clock.mono());
             self.state.threshold.set(self.timer.timing().threshold);
@@ -464,9 +465,9 @@ impl Interruptions {
             biased;
             () = stop_signals.next() => Interruption::End(End::Requested),
             () = reporter.broken() => Interruption::End(End::NoReader),
-            () = or_never(suspension.as_mut().map(Suspension::requested)) => Interruption::Suspend,
+            () = or_pending(suspension.as_mut().map(Suspension::requested)) => Interruption::Suspend,
             _ = ticks.tick() => Interruption::Tick,
-            news = or_never(guarded_stream.map(|guarded_stream| guarded_stream.news(reporter.wait_for_room()))) => Interruption::Stream(news),
+            news = or_pending(guarded_stream.map(|guarded_stream| guarded_stream.next_item(reporter.wait_for_room()))) => Interruption::Stream(news),
         }
     }
 }

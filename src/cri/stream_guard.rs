@@ -16,8 +16,6 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cmd::{Error, Exit};
-
 /// The command that makes plegctl a guard.
 pub const COMMAND: &str = "guard-stream";
 
@@ -40,29 +38,30 @@ const TIMING: GuardTiming = GuardTiming {
 /// The path of this program, valid even if its file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// A running guard. It ends when this value is dropped, and when this process ends.
+/// A running guard process. The process ends when this value is dropped, and when plegctl ends.
 #[derive(Debug)]
-pub struct Guard {
+pub struct StreamGuard {
     process: Child,
+    /// The socket on which the guard reports that it closed the connection.
     line: UnixStream,
-    alarm: Option<Alarm>,
+    alarm: Option<GuardAlarm>,
 }
 
 /// Why the stream was closed although the runtime did not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alarm {
+pub enum GuardAlarm {
     /// The reader did not answer, so the guard closed the connection.
     ReaderStopped,
     /// The guard process is gone.
     GuardGone,
 }
 
-impl Guard {
+impl StreamGuard {
     /// Starts a guard for `connection`. Also returns the socket on which the guard sends its questions to the
     /// reading thread.
     pub fn start(connection: OwnedFd) -> io::Result<(Self, UnixStream)> {
-        let (line, told) = UnixStream::pair()?;
-        let (questions, asks) = UnixStream::pair()?;
+        let (line, guard_line) = UnixStream::pair()?;
+        let (questions, guard_questions) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
         #[expect(clippy::disallowed_methods, reason = "it is this very program")]
         let mut command = Command::new(OWN_PROGRAM);
@@ -70,9 +69,9 @@ impl Guard {
             .arg(COMMAND)
             .current_dir("/")
             .stdin(Stdio::from(connection))
-            .stdout(Stdio::from(OwnedFd::from(told)))
+            .stdout(Stdio::from(OwnedFd::from(guard_line)))
             // The guard prints nothing, so its stderr carries the questions.
-            .stderr(Stdio::from(OwnedFd::from(asks)))
+            .stderr(Stdio::from(OwnedFd::from(guard_questions)))
             // In a process group of its own, so that Ctrl-C and Ctrl-Z do not reach the guard.
             .process_group(0)
             .spawn()?;
@@ -80,19 +79,19 @@ impl Guard {
     }
 
     /// Returns whether the guard has closed the connection, or is gone.
-    pub fn alarm(&mut self) -> Option<Alarm> {
+    pub fn alarm(&mut self) -> Option<GuardAlarm> {
         if self.alarm.is_none() {
             self.alarm = match self.line.read(&mut [0; 1]) {
-                Ok(length) if length > 0 => Some(Alarm::ReaderStopped),
+                Ok(length) if length > 0 => Some(GuardAlarm::ReaderStopped),
                 Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-                _ => Some(Alarm::GuardGone),
+                _ => Some(GuardAlarm::GuardGone),
             };
         }
         self.alarm
     }
 }
 
-impl Drop for Guard {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         // The guard may have ended already.
         let _ = self.process.kill();
@@ -102,13 +101,11 @@ impl Drop for Guard {
 
 /// Runs the guard. The connection is its stdin, the socket to plegctl its stdout, the socket to the reading
 /// thread its stderr.
-pub fn run() -> Result<Exit, Error> {
-    let own = |file: io::Result<OwnedFd>| file.map(UnixStream::from).map_err(Error::Start);
-    let connection = own(io::stdin().as_fd().try_clone_to_owned())?;
-    let line = own(io::stdout().as_fd().try_clone_to_owned())?;
-    let reader = own(io::stderr().as_fd().try_clone_to_owned())?;
-    watch(&line, &reader, &connection, &TIMING).map_err(Error::Start)?;
-    Ok(Exit::Good)
+pub fn run() -> io::Result<()> {
+    let connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let line = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let reader = UnixStream::from(io::stderr().as_fd().try_clone_to_owned()?);
+    watch(&line, &reader, &connection, &TIMING)
 }
 
 fn watch(
@@ -197,37 +194,52 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_there_unread_ends_the_connection_and_that_is_told_before() {
+    fn unread_data_closes_the_connection_after_an_alarm() {
         let (ours, mut runtime) = pair();
-        let (mut line, told) = pair();
-        let (_stands_still, asks) = pair();
+        let (mut line, guard_line) = pair();
+        let (_silent_reader, guard_questions) = pair();
         runtime.write_all(b"an event").unwrap();
-        watch(&told, &asks, &ours, &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: LONG })
-            .unwrap();
+        watch(
+            &guard_line,
+            &guard_questions,
+            &ours,
+            &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: LONG },
+        )
+        .unwrap();
         assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
 
     #[test]
-    fn it_asks_now_and_then_although_nothing_came() {
+    fn guard_sends_questions_while_no_data_arrives() {
         let (ours, runtime) = pair();
-        let (mut line, told) = pair();
-        let (_stands_still, asks) = pair();
-        watch(&told, &asks, &ours, &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: SHORT })
-            .unwrap();
+        let (mut line, guard_line) = pair();
+        let (_silent_reader, guard_questions) = pair();
+        watch(
+            &guard_line,
+            &guard_questions,
+            &ours,
+            &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: SHORT },
+        )
+        .unwrap();
         assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
 
     #[test]
-    fn a_reader_that_answers_keeps_its_connection_until_it_leaves() {
+    fn connection_of_a_reader_that_answers_stays_open_until_the_reader_ends() {
         let (ours, mut runtime) = pair();
-        let (line, told) = pair();
-        let (mut reader, asks) = pair();
+        let (line, guard_line) = pair();
+        let (mut reader, guard_questions) = pair();
         // However fast the reader is, the guard may see data each time.
         runtime.write_all(b"an event").unwrap();
         let guard = thread::spawn(move || {
-            watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: SHORT, idle_interval: LONG })
+            watch(
+                &guard_line,
+                &guard_questions,
+                &ours,
+                &GuardTiming { answer_limit: LONG, pause: SHORT, idle_interval: LONG },
+            )
         });
         for _ in 0..5 {
             assert_eq!(reader.read(&mut [0; 64]).unwrap(), 1, "one question at a time");
@@ -236,29 +248,39 @@ mod tests {
         }
         drop(reader);
         assert!(is_over(&runtime));
-        assert!(is_open(&line), "an end in good order is no alarm, and the guard is still there");
+        assert!(is_open(&line), "a reader that closes its side raises no alarm, and the guard still runs");
         drop(line);
         guard.join().unwrap().unwrap();
     }
 
     #[test]
-    fn the_end_of_plegctl_ends_the_connection() {
+    fn end_of_plegctl_closes_the_connection() {
         let (ours, runtime) = pair();
-        let (line, told) = pair();
-        let (reader, asks) = pair();
+        let (line, guard_line) = pair();
+        let (reader, guard_questions) = pair();
         drop((line, reader));
-        watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG })
-            .unwrap();
+        watch(
+            &guard_line,
+            &guard_questions,
+            &ours,
+            &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG },
+        )
+        .unwrap();
         assert!(is_over(&runtime));
     }
 
     #[test]
-    fn a_reader_that_leaves_is_noticed_while_nothing_comes() {
+    fn end_of_the_reader_is_noticed_while_no_data_arrives() {
         let (ours, runtime) = pair();
-        let (line, told) = pair();
-        let (reader, asks) = pair();
+        let (line, guard_line) = pair();
+        let (reader, guard_questions) = pair();
         let guard = thread::spawn(move || {
-            watch(&told, &asks, &ours, &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG })
+            watch(
+                &guard_line,
+                &guard_questions,
+                &ours,
+                &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG },
+            )
         });
         drop(reader);
         assert!(is_over(&runtime));

@@ -1,4 +1,4 @@
-//! Writes the output of a watch: one thread for each destination, so that a blocked terminal, pipe or disk
+//! Writes the output of a watch or a recording: one thread for each destination, so that a blocked terminal, pipe or disk
 //! blocks nothing else.
 
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Notify;
 
-use crate::cmd::render::words::{cut, wrapped};
+use super::render::words::{cut, wrapped};
 
-/// The number of lines that may be queued before the watch waits for the writer. Memory is limited by this
+/// The number of lines that may be queued before the command waits for the writer. Memory is limited by this
 /// and by the events of one relist.
 const MAX_QUEUED: usize = 4096;
 
-/// How long a writer may take for the queued lines when the watch ends.
+/// How long a writer may take for the queued lines when the command ends.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The indent of the second and further lines of a sentence.
@@ -33,7 +33,7 @@ pub struct QueuedOutput {
 enum Transport {
     /// Through a thread, which alone waits for the destination.
     Thread { lines: mpsc::Sender<Line>, done: Mutex<mpsc::Receiver<io::Result<()>>> },
-    /// Directly, if no thread could be started; then a slow destination delays the watch.
+    /// Directly, if no thread could be started; then a slow destination delays the command.
     Direct(Arc<Mutex<WriteFn>>),
 }
 
@@ -131,7 +131,7 @@ impl QueuedOutput {
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
             shared.moved.notify_waiters();
-            // Nobody receives the result if the watch did not wait for the writer.
+            // Nobody receives the result if the command did not wait for the writer.
             let _ = end.send(written);
         };
         let transport = match thread::Builder::new().name("writer".into()).spawn(write) {
@@ -279,9 +279,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -293,9 +293,9 @@ mod tests {
     }
 
     /// A destination that blocks until the test ends.
-    struct Blocked(mpsc::Receiver<()>);
+    struct BlockedWriter(mpsc::Receiver<()>);
 
-    impl Write for Blocked {
+    impl Write for BlockedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let _ = self.0.recv();
             Ok(bytes.len())
@@ -306,9 +306,9 @@ mod tests {
         }
     }
 
-    struct Closed;
+    struct ClosedWriter;
 
-    impl Write for Closed {
+    impl Write for ClosedWriter {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(io::ErrorKind::BrokenPipe.into())
         }
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn lines_come_out_in_order_and_status_lines_do_not() {
-        let written = Shared::default();
+        let written = SharedBuffer::default();
         let queued_output = QueuedOutput::plain(written.clone());
         queued_output.line("a".into());
         queued_output.status("never seen".into());
@@ -330,9 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn status_lines_do_not_pile_up_behind_what_is_blocked() {
+    fn blocked_destination_delays_at_most_one_status_line() {
         let (_open, gate) = mpsc::channel();
-        let queued_output = QueuedOutput::plain(Blocked(gate));
+        let queued_output = QueuedOutput::plain(BlockedWriter(gate));
         queued_output.line("a".into());
         (0..1000).for_each(|number| queued_output.status(number.to_string()));
         // The line that is being written, and one status line.
@@ -340,9 +340,9 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_in_time_is_an_error() {
+    fn lines_that_are_not_written_in_time_are_an_error() {
         let (_open, gate) = mpsc::channel();
-        let queued_output = QueuedOutput::plain(Blocked(gate));
+        let queued_output = QueuedOutput::plain(BlockedWriter(gate));
         queued_output.line("a".into());
         assert_eq!(
             queued_output.close_within(Duration::from_millis(1)).unwrap_err().kind(),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_terminal_ends_a_row_is_cut_and_a_sentence_goes_on() {
+    fn long_row_is_cut_and_long_sentence_is_wrapped() {
         assert_eq!(fitting_row("running → exited".into(), Some(10)), "running →…");
         assert_eq!(fitting_row("running → exited".into(), None), "running → exited");
         assert_eq!(fitting("it did not answer".into(), Some(12)), ["it did not", "    answer"]);
@@ -360,8 +360,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_pipe_is_noticed_and_waits_for_nobody() {
-        let queued_output = QueuedOutput::plain(Closed);
+    async fn closed_pipe_is_reported_without_waiting() {
+        let queued_output = QueuedOutput::plain(ClosedWriter);
         queued_output.line("a".into());
         queued_output.broken().await;
         queued_output.wait_for_room().await;

@@ -45,11 +45,11 @@ const BACKLOG: u32 = 512;
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Returns the metrics that are added to the kubelet's.
-pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
+pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Binds `address` and serves in a thread of its own, so that clients do not delay relists. Call it inside an
 /// event loop.
-pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: Page) -> io::Result<()> {
+pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: MetricsPage) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
     threads::run_event_loop("metrics", async move {
         // The socket was registered with another event loop a moment ago, so this cannot fail in practice; if
@@ -70,7 +70,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &Page) {
+async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &MetricsPage) {
     let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -153,7 +153,7 @@ mod tests {
     fn server() -> SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let page: Page = Arc::new(String::new);
+        let page: MetricsPage = Arc::new(String::new);
         tokio::spawn(async move { accept_all(&listener, &Arc::new(SharedState::new(false)), &page).await });
         address
     }

@@ -1,5 +1,7 @@
-//! The event stream of a watch: opens, guards, reads and closes it, and passes its events to the evented
-//! PLEG.
+//! Opens, guards and closes the runtime's event stream, and passes its events to the evented PLEG.
+//!
+//! `watch` and the recorder use it. It is the only part of this module that waits and that opens a connection: the
+//! kubelet's attempts to open a stream again depend on time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,16 +11,14 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::guard::{Alarm, Guard};
-use crate::capture::Playback;
+use super::evented::{MAX_STREAM_FAILURES, NextStreamAction};
+use super::readers::empty_stream;
+use super::stream::Stream;
+use super::{EventedPleg, SharedState, Sink};
 use crate::clock::{Clock, Mono};
-use crate::cmd::Error;
-use crate::cmd::render::words::took;
+use crate::cri::stream_guard::{GuardAlarm, StreamGuard};
 use crate::cri::{self, Client, ConnectionCloser, ContainerEventType, EventStream, ReceivedEvent};
-use crate::pleg::evented::{MAX_STREAM_FAILURES, NextStreamAction};
-use crate::pleg::readers::empty_stream;
-use crate::pleg::stream::Stream;
-use crate::pleg::{EventedPleg, SharedState, Sink};
+use crate::report::duration::took;
 
 /// A guard that ends sooner than this did not work at all.
 const MIN_GUARD_LIFETIME: Duration = Duration::from_secs(1);
@@ -72,16 +72,24 @@ pub trait StreamObserver {
     fn sink(&self) -> Box<dyn Sink + '_>;
 }
 
-/// The stream, and the engine that processes it.
+/// An event stream that a capture contains.
+pub trait RecordedStream {
+    /// Whether the stream was open at the replayed moment.
+    fn is_open(&self) -> bool;
+    /// Returns a receiver for the events that are replayed from now on.
+    fn listen(&self) -> EventStream;
+}
+
+/// The event stream, and the evented PLEG that processes it.
 pub struct GuardedStream {
     client: Client,
-    /// The capture, if the stream is a recorded one.
-    played: Option<Arc<Playback>>,
+    /// The stream of the capture that is replayed, if there is one.
+    recorded: Option<Arc<dyn RecordedStream>>,
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
     settings: StreamSettings,
     evented: EventedPleg,
-    open: Option<Open>,
+    open: Option<OpenStream>,
     owes_relist: bool,
     /// The number of guards in a row that ended at once.
     failed_guards: u32,
@@ -102,11 +110,11 @@ pub struct GuardedStream {
 }
 
 /// An open stream.
-struct Open {
+struct OpenStream {
     events: EventStream,
     /// Closes the connection; a recorded stream has none.
     hang_up: Option<ConnectionCloser>,
-    guard: Option<Guard>,
+    guard: Option<StreamGuard>,
     over: Pin<Box<Sleep>>,
     since: Mono,
     received: u64,
@@ -133,17 +141,8 @@ impl StreamItem {
     }
 }
 
-/// The result of [`GuardedStream::attend`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamState {
-    /// The stream is open, or a relist comes first.
-    GoOn,
-    /// The stream was given up just now.
-    FellBack,
-}
-
 impl GuardedStream {
-    /// Creates an evented PLEG; [`Self::attend`] opens its first stream.
+    /// Creates an evented PLEG; [`Self::open_if_due`] opens its first stream.
     pub fn new(
         client: Client,
         runtime: cri::Version,
@@ -155,7 +154,7 @@ impl GuardedStream {
         let not_before = clock.mono();
         Self {
             client,
-            played: None,
+            recorded: None,
             runtime,
             clock,
             settings,
@@ -173,10 +172,10 @@ impl GuardedStream {
         }
     }
 
-    /// Uses a recorded stream with its recorded times.
+    /// Replays this recorded stream instead of opening one.
     #[must_use]
-    pub fn played(mut self, playback: Option<Arc<Playback>>) -> Self {
-        self.played = playback;
+    pub fn replaying(mut self, recorded: Option<Arc<dyn RecordedStream>>) -> Self {
+        self.recorded = recorded;
         self
     }
 
@@ -187,19 +186,19 @@ impl GuardedStream {
 
     /// Returns the next pod for a relist of its own.
     pub fn take_hint(&mut self) -> Option<String> {
-        // A recorder lists all pods at once.
-        self.hints.pop_front().filter(|_| self.played.is_none())
+        // A capture contains only lists of all pods.
+        self.hints.pop_front().filter(|_| self.recorded.is_none())
     }
 
     /// Whether a full relist is required before the stream is opened again.
     pub const fn owes_relist(&self) -> bool {
         // A capture has only its recorded relists.
-        self.owes_relist && self.played.is_none()
+        self.owes_relist && self.recorded.is_none()
     }
 
     /// Whether a relist is required, or it is time to open the stream.
     pub fn is_due(&self) -> bool {
-        if self.played.is_some() {
+        if self.recorded.is_some() {
             return false;
         }
         let opens = self.open.is_none() && self.evented.in_use();
@@ -223,13 +222,13 @@ impl GuardedStream {
         self.open.as_ref().map_or(0, |open| open.events.dropped())
     }
 
-    /// Opens the stream if it is due.
-    pub async fn attend(&mut self, observer: &dyn StreamObserver) -> Result<StreamState, Error> {
+    /// Opens the stream if it is due. Returns whether the stream was given up just now.
+    pub async fn open_if_due(&mut self, observer: &dyn StreamObserver) -> io::Result<bool> {
         if self.paused && self.clock.mono() >= self.not_before {
             (self.paused, self.owes_relist) = (false, true);
         }
         while self.open.is_none() && !self.owes_relist && self.clock.mono() >= self.not_before {
-            if self.played.as_ref().is_some_and(|played| !played.stream().is_open()) {
+            if self.recorded.as_ref().is_some_and(|recorded| !recorded.is_open()) {
                 break;
             }
             match self.evented.next(&*self.clock) {
@@ -248,19 +247,19 @@ impl GuardedStream {
                         ended_at_once(self.ended, lasted)
                     };
                     observer.stream(notice);
-                    return Ok(StreamState::FellBack);
+                    return Ok(true);
                 }
                 NextStreamAction::GivenUp => break,
             }
         }
-        Ok(StreamState::GoOn)
+        Ok(false)
     }
 
     /// Opens a stream. The outer result is an error of this process, the inner one an error of the runtime.
-    async fn open(&self) -> Result<Result<Open, cri::Error>, Error> {
+    async fn open(&self) -> io::Result<Result<OpenStream, cri::Error>> {
         let since = self.clock.mono();
         let over = |longest| Box::pin(tokio::time::sleep(longest));
-        let opened = |events, hang_up, guard, over| Open {
+        let opened = |events, hang_up, guard, over| OpenStream {
             events,
             hang_up,
             guard,
@@ -269,32 +268,31 @@ impl GuardedStream {
             received: 0,
             dropped: 0,
         };
-        if let Some(played) = &self.played {
-            return Ok(Ok(opened(played.stream().listen(), None, None, over(Duration::MAX))));
+        if let Some(recorded) = &self.recorded {
+            return Ok(Ok(opened(recorded.listen(), None, None, over(Duration::MAX))));
         }
         let connection = match self.client.connect_for_events().await {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
         };
         if self.failed_guards >= MAX_FAILED_GUARDS {
-            return Err(Error::Guard(io::Error::other("it ends right after its start")));
+            return Err(io::Error::other("it ends right after its start"));
         }
-        let start = || -> io::Result<Open> {
-            let ((events, hang_up), guard) = if self.settings.guarded {
-                let (guard, questions) = Guard::start(connection.share()?)?;
-                (connection.subscribe(Some(questions))?, Some(guard))
-            } else {
-                (connection.subscribe(None)?, None)
-            };
-            Ok(opened(events, Some(hang_up), guard, over(self.settings.longest)))
+        let ((events, hang_up), guard) = if self.settings.guarded {
+            let (guard, questions) = StreamGuard::start(connection.share()?)?;
+            (connection.subscribe(Some(questions))?, Some(guard))
+        } else {
+            (connection.subscribe(None)?, None)
         };
-        start().map(Ok).map_err(Error::Guard)
+        Ok(Ok(opened(events, Some(hang_up), guard, over(self.settings.longest))))
     }
 
     /// Returns the next item; waits for ever without an open stream. Events wait for `room`, the end of the
     /// stream's time does not.
-    pub async fn news(&mut self, room: impl Future<Output = ()>) -> StreamItem {
-        let Some(Open { events, over, .. }) = &mut self.open else { return std::future::pending().await };
+    pub async fn next_item(&mut self, room: impl Future<Output = ()>) -> StreamItem {
+        let Some(OpenStream { events, over, .. }) = &mut self.open else {
+            return std::future::pending().await;
+        };
         let next = async {
             room.await;
             events.next().await
@@ -314,8 +312,8 @@ impl GuardedStream {
     }
 
     /// Handles one item.
-    pub fn handle(&mut self, news: StreamItem, observer: &dyn StreamObserver) {
-        match news {
+    pub fn handle(&mut self, item: StreamItem, observer: &dyn StreamObserver) {
+        match item {
             StreamItem::Event(event) => self.event(&event, observer),
             // A gap in a capture is no failure of the runtime.
             StreamItem::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, observer),
@@ -404,7 +402,7 @@ impl GuardedStream {
         // Events that were read and not processed are lost with the stream.
         let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
         self.report_dropped(waiting, observer);
-        if let Some(Open { events, hang_up, guard, .. }) = self.open.take() {
+        if let Some(OpenStream { events, hang_up, guard, .. }) = self.open.take() {
             // Dropped first, so that the reading thread does not take the end of the connection for the
             // runtime's.
             drop(events);
@@ -416,7 +414,7 @@ impl GuardedStream {
         observer.stream(notice);
     }
 
-    fn alarm(&mut self) -> Option<Alarm> {
+    fn alarm(&mut self) -> Option<GuardAlarm> {
         self.open.as_mut()?.guard.as_mut()?.alarm()
     }
 
@@ -426,10 +424,10 @@ impl GuardedStream {
         self.report_dropped(0, observer);
         // What the runtime sent before the guard closed the connection is still read; then the stream ends by
         // itself.
-        if self.alarm() == Some(Alarm::GuardGone) {
+        if self.alarm() == Some(GuardAlarm::GuardGone) {
             let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
             self.failed_guards = if lived < MIN_GUARD_LIFETIME { self.failed_guards + 1 } else { 0 };
-            self.release(Alarm::GuardGone.as_str(), observer);
+            self.release(GuardAlarm::GuardGone.as_str(), observer);
         }
     }
 
@@ -466,7 +464,7 @@ fn pause_after(ended: u32) -> Duration {
     }
 }
 
-impl Alarm {
+impl GuardAlarm {
     const fn as_str(self) -> &'static str {
         match self {
             Self::ReaderStopped => "closed by the guard because plegctl had stopped",
@@ -482,32 +480,32 @@ mod tests {
     use crate::sim::{self, Simulator};
 
     #[test]
-    fn the_kubelets_attempts_come_without_a_pause_and_those_beyond_with_ever_longer_ones() {
+    fn first_attempts_need_no_pause_and_the_pauses_of_further_ones_grow() {
         let pauses: Vec<u64> = (1..=12).map(|ended| pause_after(ended).as_secs()).collect();
         assert_eq!(pauses, [0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
     }
 
     #[test]
-    fn five_ends_within_moments_are_said_to_be_what_the_kubelet_does_too() {
-        let said = ended_at_once(5, Some(Duration::from_millis(8))).unwrap();
-        assert!(said.contains("within 8") && said.contains("kubelet does not wait"), "{said}");
-        assert_eq!(ended_at_once(5, Some(SHORT_STREAM)), None, "five ends in an hour are no spinning");
+    fn five_ends_within_moments_are_explained_by_the_kubelets_behaviour() {
+        let text = ended_at_once(5, Some(Duration::from_millis(8))).unwrap();
+        assert!(text.contains("within 8") && text.contains("kubelet does not wait"), "{text}");
+        assert_eq!(ended_at_once(5, Some(SHORT_STREAM)), None, "five ends in an hour are not explained");
         assert_eq!(ended_at_once(1, Some(Duration::ZERO)), None);
         assert_eq!(ended_at_once(5, None), None);
     }
 
-    /// Ignores everything.
-    struct Nobody;
+    /// An observer that ignores everything.
+    struct NoObserver;
 
-    impl StreamObserver for Nobody {
+    impl StreamObserver for NoObserver {
         fn stream(&self, _notice: Stream) {}
         fn event_received(&self, _event: &ReceivedEvent) {}
         fn dropped(&self, _events: u64, _notice: Stream) {}
         fn stream_failed(&self) {}
         fn crowded(&self) {}
         fn sink(&self) -> Box<dyn Sink + '_> {
-            Box::<Vec<crate::pleg::stream::Event>>::default()
+            Box::<Vec<super::super::stream::Event>>::default()
         }
     }
 
@@ -532,39 +530,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn restarts_of_the_runtime_that_are_far_apart_cost_no_longer_pauses() {
+    async fn pauses_do_not_grow_if_restarts_of_the_runtime_are_far_apart() {
         let clock = Arc::new(ManualClock::default());
         let (_simulator, mut guarded_stream) = guarded_stream(&clock);
         for restart in 0..20 {
-            guarded_stream.attend(&Nobody).await.unwrap();
+            guarded_stream.open_if_due(&NoObserver).await.unwrap();
             assert!(guarded_stream.is_open(), "restart {restart}");
             clock.advance(SHORT_STREAM);
             let gone = cri::Error::Refused { endpoint: "unix:///x".into() };
-            guarded_stream.handle(StreamItem::Ended(Some(gone)), &Nobody);
+            guarded_stream.handle(StreamItem::Ended(Some(gone)), &NoObserver);
             assert!(!guarded_stream.is_open());
         }
         // Streams that end at once are followed by a pause.
         for _ in 0..MAX_STREAM_FAILURES {
-            guarded_stream.attend(&Nobody).await.unwrap();
-            guarded_stream.handle(StreamItem::Ended(None), &Nobody);
+            guarded_stream.open_if_due(&NoObserver).await.unwrap();
+            guarded_stream.handle(StreamItem::Ended(None), &NoObserver);
         }
-        guarded_stream.attend(&Nobody).await.unwrap();
+        guarded_stream.open_if_due(&NoObserver).await.unwrap();
         assert!(!guarded_stream.is_open());
     }
 
     #[tokio::test]
-    async fn a_stream_that_could_not_be_opened_for_want_of_a_thread_is_opened_later() {
+    async fn stream_that_could_not_be_opened_for_lack_of_a_thread_is_opened_later() {
         let clock = Arc::new(ManualClock::default());
         let (_simulator, mut guarded_stream) = guarded_stream(&clock);
         guarded_stream.failed_guards = MAX_FAILED_GUARDS;
-        assert!(guarded_stream.attend(&Nobody).await.is_err());
+        assert!(guarded_stream.open_if_due(&NoObserver).await.is_err());
         guarded_stream.postpone();
-        guarded_stream.attend(&Nobody).await.unwrap();
+        guarded_stream.open_if_due(&NoObserver).await.unwrap();
         assert!(!guarded_stream.is_open(), "not at once");
         clock.advance(LONGEST_PAUSE);
-        guarded_stream.attend(&Nobody).await.unwrap();
+        guarded_stream.open_if_due(&NoObserver).await.unwrap();
         guarded_stream.relisted();
-        guarded_stream.attend(&Nobody).await.unwrap();
+        guarded_stream.open_if_due(&NoObserver).await.unwrap();
         assert!(guarded_stream.is_open());
     }
 }

@@ -1,0 +1,343 @@
+//! Detects incidents, records them and starts their diagnoses.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::background::{Background, BackgroundResult};
+use super::kubelet_metrics::{KubeletMetricsReader, TIME_LIMIT};
+use super::state::{RecordingState, locked};
+use super::{IncidentDiagnosis, RecordingHost, RecordingNotice, RecordingSettings};
+use crate::capture::entry::kind;
+use crate::capture::incident::{IncidentAction, Observation, open_call};
+use crate::capture::node::{NodeSampler, SampledKubelet};
+use crate::capture::recorder::Recorder;
+use crate::clock::Mono;
+use crate::cri::{self, Outcome, Rpc, Runtime, Version};
+use crate::host;
+use crate::kubelet::{KubeletProcess, Search};
+use crate::pleg::SharedState;
+use crate::pleg::stream::{Health, Relist};
+use crate::threads::blocking;
+
+/// The interval of checks while a relist runs or an incident is open.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The longest interval of checks at other times.
+const IDLE_TICK: Duration = Duration::from_secs(5);
+
+/// The shortest interval of `Status` calls.
+const STATUS_INTERVAL: Duration = Duration::from_secs(25);
+
+/// The interval of Version calls during an incident.
+const VERSION_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long Version may be silent before it is sent on a second connection.
+const SECOND_VERSION_DELAY: Duration = Duration::from_secs(2);
+
+/// The age of the kubelet's last relist from which on its metrics are read often during an incident.
+const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
+
+/// The interval at which they are read then.
+const METRICS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The shortest interval at which the states of shims are read.
+const SHIMS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Detects incidents in what relists, calls and samples show.
+pub struct IncidentHandler<'a, H> {
+    pub settings: RecordingSettings,
+    pub host: &'a H,
+    pub recorder: Recorder,
+    pub shared: Arc<SharedState>,
+    pub state: Arc<Mutex<RecordingState>>,
+    pub background: Background<'a>,
+    pub sampler: NodeSampler,
+    pub metrics: Option<Rc<KubeletMetricsReader>>,
+}
+
+impl<H: RecordingHost> IncidentHandler<'_, H> {
+    /// Returns the time until the next check. While no relist runs and no incident is open, only the age of the last
+    /// relist changes by itself.
+    pub fn time_to_next_check(&self, relist: Option<Mono>) -> Duration {
+        let state = locked(&self.state);
+        let busy =
+            relist.is_some() || state.detector.open_incident().is_some() || state.healthy == Some(false);
+        let checked = state.checked.max(relist.unwrap_or_default());
+        let pause = if busy {
+            TICK.min(self.settings.rules.slow)
+        } else {
+            let age = self.shared.last_list().map(|last| checked.since(last));
+            age.and_then(|age| state.detector.time_to_age_limit(age)).unwrap_or(IDLE_TICK).min(IDLE_TICK)
+        };
+        checked.plus(pause).since(self.host.clock().mono())
+    }
+
+    /// Checks pending calls, the age of PLEG and the kubelet, and passes them to the incident detector.
+    pub fn check(&mut self, relist: Option<Mono>) {
+        let clock = &**self.host.clock();
+        let now = clock.mono();
+        let verdict = self.shared.check(clock, self.settings.rules.threshold);
+        let mut state = locked(&self.state);
+        state.checked = now;
+        // The kubelet reports itself as unhealthy before its first relist is over, which is no fault.
+        let is_first = self.shared.last_list().is_none();
+        if !is_first && state.healthy.replace(verdict.is_ok()) != Some(verdict.is_ok()) {
+            let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
+            let health = Health { time: clock.wall(), healthy: message.is_empty(), message };
+            self.recorder.document(kind::HEALTH, &health);
+        }
+        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open_call(open)));
+        let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
+        let (waited, what) = match (call, whole) {
+            // Many calls that are answered in time may be too much together.
+            (Some(call), Some(whole)) if call.0 >= whole.0 / 4 => (whole.0, call.1),
+            (_, Some(whole)) => whole,
+            (call, None) => call.unwrap_or_default(),
+        };
+        let call = state.open_call.as_ref().map(|open| format!("{} {:?}", open.rpc, open.id));
+        let age = self.shared.last_list().map(|last| now.since(last));
+        drop(state);
+        let (kubelet, restarted) = self.check_kubelet();
+        let pending = self.recorder.pending_calls().into_iter();
+        let version = pending.filter(|call| call.rpc == Rpc::Version).map(|call| call.waited).max();
+        let observation = Observation { waited, what, age, call, version, kubelet, restarted };
+        let mut state = locked(&self.state);
+        let actions = state.detector.observe((clock.wall(), now), &observation);
+        let is_open = state.detector.open_incident().is_some();
+        drop(state);
+        self.perform(actions, &observation);
+        if is_open {
+            self.request_more_often(now);
+        }
+    }
+
+    /// Returns what is wrong with the kubelet, and whether it was restarted since the last check, both in words.
+    fn check_kubelet(&mut self) -> (Option<String>, Option<String>) {
+        let found = self.sampler.kubelet();
+        let before = std::mem::replace(&mut self.background.kubelet, found);
+        let now = self.host.clock().mono();
+        let due = now.since(self.background.shims_read) >= SHIMS_INTERVAL;
+        if due {
+            self.background.shims_read = now;
+        }
+        if found != before || (due && self.sampler.shims_changed()) {
+            self.record_node();
+        }
+        self.search_kubelet(found);
+        let pid = |state: Option<SampledKubelet>| state?.pid();
+        let restarted = match (before, found) {
+            (Some(SampledKubelet::Gone), Some(SampledKubelet::Running { .. })) => {
+                Some("the kubelet was restarted".to_owned())
+            }
+            _ => pid(before).zip(pid(found)).filter(|(before, now)| before != now).map(|(before, now)| {
+                format!("the kubelet was restarted: process {before} is gone, {now} is there")
+            }),
+        };
+        let wrong = match found {
+            Some(SampledKubelet::Stopped { pid }) => Some(format!("the kubelet is stopped: process {pid}")),
+            Some(SampledKubelet::Gone) => Some("the kubelet is gone".to_owned()),
+            Some(SampledKubelet::Running { .. }) | None => self
+                .kubelet_age()
+                .filter(|age| *age > self.settings.rules.threshold)
+                .map(|_| "the kubelet has not relisted for longer than its threshold".to_owned()),
+        };
+        (wrong, restarted)
+    }
+
+    /// Returns the time since the kubelet's last relist, according to its metrics.
+    fn kubelet_age(&self) -> Option<Duration> {
+        self.background.kubelet_relisted.map(|last| self.host.clock().wall().duration_since(last))
+    }
+
+    /// During an incident, requests Version and the kubelet's metrics at shorter intervals.
+    fn request_more_often(&mut self, now: Mono) {
+        if now.since(self.background.version_requested) >= VERSION_INTERVAL {
+            self.request_version(now);
+        }
+        let is_old = self.kubelet_age().is_some_and(|age| age >= OLD_KUBELET_RELIST);
+        if is_old && now.since(self.background.metrics_requested) >= METRICS_INTERVAL {
+            self.request_kubelet_metrics(now);
+        }
+    }
+
+    /// Records the end of a relist, and passes it to the incident detector.
+    pub fn relist_finished(&mut self, began: u64, report: &Relist) {
+        self.recorder.relist_finished(began, report);
+        if report.outcome == Outcome::Ok {
+            self.background.status_hangs = false;
+            self.background.metrics_hang = false;
+        }
+        let mut state = locked(&self.state);
+        state.open_call = None;
+        let actions = state.detector.relist_finished(self.host.clock().mono(), report);
+        drop(state);
+        self.perform(actions, &Observation::default());
+        self.check(None);
+    }
+
+    fn perform(&mut self, actions: Vec<IncidentAction>, observation: &Observation) {
+        for action in actions {
+            match action {
+                IncidentAction::Record(incident) => {
+                    // The capture has a sample of the node at the begin and at the end of each incident.
+                    self.record_node();
+                    let mut state = locked(&self.state);
+                    if incident.to == 0 {
+                        state.incidents += 1;
+                    } else {
+                        state.culprit = None;
+                    }
+                    drop(state);
+                    let number = self.recorder.number_in_capture(incident.number);
+                    self.host.notify(RecordingNotice::Incident(number, &incident));
+                    self.recorder.incident(incident);
+                }
+                IncidentAction::Diagnose => self.diagnose(observation),
+            }
+        }
+    }
+
+    /// Starts a diagnosis, unless one runs already.
+    fn diagnose(&mut self, observation: &Observation) {
+        if !self.settings.diagnose || self.background.diagnosis.is_running() {
+            return;
+        }
+        locked(&self.state).detector.diagnosis_started(self.host.clock().mono(), observation);
+        self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls()));
+    }
+
+    /// Handles a result of work in parallel with relists. Returns the answer of Version, if the result is one.
+    pub fn background_finished(&mut self, result: BackgroundResult) -> Option<Version> {
+        match result {
+            BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
+            BackgroundResult::KubeletMetrics(sample) => self.recorder.document(kind::KUBELET, &sample),
+            BackgroundResult::Version(version) => {
+                if version.is_some() {
+                    self.request_status();
+                }
+                return version;
+            }
+            BackgroundResult::Kubelet(found) => self.found_kubelet(*found?),
+            BackgroundResult::Status => {}
+        }
+        None
+    }
+
+    /// Searches for the settings of a kubelet that was started, or restarted, since they were last read.
+    fn search_kubelet(&mut self, found: Option<SampledKubelet>) {
+        let Some(SampledKubelet::Running { pid }) = found else { return };
+        let is_known = self.background.searched == Some(pid) || self.background.search.is_running();
+        let Some(root) = self.settings.search_kubelet.clone().filter(|_| !is_known) else { return };
+        self.background.searched = Some(pid);
+        self.background.search.start(async move {
+            let search = blocking(move || Search::of(&host::proc(), &root));
+            tokio::time::timeout(TIME_LIMIT, search).await.ok()?.ok()?.kubelet
+        });
+    }
+
+    /// Reads the metrics of the kubelet that was found: their address may differ from that of the previous one.
+    fn found_kubelet(&mut self, found: KubeletProcess) {
+        // Without readable settings, the recording continues without metrics.
+        if let Some(reader) = self.host.kubelet_metrics(found) {
+            self.metrics = Some(Rc::new(reader));
+            self.background.metrics_hang = false;
+            self.request_kubelet_metrics(self.host.clock().mono());
+        }
+    }
+
+    /// Records a diagnosis, and passes its verdict to the incident detector.
+    fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
+        let IncidentDiagnosis { documents, verdict, culprit } = diagnosis;
+        for (kind, text) in documents {
+            self.recorder.document_text(kind, text);
+        }
+        let clock = &**self.host.clock();
+        let summary = verdict.summary.clone();
+        let mut state = locked(&self.state);
+        let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
+        if !incidents.is_empty() {
+            state.culprit = culprit;
+        }
+        // An incident that ends here is replaced by another one.
+        state.incidents += u64::from(incidents.iter().any(|incident| incident.to != 0));
+        drop(state);
+        for incident in incidents {
+            let number = self.recorder.number_in_capture(incident.number);
+            self.host.notify(match incident.to {
+                0 => RecordingNotice::Diagnosed(number, &summary),
+                _ => RecordingNotice::Incident(number, &incident),
+            });
+            self.recorder.incident(incident);
+        }
+    }
+
+    /// Records a sample of pressure and of the important processes.
+    fn record_node(&mut self) {
+        if let Some(sample) = self.sampler.sample() {
+            self.recorder.document(kind::NODE, &sample);
+        }
+    }
+
+    /// Samples the node, the kubelet's metrics and the runtime's version.
+    pub fn sample(&mut self) {
+        self.record_node();
+        let now = self.host.clock().mono();
+        self.request_kubelet_metrics(now);
+        self.request_version(now);
+    }
+
+    /// Reads the kubelet's metrics, unless they are being read or were silent.
+    fn request_kubelet_metrics(&mut self, now: Mono) {
+        let is_possible = !self.background.metrics.is_running() && !self.background.metrics_hang;
+        let Some(reader) = self.metrics.clone().filter(|_| is_possible) else { return };
+        self.background.metrics_requested = now;
+        let clock = Arc::clone(self.host.clock());
+        self.background.metrics.start(async move { reader.read(&*clock).await });
+    }
+
+    /// Sends Version on a connection of its own, unless it is pending. Without an early answer, sends it on a second
+    /// connection too. Both calls wait as long as a relist would, so that the capture shows when they are answered.
+    pub fn request_version(&mut self, now: Mono) {
+        if self.background.version.is_running() {
+            return;
+        }
+        self.background.version_requested = now;
+        let host = self.host;
+        self.background.version.start(async move {
+            let (first, second) = (host.client()?, host.client()?);
+            let later = async {
+                tokio::time::sleep(SECOND_VERSION_DELAY).await;
+                second.version().await.result.ok()
+            };
+            let (mut first, mut later) = (pin!(first.version()), pin!(later));
+            tokio::select! {
+                call = &mut first => match call.result {
+                    Err(cri::Error::Silent { .. }) => later.await,
+                    answer => answer.ok(),
+                },
+                answer = &mut later => match answer {
+                    None => first.await.result.ok(),
+                    answer => answer,
+                },
+            }
+        });
+    }
+
+    /// Sends Status, unless it is pending, was silent or was sent a short time ago.
+    fn request_status(&mut self) {
+        let now = self.host.clock().mono();
+        let background = &mut self.background;
+        let is_due = background.status_requested.is_none_or(|then| now.since(then) >= STATUS_INTERVAL);
+        if background.status.is_running() || background.status_hangs || !is_due {
+            return;
+        }
+        background.status_requested = Some(now);
+        let host = self.host;
+        background.status.start(async move {
+            let Some(client) = host.client() else { return true };
+            client.status().await.outcome() != Outcome::Silent
+        });
+    }
+}

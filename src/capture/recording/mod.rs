@@ -1,0 +1,510 @@
+//! Runs a recording: relists at its own pace, records each call with its answer, and detects and diagnoses incidents.
+//!
+//! A diagnosis is made while an incident lasts, because afterwards nobody can start it. A call that hangs is never made
+//! a second time. A disk that is full or does not answer stops only the writing.
+//!
+//! The recording knows no terminal, no flags and no rule of the diagnosis: the command passes in what it needs as a
+//! [`RecordingHost`] and [`RecordingSignals`].
+
+mod background;
+mod incident_handler;
+mod kubelet_metrics;
+mod state;
+
+use std::cell::Cell;
+use std::io;
+use std::num::NonZeroU64;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior};
+
+pub use kubelet_metrics::KubeletMetricsReader;
+pub use state::IncidentCulprit;
+
+use super::entry::{Incident, Session, kind};
+use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
+use super::node::NodeSampler;
+use super::recorder::{PendingCall, Recorder, RecorderStatus};
+use crate::clock::{Clock, Mono};
+use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Version};
+use crate::host::HostRoot;
+use crate::kubelet::KubeletProcess;
+use crate::optional_future::or_pending;
+use crate::pleg::guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
+use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
+use crate::pleg::stream::{Event, Stream};
+use crate::pleg::{
+    CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink,
+    TimerAction,
+};
+use background::Background;
+use incident_handler::IncidentHandler;
+use state::{RecordingState, locked};
+
+/// How often the node, the kubelet's metrics and the runtime's version are sampled.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The age at which the event stream is closed and opened again, as in `watch`.
+const LONGEST_STREAM: Duration = Duration::from_secs(600);
+
+/// How long the writer may take for the queued entries when a signal or `--for` ends the recording.
+const CLOSE_LIMIT: Duration = Duration::from_millis(600);
+
+/// How long the writer may take when the recording ends by itself, so that nobody waits for its end.
+const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The reason in the capture for the end after a number of relists.
+const ENDED_BY_COUNT: &str = "--count";
+
+/// The settings of a recording.
+#[derive(Clone, Debug)]
+pub struct RecordingSettings {
+    /// Pause between relists, and the age from which on PLEG is not healthy.
+    pub timing: PlegTiming,
+    /// The kubelet releases whose relist is made.
+    pub era: Era,
+    /// When an incident begins, and what is pinned around it.
+    pub rules: IncidentRules,
+    /// The number of relists after which the recording ends.
+    pub count: Option<NonZeroU64>,
+    /// Whether incidents are diagnosed.
+    pub diagnose: bool,
+    /// The host root below which the settings of a restarted kubelet are read again; `None` if the user named the
+    /// kubelet.
+    pub search_kubelet: Option<HostRoot>,
+}
+
+/// What a recording needs from the command that runs it.
+pub trait RecordingHost {
+    /// Returns the clock.
+    fn clock(&self) -> &Arc<dyn Clock>;
+    /// Returns the endpoint of the runtime.
+    fn endpoint(&self) -> &Endpoint;
+    /// Searches for a runtime, if none was found so far. Returns whether one was found just now.
+    fn find_runtime(&self) -> bool;
+    /// Returns a client with a connection of its own.
+    fn client(&self) -> Option<Client>;
+    /// Returns a reader for the metrics of this kubelet, if they may be read.
+    fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
+    /// Diagnoses the node, without repeating the pending calls.
+    async fn diagnose(&self, pending: Vec<PendingCall>) -> Option<IncidentDiagnosis>;
+    /// Prints a message.
+    fn notify(&self, notice: RecordingNotice<'_>);
+}
+
+/// The signals that a recording reacts to.
+pub trait RecordingSignals {
+    /// Waits for the next signal.
+    async fn next(&mut self) -> RecordingSignal;
+    /// Suspends this process until it is continued.
+    async fn suspend(&mut self);
+}
+
+/// A signal to a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordingSignal {
+    /// End the recording, for this reason.
+    End(&'static str),
+    /// Close the current file and open the directory again.
+    Reopen,
+    /// Suspend the process.
+    Suspend,
+}
+
+/// A message of a recording for its user.
+#[derive(Debug)]
+pub enum RecordingNotice<'a> {
+    /// The runtime was found at this endpoint.
+    RuntimeFound(&'a Endpoint),
+    /// The runtime answered Version for the first time.
+    RuntimeAnswered(&'a Version),
+    /// The event stream could not be opened, and will be tried again.
+    StreamUnavailable(io::Error),
+    /// The runtime has no events, for this reason.
+    StreamNotRecorded(&'a str),
+    /// An incident began or ended; with its number in the capture.
+    Incident(u64, &'a Incident),
+    /// An incident was diagnosed; with its number and the first line of the diagnosis.
+    Diagnosed(u64, &'a str),
+}
+
+/// The diagnosis of an incident.
+#[derive(Clone, Debug)]
+pub struct IncidentDiagnosis {
+    /// The documents to record, each with its kind ([`kind`]) and its JSON text.
+    pub documents: Vec<(u32, String)>,
+    /// The verdict.
+    pub verdict: IncidentVerdict,
+    /// The call that the diagnosis names.
+    pub culprit: Option<IncidentCulprit>,
+}
+
+/// What a recording came to.
+#[derive(Clone, Debug)]
+pub struct RecordingSummary {
+    /// The number of relists, failed ones included.
+    pub relists: u64,
+    /// The number of incidents.
+    pub incidents: u64,
+    /// The state of the recorder at the end.
+    pub status: RecorderStatus,
+    /// Whether the writer wrote all queued entries in time.
+    pub written: bool,
+}
+
+/// A recorder that has begun its session.
+pub struct BegunRecorder {
+    /// The recorder.
+    pub recorder: Recorder,
+    /// The number of the last incident in the capture.
+    pub last_incident: u64,
+    /// The session.
+    pub session: Session,
+    /// The runtime's answer to Version, if it has answered.
+    pub version: Option<Version>,
+}
+
+/// A running recording.
+pub struct Recording<'a, H, S> {
+    host: &'a H,
+    count: Option<NonZeroU64>,
+    client: Client,
+    recorder: Recorder,
+    generic: GenericPleg,
+    timer: RelistTimer,
+    parallel: ParallelWork<'a, H, S>,
+}
+
+/// Everything that goes on while a relist runs.
+struct ParallelWork<'a, H, S> {
+    handler: IncidentHandler<'a, H>,
+    signals: S,
+    sample_ticks: Interval,
+    guarded_stream: Option<GuardedStream>,
+    availability: StreamAvailability,
+    /// The session, until the runtime has answered Version.
+    unnamed_session: Option<Session>,
+}
+
+/// Something that interrupts the wait for a relist.
+enum Interruption {
+    Signal(RecordingSignal),
+    Sample,
+    Tick,
+    Stream(StreamItem),
+}
+
+/// Tracks whether the runtime's event stream can be read. The client records the events, so they are ignored here.
+#[derive(Default)]
+struct StreamAvailability {
+    /// Why this runtime ends its stream without an event, if the reason is known.
+    meaning_of_empty: Cell<Option<&'static str>>,
+    /// Whether such an end was seen.
+    ended_at_once: Cell<bool>,
+    /// Whether the user has been informed that the stream cannot be opened at the moment.
+    reported_unavailable: Cell<bool>,
+}
+
+impl StreamObserver for StreamAvailability {
+    fn stream(&self, notice: Stream) {
+        let meaning_of_empty = self.meaning_of_empty.get();
+        if meaning_of_empty.is_some() && notice.error.as_deref() == meaning_of_empty {
+            self.ended_at_once.set(true);
+        }
+    }
+
+    fn event_received(&self, _event: &ReceivedEvent) {}
+
+    fn dropped(&self, _events: u64, _notice: Stream) {}
+
+    fn stream_failed(&self) {}
+
+    fn crowded(&self) {}
+
+    fn sink(&self) -> Box<dyn Sink + '_> {
+        Box::<Vec<Event>>::default()
+    }
+}
+
+/// Records pod events, and remembers the pending call.
+struct RelistSink<'a> {
+    recorder: &'a Recorder,
+    state: &'a Mutex<RecordingState>,
+}
+
+impl Sink for RelistSink<'_> {
+    fn event(&mut self, event: Event) {
+        // Events of the first relist are left out: the lists contain the same.
+        if !event.initial {
+            self.recorder.document(kind::EVENT, &event);
+        }
+    }
+
+    fn call_started(&mut self, call: &OpenCall) {
+        locked(self.state).open_call = Some(call.clone());
+    }
+
+    fn call_finished(&mut self, _call: &CallRecord) {
+        locked(self.state).open_call = None;
+    }
+}
+
+impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
+    /// Prepares a recording. `client` is the client for relists.
+    pub fn new(
+        settings: RecordingSettings,
+        host: &'a H,
+        signals: S,
+        begun: BegunRecorder,
+        client: Client,
+        sampler: NodeSampler,
+        (kubelet, metrics): (Option<u32>, Option<KubeletMetricsReader>),
+    ) -> Self {
+        let BegunRecorder { recorder, last_incident, session, version } = begun;
+        let now = host.clock().mono();
+        let availability = StreamAvailability::default();
+        availability.meaning_of_empty.set(version.as_ref().and_then(empty_stream));
+        let shared = Arc::new(SharedState::new(false));
+        let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
+        let detector = IncidentDetector::new(settings.rules, last_incident);
+        let mut sample_ticks = tokio::time::interval(SAMPLE_INTERVAL);
+        sample_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            host,
+            count: settings.count,
+            client,
+            recorder: recorder.clone(),
+            generic: GenericPleg::new(Arc::clone(&shared), pleg),
+            timer: RelistTimer::start(settings.timing, now),
+            parallel: ParallelWork {
+                unnamed_session: version.is_none().then_some(session),
+                guarded_stream: version.and_then(|version| guarded_stream(host, version)),
+                handler: IncidentHandler {
+                    settings,
+                    host,
+                    recorder,
+                    shared,
+                    state: Arc::new(Mutex::new(RecordingState::new(detector, now))),
+                    background: Background::new(kubelet),
+                    sampler,
+                    metrics: metrics.map(Rc::new),
+                },
+                signals,
+                sample_ticks,
+                availability,
+            },
+        }
+    }
+
+    /// Returns the state that the kubelet's PLEG metrics are read from.
+    pub fn shared_state(&self) -> Arc<SharedState> {
+        Arc::clone(&self.parallel.handler.shared)
+    }
+
+    /// Returns a function that renders the recorder's own metrics for Prometheus.
+    pub fn metrics_page(&self) -> Arc<dyn Fn() -> String + Send + Sync> {
+        let (recorder, state) = (self.recorder.clone(), Arc::clone(&self.parallel.handler.state));
+        Arc::new(move || locked(&state).metrics_page(&recorder.status()))
+    }
+
+    /// Records until a signal or the number of relists ends the recording.
+    pub async fn run(mut self) -> RecordingSummary {
+        let why = loop {
+            let ended = match self.timer.next(self.host.clock().mono()) {
+                TimerAction::Relist => {
+                    self.find_runtime();
+                    self.relist().await
+                }
+                TimerAction::Wait(until) => {
+                    let pause = until.since(self.host.clock().mono());
+                    self.parallel.work_during(tokio::time::sleep(pause), None).await.err()
+                }
+            };
+            if let Some(why) = ended {
+                break why;
+            }
+        };
+        self.finish(why)
+    }
+
+    /// Searches for the runtime again, if none was found at the start.
+    fn find_runtime(&mut self) {
+        let Some(session) = &mut self.parallel.unnamed_session else { return };
+        if !self.host.find_runtime() {
+            return;
+        }
+        let Some(client) = self.host.client() else { return };
+        self.client = client.with_observer(self.recorder.observer(true));
+        let endpoint = self.host.endpoint();
+        session.endpoint = endpoint.to_string();
+        self.recorder.update_session(session.clone());
+        self.host.notify(RecordingNotice::RuntimeFound(endpoint));
+    }
+
+    /// Makes one relist; returns the reason if the recording is over.
+    async fn relist(&mut self) -> Option<&'static str> {
+        let Self { host, client, recorder, generic, parallel, .. } = self;
+        let clock = host.clock();
+        let began = recorder.now();
+        recorder.relist_begins(generic.relists() + 1);
+        let started = clock.mono();
+        let state = Arc::clone(&parallel.handler.state);
+        let mut sink = RelistSink { recorder, state: &state };
+        if let Some(guarded_stream) = &mut parallel.guarded_stream {
+            guarded_stream.relisted();
+        }
+        let relist = generic.relist(client, &**clock, &mut sink);
+        let report = match parallel.work_during(relist, Some(started)).await {
+            Ok(report) => report,
+            Err(why) => return Some(why),
+        };
+        recorder.relist_begins(0);
+        parallel.handler.relist_finished(began, &report);
+        parallel.relist_finished(report.outcome == Outcome::Ok).await;
+        self.timer.relisted(clock.mono());
+        self.count.is_some_and(|count| self.generic.relists() >= count.get()).then_some(ENDED_BY_COUNT)
+    }
+
+    /// Closes the event stream and the capture.
+    fn finish(self, why: &str) -> RecordingSummary {
+        let Self { client, recorder, generic, parallel, .. } = self;
+        let ParallelWork { handler, guarded_stream, availability, .. } = parallel;
+        if let Some(incident) = locked(&handler.state).detector.open_incident() {
+            recorder.incident(incident.clone());
+        }
+        // Pending calls are abandoned, and recorded as abandoned.
+        if let Some(mut guarded_stream) = guarded_stream {
+            guarded_stream.release("the recording is over", &availability);
+        }
+        drop(handler.background);
+        drop(client);
+        let time_limit = if why == ENDED_BY_COUNT { LONG_CLOSE_LIMIT } else { CLOSE_LIMIT };
+        let written = recorder.close(why, time_limit);
+        let incidents = locked(&handler.state).incidents;
+        RecordingSummary { relists: generic.relists(), incidents, status: recorder.status(), written }
+    }
+}
+
+impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
+    /// Handles everything that happens until `work` is done. `relist` is when the current relist began. Fails with the
+    /// reason if the recording is over.
+    async fn work_during<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        relist: Option<Mono>,
+    ) -> Result<T, &'static str> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut work => return Ok(result),
+                end = self.handle_next(relist) => {
+                    if let Some(why) = end {
+                        return Err(why);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the next thing that happens, and handles it; returns the reason if the recording is over. May be
+    /// dropped while it waits.
+    async fn handle_next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
+        let Self { handler, signals, sample_ticks, guarded_stream, availability, .. } = self;
+        let tick = handler.time_to_next_check(relist);
+        let items = guarded_stream.as_mut().map(|stream| stream.next_item(std::future::ready(())));
+        let interruption = tokio::select! {
+            biased;
+            result = handler.background.next() => {
+                if let Some(version) = handler.background_finished(result) {
+                    self.runtime_answered(version);
+                }
+                return None;
+            }
+            signal = signals.next() => Interruption::Signal(signal),
+            _ = sample_ticks.tick() => Interruption::Sample,
+            () = tokio::time::sleep(tick) => Interruption::Tick,
+            item = or_pending(items) => Interruption::Stream(item),
+        };
+        match interruption {
+            Interruption::Signal(RecordingSignal::End(why)) => return Some(why),
+            Interruption::Signal(RecordingSignal::Reopen) => handler.recorder.reopen(),
+            Interruption::Signal(RecordingSignal::Suspend) => {
+                // A suspended process does not read the stream, and an unread stream can block the node.
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.release("closed by plegctl before it was suspended", availability);
+                }
+                signals.suspend().await;
+            }
+            Interruption::Sample => handler.sample(),
+            Interruption::Tick => {
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.check(availability);
+                }
+                handler.check(relist);
+            }
+            Interruption::Stream(item) => {
+                if let Some(guarded_stream) = guarded_stream {
+                    guarded_stream.handle(item, availability);
+                }
+            }
+        }
+        None
+    }
+
+    /// Records the name of a runtime that answered Version for the first time, and prepares its event stream.
+    fn runtime_answered(&mut self, version: Version) {
+        let Some(mut session) = self.unnamed_session.take() else { return };
+        self.availability.meaning_of_empty.set(empty_stream(&version));
+        self.handler.host.notify(RecordingNotice::RuntimeAnswered(&version));
+        session.runtime.clone_from(&version.runtime_name);
+        session.runtime_version.clone_from(&version.runtime_version);
+        self.handler.recorder.update_session(session);
+        self.guarded_stream = guarded_stream(self.handler.host, version);
+    }
+
+    /// After a relist, requests the version of a runtime that has just answered its first call, and opens the event
+    /// stream if it is due, as the kubelet does.
+    async fn relist_finished(&mut self, answered: bool) {
+        let host = self.handler.host;
+        if answered && self.unnamed_session.is_some() {
+            self.handler.request_version(host.clock().mono());
+        }
+        let Some(guarded_stream) = &mut self.guarded_stream else { return };
+        let availability = &self.availability;
+        if let Err(why) = guarded_stream.open_if_due(availability).await {
+            // Threads or descriptors may be available again later.
+            guarded_stream.postpone();
+            if !availability.reported_unavailable.replace(true) {
+                host.notify(RecordingNotice::StreamUnavailable(why));
+            }
+        } else if availability.ended_at_once.get() {
+            let why = availability.meaning_of_empty.get().unwrap_or_default();
+            host.notify(RecordingNotice::StreamNotRecorded(why));
+            self.guarded_stream = None;
+        } else if guarded_stream.is_open() {
+            availability.reported_unavailable.set(false);
+        }
+    }
+}
+
+/// Returns the event stream of a runtime that allows several readers.
+fn guarded_stream(host: &impl RecordingHost, version: Version) -> Option<GuardedStream> {
+    let replayed = matches!(host.endpoint(), Endpoint::Capture { .. });
+    if replayed || readers_of(&version) != StreamReaders::Several {
+        return None;
+    }
+    let settings = StreamSettings {
+        // A recorder outlives any number of restarts of its runtime.
+        retries: u32::MAX,
+        longest: LONGEST_STREAM,
+        guarded: matches!(host.endpoint(), Endpoint::Unix { .. }),
+        // The recorder does not process the events.
+        hint: true,
+    };
+    let shared = Arc::new(SharedState::new(true));
+    Some(GuardedStream::new(host.client()?, version, Arc::clone(host.clock()), shared, settings))
+}
