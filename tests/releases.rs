@@ -80,14 +80,14 @@ fn every_era_begins_with_a_recorded_kubelet() {
     );
 }
 
-/// Every Rust file of the rules for manifests.
+/// Every Rust file of the rules for manifests, and the table of a Pod's fields.
 fn rules() -> Vec<PathBuf> {
     fn below(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 below(&path, found);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
+            } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "txt") {
                 found.push(path);
             }
         }
@@ -104,8 +104,9 @@ fn compared(line: &str) -> Vec<u8> {
         let digits: String = word.trim().chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     };
-    let calls = [("at_least(", 1), (" newer(", 1), (" older(", 1), (" between(", 2), (": u8 = ", 1)];
-    calls.iter().flat_map(|(name, count)| after(name).split(',').take(*count).map_while(number)).collect()
+    let gate = after(" gate=").split_once(':').map_or("", |(_, minor)| minor);
+    let markers = ["at_least(", ": u8 = ", " since=", " until=", " printed="];
+    markers.iter().map(|marker| after(marker)).chain([gate]).filter_map(number).collect()
 }
 
 #[test]
@@ -130,11 +131,12 @@ fn every_rule_has_a_known_release() {
 
 #[test]
 fn version_comparisons_are_found_in_source_lines() {
-    assert_eq!(compared("        newer(36, \"x\", Obj(&Y)),"), [36]);
-    assert_eq!(compared("        between(35, 36, \"x\", Str),"), [35, 36]);
+    assert_eq!(compared("x X string since=35 until=36"), [35, 36]);
+    assert_eq!(compared("x X string since=34 gate=XGate:35"), [34, 35]);
+    assert_eq!(compared("x X string printed=31"), [31]);
     assert_eq!(compared("    if !judge.version.at_least(31) {"), [31]);
     assert_eq!(compared("const BAN: u8 = 34;"), [34]);
-    assert!(compared("    field(\"x\", Int32),").is_empty());
+    assert!(compared("x X string gate=XGate").is_empty());
 }
 
 #[test]

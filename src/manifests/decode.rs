@@ -9,7 +9,7 @@ use super::field_path::FieldPath;
 use super::quantity::{NotAQuantity, Quantity};
 use super::reader::float;
 use super::report::{DropReason, DroppedField};
-use super::schema::{self, Object, Type};
+use super::schema::{self, FieldType, GoStruct};
 use super::tree::{ManifestNode, Map, MapEntry, Position, Value};
 use crate::kubelet::KubeletVersion;
 use crate::manifests::nearest;
@@ -56,9 +56,8 @@ pub struct Decoded {
 /// Decodes a Pod. `json` says that the file is JSON, in which numbers keep their notation.
 pub fn decode(root: &ManifestNode, json: bool, version: KubeletVersion) -> Decoded {
     let mut decoder = Decoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
-    let pod = decoder
-        .object(&schema::POD, None, root, &FieldPath::Root)
-        .unwrap_or_else(|| empty_object(root.position));
+    let pod =
+        decoder.object(schema::pod(), root, &FieldPath::Root).unwrap_or_else(|| empty_object(root.position));
     Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
@@ -90,26 +89,27 @@ impl Decoder {
     }
 
     /// Returns the decoded value; `None` for `null` and for an error.
-    fn value(&mut self, ty: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
+    fn value(&mut self, ty: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         if node.is_null() {
             return None;
         }
         match ty {
-            Type::Any => Some(node.clone()),
-            Type::Str => self.expect(node, path, node.as_str().is_some(), "a string"),
-            Type::Bool => self.expect(node, path, node.as_bool().is_some(), "a boolean"),
-            Type::Int32 => self.integer(node, path, i128::from(i32::MIN)..=i128::from(i32::MAX), "int32"),
-            Type::Int64 => self.integer(node, path, i128::from(i64::MIN)..=i128::from(i64::MAX), "int64"),
-            Type::IntOrString if node.as_str().is_some() => Some(node.clone()),
-            Type::IntOrString => {
+            FieldType::Json => Some(node.clone()),
+            FieldType::Pointer(target) => self.value(target, node, path),
+            FieldType::Str => self.expect(node, path, node.as_str().is_some(), "a string"),
+            FieldType::Bool => self.expect(node, path, node.as_bool().is_some(), "a boolean"),
+            FieldType::Int64 => {
+                self.integer(node, path, i128::from(i64::MIN)..=i128::from(i64::MAX), "int64")
+            }
+            FieldType::IntOrString if node.as_str().is_some() => Some(node.clone()),
+            FieldType::Int32 | FieldType::IntOrString => {
                 self.integer(node, path, i128::from(i32::MIN)..=i128::from(i32::MAX), "int32")
             }
-            Type::Quantity => self.quantity(node, path),
-            Type::Time => self.time(node, path),
-            Type::Object(object) => self.object(object, None, node, path),
-            Type::Both(object, more) => self.object(object, Some(more), node, path),
-            Type::List(item) => self.list(*item, node, path),
-            Type::Map(value) => self.map(*value, node, path),
+            FieldType::Quantity => self.quantity(node, path),
+            FieldType::Time => self.time(node, path),
+            FieldType::Struct(object) => self.object(object, node, path),
+            FieldType::List(item) => self.list(item, node, path),
+            FieldType::Map(value) => self.map(value, node, path),
         }
     }
 
@@ -250,8 +250,7 @@ impl Decoder {
 
     fn object(
         &mut self,
-        object: &'static Object,
-        more: Option<&'static Object>,
+        object: &GoStruct,
         node: &ManifestNode,
         path: &FieldPath<'_>,
     ) -> Option<ManifestNode> {
@@ -261,23 +260,23 @@ impl Decoder {
         };
         let mut decoded = Map::default();
         for entry in map.replaced() {
-            let field = object.field(&entry.key).or_else(|| more?.field(&entry.key));
-            if let Some(field) = field.filter(|field| field.known_in(self.minor)) {
-                self.value(field.ty, &entry.value, &FieldPath::Field(path, &entry.key));
+            let field = object.field(&entry.key, self.minor);
+            if let Some(field) = field.filter(|field| field.decoded_in(self.minor)) {
+                self.value(&field.ty, &entry.value, &FieldPath::Field(path, &entry.key));
             }
         }
         for entry in map.entries() {
-            let known = object.field(&entry.key).or_else(|| more?.field(&entry.key));
-            let Some(field) = known.filter(|field| field.known_in(self.minor)) else {
+            let known = object.field(&entry.key, self.minor);
+            let Some(field) = known.filter(|field| field.decoded_in(self.minor)) else {
                 if self.dropped.len() >= KEPT {
                     continue;
                 }
                 let why = known.map_or_else(
                     || DropReason::Unknown {
                         near: nearest::field(object, &entry.key),
-                        home: nearest::home(object, &entry.key),
+                        home: nearest::home(&entry.key),
                     },
-                    |field| DropReason::TooNew { since: field.since },
+                    |field| DropReason::TooNew { since: field.since() },
                 );
                 self.drop_field(DroppedField {
                     parent: path.to_string(),
@@ -295,7 +294,7 @@ impl Decoder {
                     why: DropReason::GateClosed { gate },
                 });
             }
-            if let Some(value) = self.value(field.ty, &entry.value, &FieldPath::Field(path, &entry.key)) {
+            if let Some(value) = self.value(&field.ty, &entry.value, &FieldPath::Field(path, &entry.key)) {
                 decoded.insert(MapEntry {
                     key: Arc::clone(&entry.key),
                     key_position: entry.key_position,
@@ -306,7 +305,7 @@ impl Decoder {
         Some(ManifestNode::new(node.position, Value::Map(Arc::new(decoded))))
     }
 
-    fn list(&mut self, item: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
+    fn list(&mut self, item: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(items) = node.as_list() else {
             self.mismatch(node, path, "a list");
             return None;
@@ -318,7 +317,7 @@ impl Decoder {
         Some(ManifestNode::new(node.position, Value::List(Arc::new(decoded.collect()))))
     }
 
-    fn map(&mut self, value: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
+    fn map(&mut self, value: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
             self.mismatch(node, path, "a mapping");
             return None;
@@ -333,15 +332,16 @@ impl Decoder {
 }
 
 /// Returns the value of `null` inside a list or a mapping.
-fn zero(ty: Type, position: Position) -> ManifestNode {
+fn zero(ty: &FieldType, position: Position) -> ManifestNode {
     let value = match ty {
-        Type::Bool => Value::Bool(false),
-        Type::Int32 | Type::Int64 | Type::IntOrString => Value::Int(0),
-        Type::Quantity => Value::Quantity(Arc::new(Quantity::ZERO)),
-        Type::Object(_) | Type::Both(..) | Type::Map(_) => Value::Map(Arc::default()),
-        Type::List(_) => Value::List(Arc::default()),
-        Type::Any => Value::Null,
-        Type::Str | Type::Time => Value::Str(Arc::from("")),
+        FieldType::Bool => Value::Bool(false),
+        FieldType::Int32 | FieldType::Int64 | FieldType::IntOrString => Value::Int(0),
+        FieldType::Quantity => Value::Quantity(Arc::new(Quantity::ZERO)),
+        FieldType::Struct(_) | FieldType::Map(_) => Value::Map(Arc::default()),
+        FieldType::List(_) => Value::List(Arc::default()),
+        FieldType::Json => Value::Null,
+        FieldType::Pointer(target) => return zero(target, position),
+        FieldType::Str | FieldType::Time => Value::Str(Arc::from("")),
     };
     ManifestNode::new(position, value)
 }

@@ -1,44 +1,46 @@
 //! Suggests a field for an unknown name.
 
-use super::schema::{Object, POD, Type};
+use super::schema::{FieldType, GoStruct, pod};
 
 /// Returns a field of `object` with a similar name.
-pub fn field(object: &Object, name: &str) -> Option<String> {
-    let candidates =
-        object.fields.iter().map(|field| (strsim::levenshtein(&lower(name), &lower(field.name)), field.name));
+pub fn field(object: &GoStruct, name: &str) -> Option<String> {
+    let keys = object.decoded_fields().into_iter().filter_map(|field| field.key);
+    let candidates = keys.map(|key| (strsim::levenshtein(&lower(name), &lower(key)), key));
     let (distance, nearest) = candidates.min_by_key(|(distance, _)| *distance)?;
     let allowed = if name.chars().count() < 5 { 1 } else { 2 };
     (distance <= allowed).then(|| nearest.to_owned())
 }
 
-/// Returns the shortest path of another object of a Pod that has a field `name`.
-pub fn home(except: &Object, name: &str) -> Option<String> {
-    let mut level: Vec<(&'static Object, String)> = vec![(&POD, String::new())];
+/// Objects that are no place for a misplaced field: the kubelet ignores the status, and refuses ephemeral containers.
+const NO_HOME: &[&str] = &["status", "ephemeralContainers"];
+
+/// Returns the shortest path of an object of a Pod that has a field `name`.
+pub fn home(name: &str) -> Option<String> {
+    let mut level: Vec<(&'static GoStruct, String)> = vec![(pod(), String::new())];
     for _ in 0..6 {
         let mut below = Vec::new();
         for (object, path) in level {
-            if object.name != except.name && object.field(name).is_some() {
+            let mut fields = object.decoded_fields();
+            if fields.iter().any(|field| field.key == Some(name)) {
                 return Some(path);
             }
-            for field in object.fields.iter().filter(|field| field.name != "status") {
-                let (inner, suffix) = inner_object(field.ty, "");
-                if let Some(inner) = inner {
+            // Many fields of a container are also fields of a volume. They are more often meant for a container.
+            fields.sort_by_key(|field| field.key != Some("containers"));
+            for field in fields {
+                let Some(key) = field.key.filter(|key| !NO_HOME.contains(key)) else { continue };
+                let (ty, suffix) = match &field.ty {
+                    FieldType::List(item) => (&**item, "[]"),
+                    ty => (ty, ""),
+                };
+                if let Some(inner) = ty.inner_struct() {
                     let dot = if path.is_empty() { "" } else { "." };
-                    below.push((inner, format!("{path}{dot}{}{suffix}", field.name)));
+                    below.push((inner, format!("{path}{dot}{key}{suffix}")));
                 }
             }
         }
         level = below;
     }
     None
-}
-
-fn inner_object(ty: Type, suffix: &'static str) -> (Option<&'static Object>, &'static str) {
-    match ty {
-        Type::Object(object) => (Some(object), suffix),
-        Type::List(item) => inner_object(*item, "[]"),
-        _ => (None, suffix),
-    }
 }
 
 /// Converts to lower case. A name from a file may have any length.
@@ -52,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_field_gets_a_similar_name() {
-        let Type::Object(spec) = POD.field("spec").unwrap().ty else { unreachable!() };
+        let spec = pod().field("spec", 36).unwrap().ty.inner_struct().unwrap();
         assert_eq!(field(spec, "hostnetwork"), Some("hostNetwork".to_owned()));
         assert_eq!(field(spec, "contaners"), Some("containers".to_owned()));
         assert_eq!(field(spec, "replicas"), None);
@@ -60,8 +62,8 @@ mod tests {
 
     #[test]
     fn a_misplaced_field_gets_the_path_where_it_belongs() {
-        assert_eq!(home(&POD, "containers"), Some("spec".to_owned()));
-        assert_eq!(home(&POD, "image"), Some("spec.containers[]".to_owned()));
-        assert_eq!(home(&POD, "nonsense"), None);
+        assert_eq!(home("containers"), Some("spec".to_owned()));
+        assert_eq!(home("image"), Some("spec.containers[]".to_owned()));
+        assert_eq!(home("nonsense"), None);
     }
 }

@@ -1,19 +1,52 @@
-//! The schema of a core/v1 Pod: every field with its JSON type, and the kubelet releases that know it.
+//! The schema of a core/v1 Pod, read from the table `pod.txt`: each Go struct below `Pod`, field by field, with the
+//! kubelet releases that know the field.
 //!
-//! This module has declarations only. The decoder uses them, and so does the suggestion for an unknown field.
+//! Everything that needs the fields of a Pod reads them here: the decoder, the defaults, the suggestion for an unknown
+//! field, and the printed form from which the kubelet computes a UID. This module has no rules of its own.
 
-mod container;
-mod meta;
-mod pod;
-mod status;
-mod volume;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
 
-pub use pod::POD;
+use super::tree::Value;
 
-/// The JSON type of a field, which decides how the kubelet decodes it.
-#[derive(Clone, Copy, Debug)]
-pub enum Type {
-    /// Text.
+const TABLE: &str = include_str!("pod.txt");
+
+/// Returns the schema of a whole Pod.
+pub fn pod() -> &'static GoStruct {
+    static POD: LazyLock<Arc<GoStruct>> = LazyLock::new(|| Table::read(TABLE).go_struct("core.Pod"));
+    &POD
+}
+
+/// A Go struct: its fields, in the order in which the kubelet prints them.
+#[derive(Debug, Default)]
+pub struct GoStruct {
+    /// The fields.
+    pub fields: Vec<SchemaField>,
+}
+
+/// A field of a Go struct.
+#[derive(Debug)]
+pub struct SchemaField {
+    /// The name in JSON; `None` for an embedded struct, whose fields are in the same JSON object.
+    pub key: Option<&'static str>,
+    /// The name in Go.
+    pub name: &'static str,
+    /// The type as Go writes it.
+    pub go_type: &'static str,
+    /// The type.
+    pub ty: FieldType,
+    /// The value that the kubelet sets.
+    pub default: Option<Value>,
+    decoded: Range<u8>,
+    printed: Range<u8>,
+    gate: Option<Gate>,
+}
+
+/// The type of a field, which decides how the field is decoded and printed.
+#[derive(Debug)]
+pub enum FieldType {
+    /// Text of any named string type.
     Str,
     /// A truth value.
     Bool,
@@ -28,97 +61,314 @@ pub enum Type {
     /// An RFC 3339 time.
     Time,
     /// Any JSON value.
-    Any,
-    /// An object of this kind.
-    Object(&'static Object),
-    /// An object with the fields of two schemas.
-    Both(&'static Object, &'static Object),
+    Json,
+    /// A pointer, which may be nil.
+    Pointer(Box<Self>),
     /// A list.
-    List(&'static Type),
+    List(Box<Self>),
     /// A mapping with string keys.
-    Map(&'static Type),
-}
-
-/// An object type.
-#[derive(Debug)]
-pub struct Object {
-    /// Kubernetes' name of the type.
-    pub name: &'static str,
-    /// Its fields.
-    pub fields: &'static [Field],
-}
-
-/// A field of an object.
-#[derive(Debug)]
-pub struct Field {
-    /// Its name in JSON.
-    pub name: &'static str,
-    /// The type.
-    pub ty: Type,
-    /// The first minor release that knows the field; 0 if every supported release does.
-    pub since: u8,
-    /// The first minor release that no longer knows the field.
-    pub until: u8,
-    /// The feature gate of the field.
-    pub gate: Option<Gate>,
+    Map(Box<Self>),
+    /// A struct.
+    Struct(Arc<GoStruct>),
 }
 
 /// A feature gate with its default.
 #[derive(Clone, Copy, Debug)]
-pub struct Gate {
-    /// Its name.
-    pub name: &'static str,
+struct Gate {
+    name: &'static str,
     /// The first minor release in which the gate is on by default.
-    pub open: u8,
+    on: u8,
 }
 
-impl Object {
-    /// Returns the field with this name.
-    pub fn field(&self, name: &str) -> Option<&'static Field> {
-        self.fields.iter().find(|field| field.name == name)
+impl GoStruct {
+    /// Returns the field with this JSON name that release `1.minor` decodes, or else one that another release decodes.
+    pub fn field(&self, key: &str, minor: u8) -> Option<&SchemaField> {
+        let mut other = None;
+        for field in &self.fields {
+            let found = match (field.key, &field.ty) {
+                (None, FieldType::Struct(embedded)) => embedded.field(key, minor),
+                (Some(name), _) if name == key && !field.decoded.is_empty() => Some(field),
+                _ => None,
+            };
+            if found.is_some_and(|field| field.decoded_in(minor)) {
+                return found;
+            }
+            other = found.or(other);
+        }
+        other
+    }
+
+    /// Returns each field that some release decodes, also those of embedded structs.
+    pub fn decoded_fields(&self) -> Vec<&SchemaField> {
+        let mut all = Vec::new();
+        for field in &self.fields {
+            match (field.key, &field.ty) {
+                (None, FieldType::Struct(embedded)) => all.extend(embedded.decoded_fields()),
+                _ if field.decoded.is_empty() => {}
+                _ => all.push(field),
+            }
+        }
+        all
     }
 }
 
-impl Field {
-    /// Whether release `1.minor` knows the field.
-    pub const fn known_in(&self, minor: u8) -> bool {
-        minor >= self.since && minor < self.until
+impl SchemaField {
+    /// Whether release `1.minor` decodes the field.
+    pub fn decoded_in(&self, minor: u8) -> bool {
+        self.decoded.contains(&minor)
+    }
+
+    /// Whether the printed struct of release `1.minor` has the field.
+    pub fn printed_in(&self, minor: u8) -> bool {
+        self.printed.contains(&minor)
+    }
+
+    /// The first minor release that decodes the field; 0 if every known release does.
+    pub const fn since(&self) -> u8 {
+        self.decoded.start
     }
 
     /// Returns the gate, if it is off by default in release `1.minor`.
     pub fn closed_gate(&self, minor: u8) -> Option<&'static str> {
-        self.gate.filter(|gate| minor < gate.open).map(|gate| gate.name)
+        self.gate.filter(|gate| minor < gate.on).map(|gate| gate.name)
     }
 }
 
-/// A field that every supported release knows.
-const fn field(name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since: 0, until: u8::MAX, gate: None }
-}
-
-/// A field that was added in release `1.since`.
-const fn newer(since: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since, until: u8::MAX, gate: None }
-}
-
-/// A field that was removed in release `1.until`.
-const fn older(until: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since: 0, until, gate: None }
-}
-
-/// A field that was added in one release and removed in another.
-const fn between(since: u8, until: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since, until, gate: None }
-}
-
-impl Field {
-    /// Puts the field behind a gate that is on by default from release `1.open` on.
-    const fn behind(mut self, name: &'static str, open: u8) -> Self {
-        self.gate = Some(Gate { name, open });
-        self
+impl FieldType {
+    /// Returns the struct of a field, of a list's items or of a map's values.
+    pub fn inner_struct(&self) -> Option<&GoStruct> {
+        match self {
+            Self::Struct(object) => Some(object),
+            Self::Pointer(inner) | Self::List(inner) | Self::Map(inner) => inner.inner_struct(),
+            _ => None,
+        }
     }
 }
 
-const STRINGS: Type = Type::List(&Type::Str);
-const STRING_MAP: Type = Type::Map(&Type::Str);
-const QUANTITIES: Type = Type::Map(&Type::Quantity);
+/// The table while it is read: the rows of each struct, and the structs that are complete.
+struct Table {
+    rows: HashMap<&'static str, Vec<&'static str>>,
+    complete: HashMap<&'static str, Arc<GoStruct>>,
+}
+
+impl Table {
+    fn read(text: &'static str) -> Self {
+        let mut rows: HashMap<_, Vec<_>> = HashMap::new();
+        let mut name = "";
+        for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            if line.contains(' ') {
+                rows.entry(name).or_default().push(line);
+            } else {
+                name = line;
+            }
+        }
+        Self { rows, complete: HashMap::new() }
+    }
+
+    fn go_struct(&mut self, name: &'static str) -> Arc<GoStruct> {
+        if let Some(complete) = self.complete.get(name) {
+            return Arc::clone(complete);
+        }
+        let rows = self.rows.get(name).cloned().unwrap_or_default();
+        let fields = rows.into_iter().filter_map(|row| self.field(row)).collect();
+        let object = Arc::new(GoStruct { fields });
+        self.complete.insert(name, Arc::clone(&object));
+        object
+    }
+
+    /// Reads a row; `None` if it is malformed, which the tests of this module rule out.
+    fn field(&mut self, row: &'static str) -> Option<SchemaField> {
+        let mut words = row.split(' ');
+        let (key, name, go_type) = (words.next()?, words.next()?, words.next()?);
+        let only_printed = key.strip_prefix('(').and_then(|key| key.strip_suffix(')'));
+        let mut field = SchemaField {
+            key: Some(only_printed.unwrap_or(key)).filter(|key| *key != "+"),
+            name,
+            go_type,
+            ty: self.field_type(go_type),
+            default: None,
+            decoded: 0..u8::MAX,
+            printed: 0..u8::MAX,
+            gate: None,
+        };
+        for marker in words {
+            match marker.split_once('=')? {
+                ("since", minor) => {
+                    field.decoded.start = minor.parse().ok()?;
+                    field.printed.start = field.decoded.start;
+                }
+                ("until", minor) => {
+                    field.decoded.end = minor.parse().ok()?;
+                    field.printed.end = field.decoded.end;
+                }
+                ("printed", minor) => field.printed.start = minor.parse().ok()?,
+                ("gate", gate) => {
+                    let (name, on) = gate.split_once(':').unwrap_or((gate, "255"));
+                    field.gate = Some(Gate { name, on: on.parse().ok()? });
+                }
+                ("default", text) => field.default = Some(default_value(&field.ty, text)?),
+                _ => return None,
+            }
+        }
+        if only_printed.is_some() {
+            field.decoded = 0..0;
+        }
+        Some(field)
+    }
+
+    fn field_type(&mut self, go_type: &'static str) -> FieldType {
+        if let Some(target) = go_type.strip_prefix('*') {
+            return FieldType::Pointer(Box::new(self.field_type(target)));
+        }
+        if let Some(item) = go_type.strip_prefix("[]") {
+            return FieldType::List(Box::new(self.field_type(item)));
+        }
+        if let Some((_, value)) = go_type.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
+            return FieldType::Map(Box::new(self.field_type(value)));
+        }
+        match go_type {
+            "bool" => FieldType::Bool,
+            "int32" => FieldType::Int32,
+            "int64" => FieldType::Int64,
+            "resource.Quantity" => FieldType::Quantity,
+            "core.ResourceList" => FieldType::Map(Box::new(FieldType::Quantity)),
+            "intstr.IntOrString" => FieldType::IntOrString,
+            "v1.Time" => FieldType::Time,
+            "v1.FieldsV1" => FieldType::Json,
+            name if self.rows.contains_key(name) => FieldType::Struct(self.go_struct(name)),
+            _ => FieldType::Str,
+        }
+    }
+}
+
+fn default_value(ty: &FieldType, text: &str) -> Option<Value> {
+    Some(match ty {
+        FieldType::Pointer(target) => default_value(target, text)?,
+        FieldType::Str => Value::Str(Arc::from(text.trim_matches('"'))),
+        FieldType::Bool => Value::Bool(text.parse().ok()?),
+        FieldType::Int32 | FieldType::Int64 => Value::Int(text.parse().ok()?),
+        FieldType::Struct(_) if text == "{}" => Value::Map(Arc::default()),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value as Json;
+
+    use super::*;
+
+    const RECORDED: &str = include_str!("../../../tests/recordings/pod-layouts-1.28-1.36.json");
+
+    fn recorded() -> Json {
+        serde_json::from_str(RECORDED).unwrap()
+    }
+
+    /// Returns the fields of a recorded struct in release `1.minor`: those of the newest recording that is not newer.
+    fn recorded_fields(versions: &Json, minor: u8) -> Vec<String> {
+        let by_minor: BTreeMap<u8, &Json> = versions
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(version, fields)| (version.trim_start_matches("1.").parse().unwrap(), fields))
+            .collect();
+        let (_, fields) = by_minor.range(..=minor).next_back().unwrap();
+        let name = |field: &Json| field.as_str().unwrap().trim_start_matches('^').to_owned();
+        fields.as_array().unwrap().iter().map(name).collect()
+    }
+
+    /// Collects each struct that release `1.minor` prints, by its Go name, and the named string types.
+    fn printed(
+        name: &str,
+        object: &GoStruct,
+        minor: u8,
+        structs: &mut BTreeMap<String, Vec<String>>,
+        strings: &mut BTreeSet<String>,
+    ) {
+        let mut fields = Vec::new();
+        for field in object.fields.iter().filter(|field| field.printed_in(minor)) {
+            fields.push(format!("{} {}", field.name, field.go_type));
+            let inner = field.go_type.trim_start_matches(['*', '[', ']']);
+            let mut ty = &field.ty;
+            while let FieldType::Pointer(inner) | FieldType::List(inner) = ty {
+                ty = inner;
+            }
+            match ty {
+                FieldType::Struct(object) if !structs.contains_key(inner) => {
+                    printed(inner, object, minor, structs, strings);
+                }
+                FieldType::Str => {
+                    strings.insert(inner.to_owned());
+                }
+                _ => {}
+            }
+        }
+        structs.insert(name.to_owned(), fields);
+    }
+
+    #[test]
+    fn every_struct_of_every_release_is_as_recorded() {
+        let recorded = recorded();
+        for minor in 28..=36 {
+            let (mut structs, mut strings) = (BTreeMap::new(), BTreeSet::new());
+            printed("core.Pod", pod(), minor, &mut structs, &mut strings);
+            assert!(structs.len() > 110, "{}", structs.len());
+            for (name, fields) in structs {
+                assert_eq!(
+                    fields,
+                    recorded_fields(&recorded["structs"][&name], minor),
+                    "{name} in 1.{minor}"
+                );
+            }
+            for name in strings {
+                assert_eq!(recorded["named"][&name], "string", "{name} in 1.{minor}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_read() {
+        let table = Table::read(TABLE);
+        for name in table.rows.keys().copied().collect::<Vec<_>>() {
+            let mut table = Table::read(TABLE);
+            for row in table.rows[name].clone() {
+                assert!(table.field(row).is_some(), "{name}: {row}");
+            }
+        }
+        let (mut structs, mut seen) = (vec![pod()], 0);
+        while let Some(object) = structs.pop() {
+            seen += object.fields.len();
+            structs.extend(object.fields.iter().filter_map(|field| field.ty.inner_struct()));
+        }
+        assert!(seen > table.rows.values().map(Vec::len).sum(), "a struct is not used: {seen}");
+    }
+
+    #[test]
+    fn a_malformed_row_is_not_a_field() {
+        for row in [
+            "a A",
+            "a A string since=x",
+            "a A string size=3",
+            "a A bool default=yes",
+            "a A []string default=x",
+        ] {
+            assert!(Table::read("").field(row).is_none(), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_changed_its_type_is_found_by_release() {
+        let template = |minor| {
+            let spec = pod().field("spec", minor).unwrap().ty.inner_struct().unwrap();
+            let volume = spec.field("volumes", minor).unwrap().ty.inner_struct().unwrap();
+            let ephemeral = volume.field("ephemeral", minor).unwrap().ty.inner_struct().unwrap();
+            let template = ephemeral.field("volumeClaimTemplate", minor).unwrap().ty.inner_struct().unwrap();
+            let claim = template.field("spec", minor).unwrap().ty.inner_struct().unwrap();
+            claim.field("resources", minor).unwrap().go_type
+        };
+        assert_eq!(template(28), "core.ResourceRequirements");
+        assert_eq!(template(29), "core.VolumeResourceRequirements");
+    }
+}

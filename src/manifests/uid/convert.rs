@@ -8,6 +8,9 @@ use super::super::tree::{ManifestNode, Map, MapEntry, Value};
 /// Fields of the spec that the internal form has in the security context.
 const MOVED: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
+/// Fields of the Pod that the kubelet clears.
+const TYPE_META: &[&str] = &["kind", "apiVersion"];
+
 /// Annotations of old releases that the conversion drops.
 const DROPPED: &[&str] = &[
     "pod.beta.kubernetes.io/init-containers",
@@ -36,17 +39,19 @@ pub fn internal(pod: &ManifestNode) -> ManifestNode {
             });
         });
     });
-    edit(&mut pod, "metadata", |metadata| {
-        edit(metadata, "annotations", |annotations| {
-            let given = annotations.as_map().map(Map::entries).unwrap_or_default();
-            if given.iter().any(|entry| DROPPED.contains(&&*entry.key)) {
-                let kept = given.iter().filter(|entry| !DROPPED.contains(&&*entry.key)).cloned().collect();
-                annotations.value = Value::Map(Arc::new(Map::new(kept)));
-            }
-        });
-    });
+    without(&mut pod, TYPE_META);
+    edit(&mut pod, "metadata", |metadata| edit(metadata, "annotations", |map| without(map, DROPPED)));
     edit(&mut pod, "status", pod_ips);
     pod
+}
+
+/// Removes these keys from a mapping.
+fn without(node: &mut ManifestNode, keys: &[&str]) {
+    let given = node.as_map().map(Map::entries).unwrap_or_default();
+    if given.iter().any(|entry| keys.contains(&&*entry.key)) {
+        let kept = given.iter().filter(|entry| !keys.contains(&&*entry.key)).cloned().collect();
+        node.value = Value::Map(Arc::new(Map::new(kept)));
+    }
 }
 
 /// A single address is the first of the list of addresses; it replaces a list that starts with another address.

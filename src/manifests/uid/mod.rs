@@ -5,7 +5,6 @@
 
 mod convert;
 mod hash;
-mod layout;
 mod print;
 
 use std::path::Path;
@@ -65,7 +64,7 @@ fn hashed(
         return Ok(given.to_owned());
     }
     let minor = kubelet.version.minor();
-    let mut text = print::print(&layout::POD, &convert::internal(pod), minor, json)?;
+    let mut text = print::print(&convert::internal(pod), minor, json)?;
     text.push_str("host:");
     text.push_str(&kubelet.node_name);
     let mut bytes = text.into_bytes();

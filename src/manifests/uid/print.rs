@@ -6,34 +6,34 @@
 use std::fmt::Write;
 
 use super::UidUnknown;
-use super::layout::{FieldSource, Layout, LayoutField, PrintKind};
 use crate::manifests::quantity::{Amount, Quantity};
 use crate::manifests::reader::json_text;
-use crate::manifests::tree::{ManifestNode, Map, MapEntry, Value};
+use crate::manifests::schema::{FieldType, GoStruct, SchemaField, pod as pod_schema};
+use crate::manifests::tree::{ManifestNode, Map, MapEntry};
 
 /// Returns the text of a Pod.
-pub fn print(layout: &Layout, pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnknown> {
-    let mut printer = Printer { text: String::with_capacity(16 << 10), minor, json };
+pub fn print(pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnknown> {
+    let mut printer = PodPrinter { text: String::with_capacity(16 << 10), minor, json };
     printer.text.push_str("(*core.Pod)");
-    printer.object(layout, Some(pod))?;
+    printer.object(pod_schema(), Some(pod))?;
     Ok(printer.text)
 }
 
 /// The number of digits from which on a conversion to base 2^64 would take too long.
 const MAX_DIGITS: usize = 20_000;
 
-struct Printer {
+struct PodPrinter {
     text: String,
     minor: u8,
     /// Whether the file is JSON, in which embedded JSON keeps its text.
     json: bool,
 }
 
-impl Printer {
-    fn object(&mut self, layout: &Layout, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
+impl PodPrinter {
+    fn object(&mut self, object: &GoStruct, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push('{');
         let minor = self.minor;
-        for (number, field) in layout.fields.iter().filter(|field| field.known_in(minor)).enumerate() {
+        for (number, field) in object.fields.iter().filter(|field| field.printed_in(minor)).enumerate() {
             if number > 0 {
                 self.text.push(' ');
             }
@@ -43,41 +43,42 @@ impl Printer {
         Ok(())
     }
 
-    fn field(&mut self, field: &LayoutField, parent: Option<&ManifestNode>) -> Result<(), UidUnknown> {
+    fn field(&mut self, field: &SchemaField, parent: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push_str(field.name);
         self.text.push_str(":(");
-        self.text.push_str(field.ty);
+        self.text.push_str(field.go_type);
         self.text.push(')');
-        let node = match field.source {
-            FieldSource::Key(key) => parent.and_then(|parent| parent.get(key)),
-            FieldSource::SameObject => parent,
-            FieldSource::Cleared => None,
+        let node = match field.key {
+            Some(key) => parent.and_then(|parent| parent.get(key)),
+            None => parent,
         };
-        self.value(&field.kind, node)
+        self.value(&field.ty, node)
     }
 
-    fn value(&mut self, kind: &PrintKind, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
-        match kind {
-            PrintKind::Str => self.text.push_str(node.and_then(ManifestNode::as_str).unwrap_or_default()),
-            PrintKind::Bool => {
+    fn value(&mut self, ty: &FieldType, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
+        match ty {
+            FieldType::Str => self.text.push_str(node.and_then(ManifestNode::as_str).unwrap_or_default()),
+            FieldType::Bool => {
                 let truth = node.and_then(ManifestNode::as_bool).unwrap_or_default();
                 self.text.push_str(if truth { "true" } else { "false" });
             }
-            PrintKind::Int => self.number(node.and_then(ManifestNode::as_int).unwrap_or_default()),
-            PrintKind::Quantity => return self.quantity(node.and_then(ManifestNode::as_quantity)),
-            PrintKind::Time => return self.time(node),
-            PrintKind::IntOrString => self.int_or_string(node),
-            PrintKind::Raw => return self.raw(node),
-            PrintKind::Struct(layout) => return self.object(layout, node),
-            PrintKind::Pointer(to) => match node {
+            FieldType::Int32 | FieldType::Int64 => {
+                self.number(node.and_then(ManifestNode::as_int).unwrap_or_default());
+            }
+            FieldType::Quantity => return self.quantity(node.and_then(ManifestNode::as_quantity)),
+            FieldType::Time => return self.time(node),
+            FieldType::IntOrString => self.int_or_string(node),
+            FieldType::Json => return self.raw(node),
+            FieldType::Struct(object) => return self.object(object, node),
+            FieldType::Pointer(to) => match node {
                 None => self.text.push_str("<nil>"),
                 some => return self.value(to, some),
             },
-            PrintKind::List(item) => match node.and_then(ManifestNode::as_list) {
+            FieldType::List(item) => match node.and_then(ManifestNode::as_list) {
                 None => self.text.push_str("<nil>"),
                 Some(items) => return self.list(item, items),
             },
-            PrintKind::Map(value) => match node.and_then(ManifestNode::as_map) {
+            FieldType::Map(value) => match node.and_then(ManifestNode::as_map) {
                 None => self.text.push_str("<nil>"),
                 Some(map) => return self.map(value, map),
             },
@@ -94,7 +95,7 @@ impl Printer {
         let _ = self.text.write_fmt(text);
     }
 
-    fn list(&mut self, item: &PrintKind, items: &[ManifestNode]) -> Result<(), UidUnknown> {
+    fn list(&mut self, item: &FieldType, items: &[ManifestNode]) -> Result<(), UidUnknown> {
         self.text.push('[');
         for (number, node) in items.iter().enumerate() {
             if number > 0 {
@@ -106,7 +107,7 @@ impl Printer {
         Ok(())
     }
 
-    fn map(&mut self, value: &PrintKind, map: &Map) -> Result<(), UidUnknown> {
+    fn map(&mut self, value: &FieldType, map: &Map) -> Result<(), UidUnknown> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
         entries.sort_by(|left, right| left.key.cmp(&right.key));
         self.text.push_str("map[");
@@ -190,12 +191,13 @@ impl Printer {
 
     /// Prints embedded JSON: the file's own text if the file is JSON, else the text that converting the YAML gives.
     fn raw(&mut self, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
+        self.text.push_str("{Raw:([]uint8)");
         match node {
             None => self.text.push_str("<nil>"),
-            Some(ManifestNode { value: Value::Null, .. }) => self.spaced(b"null"),
             Some(_) if self.json => return Err(UidUnknown::Raw),
             Some(node) => self.spaced(json_text(node).as_bytes()),
         }
+        self.text.push('}');
         Ok(())
     }
 }
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     fn printed(quantity: &Quantity) -> String {
-        let mut printer = Printer { text: String::new(), minor: 36, json: false };
+        let mut printer = PodPrinter { text: String::new(), minor: 36, json: false };
         printer.quantity(Some(quantity)).unwrap();
         printer.text
     }
@@ -308,7 +310,7 @@ mod tests {
     fn a_sum_prints_no_text_and_an_absent_quantity_is_empty() {
         let sum = parsed("100m").plus(&parsed("200m"));
         assert_eq!(printed(&sum), small(300, -3, "", SI));
-        let mut printer = Printer { text: String::new(), minor: 36, json: false };
+        let mut printer = PodPrinter { text: String::new(), minor: 36, json: false };
         printer.quantity(None).unwrap();
         assert_eq!(printer.text, small(0, 0, "", ""));
     }
