@@ -17,7 +17,7 @@ use crate::manifests::timestamp;
 
 /// An error of the decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeError {
+pub struct FieldError {
     /// The path of the field.
     pub field: String,
     /// The position of the value.
@@ -48,7 +48,7 @@ pub struct Decoded {
     /// The known fields.
     pub pod: ManifestNode,
     /// The errors.
-    pub errors: Vec<DecodeError>,
+    pub errors: Vec<FieldError>,
     /// The fields that were dropped.
     pub dropped: Vec<DroppedField>,
 }
@@ -64,7 +64,7 @@ pub fn decode(root: &ManifestNode, json: bool, version: KubeletVersion) -> Decod
 struct Decoder {
     minor: u8,
     json: bool,
-    errors: Vec<DecodeError>,
+    errors: Vec<FieldError>,
     dropped: Vec<DroppedField>,
 }
 
@@ -76,7 +76,7 @@ fn empty_object(position: Position) -> ManifestNode {
 const KEPT: usize = 1_000;
 
 impl Decoder {
-    fn refuse(&mut self, error: DecodeError) {
+    fn refuse(&mut self, error: FieldError) {
         if self.errors.len() < KEPT {
             self.errors.push(error);
         }
@@ -132,7 +132,7 @@ impl Decoder {
         let found = node.type_name();
         let fix = (wanted == "a string")
             .then(|| node.written.as_deref().map(|text| format!("quote it: \"{text}\"")));
-        self.refuse(DecodeError {
+        self.refuse(FieldError {
             message: format!("{field} must be {wanted}, found {found}"),
             fix: fix.flatten(),
             reason: format!(
@@ -157,7 +157,7 @@ impl Decoder {
             Value::Int(number) if range.contains(&number) => Some(node.clone()),
             Value::Int(number) => {
                 let field = path.to_string();
-                self.refuse(DecodeError {
+                self.refuse(FieldError {
                     message: format!("{field} is {number}, which does not fit its type {kind}"),
                     fix: None,
                     reason: format!(
@@ -201,7 +201,7 @@ impl Decoder {
             }),
             Err(NotAQuantity::Endless) => {
                 let field = path.to_string();
-                self.refuse(DecodeError {
+                self.refuse(FieldError {
                     message: format!(
                         "{field}: the kubelet does not finish computing `{text}`, and until it has, no static pod of this node is started, changed or stopped"
                     ),
@@ -215,7 +215,7 @@ impl Decoder {
             }
             Err(error) => {
                 let field = path.to_string();
-                self.refuse(DecodeError {
+                self.refuse(FieldError {
                     message: format!("{field}: `{text}` is not a quantity"),
                     fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
                     reason: error.to_string(),
@@ -237,7 +237,7 @@ impl Decoder {
             return Some(node.clone());
         }
         let field = path.to_string();
-        self.refuse(DecodeError {
+        self.refuse(FieldError {
             message: format!("{field}: `{text}` is not an RFC 3339 time"),
             fix: Some("remove the field, or write it like 2024-01-02T15:04:05Z".to_owned()),
             reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
@@ -276,7 +276,7 @@ impl Decoder {
                         near: nearest::field(object, &entry.key),
                         home: nearest::home(&entry.key),
                     },
-                    |field| DropReason::TooNew { since: field.since() },
+                    |field| field.why_not_decoded(self.minor),
                 );
                 self.drop_field(DroppedField {
                     parent: path.to_string(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::decode::{DecodeError, DecodeFault, decode};
+use super::decode::{DecodeFault, FieldError, decode};
 use super::finding::LintFinding;
 use super::pod_field::PodField;
 use super::reader::{ReadResult, SyntaxError, SyntaxFault, read};
@@ -334,7 +334,7 @@ fn same_letters(written: &str, name: &str) -> bool {
     folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
 }
 
-fn decode_finding(error: DecodeError) -> LintFinding {
+fn decode_finding(error: FieldError) -> LintFinding {
     let check = match error.fault {
         DecodeFault::Type => Check::WrongType,
         DecodeFault::Quantity => Check::BadQuantity,

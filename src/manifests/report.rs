@@ -227,6 +227,11 @@ pub enum DropReason {
         /// The first minor release that knows the field.
         since: u8,
     },
+    /// The field was removed in release `1.until`.
+    Removed {
+        /// The first minor release that no longer knows the field.
+        until: u8,
+    },
     /// The field is known and its type is checked, but its feature gate is off by default in this release, so it has no
     /// effect.
     GateClosed {

@@ -33,6 +33,14 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
                 version.minor()
             ),
         ),
+        DropReason::Removed { until } => LintFinding::warning(
+            Check::UnknownField,
+            format!(
+                "kubelets know `{name}` {place} up to 1.{}; kubelet 1.{} drops it without a message",
+                until.saturating_sub(1),
+                version.minor()
+            ),
+        ),
         DropReason::GateClosed { gate } => LintFinding::warning(
             Check::UnknownField,
             format!(
@@ -171,7 +179,11 @@ fn suspicious_cpu(cpu: &PodField<'_>) -> Option<LintFinding> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::*;
     use crate::manifests::checks::testing::{NONE, found, in_container, in_spec, with};
+    use crate::manifests::{Kubelet, inspect_bytes};
 
     #[test]
     fn sp050_and_sp051_are_about_other_objects() {
@@ -190,6 +202,25 @@ mod tests {
     fn sp053_is_about_an_unknown_field_that_is_not_required() {
         assert_eq!(found(in_container("comand: [a]")), [53]);
         assert_eq!(found(in_container("command: [a]")), NONE);
+    }
+
+    #[test]
+    fn a_field_of_another_release_is_reported_with_that_release() {
+        let message = |field: &str| {
+            let text = in_spec(field);
+            let kubelet = Kubelet::new(KubeletVersion::nearest(34), "node1");
+            let report = inspect_bytes(Path::new("pod.yaml"), text.as_bytes(), &kubelet);
+            let pod = report.document.unwrap().pod.unwrap();
+            lost(&pod.dropped[0], &HashSet::new(), kubelet.version).message
+        };
+        assert_eq!(
+            message("schedulingGroup: {podGroupName: a}"),
+            "kubelets know `schedulingGroup` in spec from 1.36 on; kubelet 1.34 drops it without a message"
+        );
+        assert_eq!(
+            message("resourceClaims: [{name: a, source: {}}]"),
+            "kubelets know `source` in spec.resourceClaims[0] up to 1.30; kubelet 1.34 drops it without a message"
+        );
     }
 
     #[test]

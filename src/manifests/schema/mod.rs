@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
+use super::report::DropReason;
 use super::tree::Value;
 
 const TABLE: &str = include_str!("pod.txt");
@@ -123,9 +124,13 @@ impl SchemaField {
         self.printed.contains(&minor)
     }
 
-    /// The first minor release that decodes the field; 0 if every known release does.
-    pub const fn since(&self) -> u8 {
-        self.decoded.start
+    /// Why release `1.minor`, which does not decode the field, drops it.
+    pub const fn why_not_decoded(&self, minor: u8) -> DropReason {
+        if minor < self.decoded.start {
+            DropReason::TooNew { since: self.decoded.start }
+        } else {
+            DropReason::Removed { until: self.decoded.end }
+        }
     }
 
     /// Returns the gate, if it is off by default in release `1.minor`.
