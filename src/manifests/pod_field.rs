@@ -45,6 +45,14 @@ impl<'a> PodField<'a> {
         }
     }
 
+    /// Returns the fields at a path such as `containers[].env[].name`, where `[]` stands for each item of a list.
+    pub fn at_path(&self, path: &str) -> Vec<Self> {
+        path.split('.').fold(vec![self.clone()], |fields, step| match step.strip_suffix("[]") {
+            Some(list) => fields.iter().flat_map(|field| field.get(list).items()).collect(),
+            None => fields.iter().map(|field| field.get(step)).collect(),
+        })
+    }
+
     /// Returns the items of a list; none if the list is absent.
     pub fn items(&self) -> Vec<Self> {
         let items = self.node.and_then(ManifestNode::as_list).unwrap_or_default();

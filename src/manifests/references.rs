@@ -74,10 +74,10 @@ fn collect<'a>(spec: &PodField<'a>) -> Vec<Reference<'a>> {
     if !spec.get("serviceAccountName").is_empty() {
         add("serviceaccounts", spec.get("serviceAccountName"));
     }
-    for at in secrets(spec) {
+    for at in named(spec, SECRETS) {
         add("secrets", at);
     }
-    for at in config_maps(spec) {
+    for at in named(spec, CONFIG_MAPS) {
         add("configmaps", at);
     }
     if !spec.get("resourceClaims").is_empty() {
@@ -123,68 +123,38 @@ fn projected<'a>(source: &PodField<'a>) -> (Option<&'static str>, PodField<'a>) 
     (Some("unknown source for projected volume"), source.clone())
 }
 
-fn containers<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
-    let mut all = spec.get("initContainers").items();
-    all.extend(spec.get("containers").items());
-    all
-}
+/// The fields that name a secret, below the spec.
+const SECRETS: &[&str] = &[
+    "imagePullSecrets[].name",
+    "initContainers[].env[].valueFrom.secretKeyRef.name",
+    "initContainers[].envFrom[].secretRef.name",
+    "containers[].env[].valueFrom.secretKeyRef.name",
+    "containers[].envFrom[].secretRef.name",
+    "volumes[].secret.secretName",
+    "volumes[].azureFile.secretName",
+    "volumes[].cephfs.secretRef.name",
+    "volumes[].cinder.secretRef.name",
+    "volumes[].flexVolume.secretRef.name",
+    "volumes[].rbd.secretRef.name",
+    "volumes[].scaleIO.secretRef.name",
+    "volumes[].iscsi.secretRef.name",
+    "volumes[].storageos.secretRef.name",
+    "volumes[].csi.nodePublishSecretRef.name",
+    "volumes[].projected.sources[].secret.name",
+];
 
-/// Returns the fields that name a secret. An empty name is not a reference.
-fn secrets<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
-    let mut names: Vec<PodField<'a>> =
-        spec.get("imagePullSecrets").items().iter().map(|item| item.get("name")).collect();
-    for container in containers(spec) {
-        names.extend(
-            container
-                .get("env")
-                .items()
-                .iter()
-                .map(|env| env.get("valueFrom").get("secretKeyRef").get("name")),
-        );
-        names.extend(
-            container.get("envFrom").items().iter().map(|source| source.get("secretRef").get("name")),
-        );
-    }
-    for volume in spec.get("volumes").items() {
-        names.push(volume.get("secret").get("secretName"));
-        names.push(volume.get("azureFile").get("secretName"));
-        for source in ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"] {
-            names.push(volume.get(source).get("secretRef").get("name"));
-        }
-        names.push(volume.get("csi").get("nodePublishSecretRef").get("name"));
-        names.extend(
-            volume.get("projected").get("sources").items().iter().map(|item| item.get("secret").get("name")),
-        );
-    }
-    names.retain(|name| !name.is_empty());
-    names
-}
+/// The fields that name a config map, below the spec.
+const CONFIG_MAPS: &[&str] = &[
+    "initContainers[].env[].valueFrom.configMapKeyRef.name",
+    "initContainers[].envFrom[].configMapRef.name",
+    "containers[].env[].valueFrom.configMapKeyRef.name",
+    "containers[].envFrom[].configMapRef.name",
+    "volumes[].configMap.name",
+    "volumes[].projected.sources[].configMap.name",
+];
 
-fn config_maps<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
-    let mut names = Vec::new();
-    for container in containers(spec) {
-        names.extend(
-            container
-                .get("env")
-                .items()
-                .iter()
-                .map(|env| env.get("valueFrom").get("configMapKeyRef").get("name")),
-        );
-        names.extend(
-            container.get("envFrom").items().iter().map(|source| source.get("configMapRef").get("name")),
-        );
-    }
-    for volume in spec.get("volumes").items() {
-        names.push(volume.get("configMap").get("name"));
-        names.extend(
-            volume
-                .get("projected")
-                .get("sources")
-                .items()
-                .iter()
-                .map(|item| item.get("configMap").get("name")),
-        );
-    }
-    names.retain(|name| !name.is_empty());
-    names
+/// Returns the fields at these paths that name an object. An empty name is not a reference.
+fn named<'a>(spec: &PodField<'a>, paths: &[&str]) -> Vec<PodField<'a>> {
+    let all = paths.iter().flat_map(|path| spec.at_path(path));
+    all.filter(|name| !name.is_empty()).collect()
 }

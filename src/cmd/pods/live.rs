@@ -18,7 +18,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    Op, PodConfig, PodFollower, PodProgress, Source, SourceMessage, Update, follow_api, follow_files,
+    Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, follow_api, follow_files,
 };
 use crate::report::{PodRef, Seconds};
 use crate::threads;
@@ -38,7 +38,7 @@ const FAST_PERIOD: Duration = Duration::from_secs(15);
 struct PodUpdate {
     time: Wall,
     op: Op,
-    source: Source,
+    source: PodSource,
     ready: bool,
     pods: Vec<PodRef>,
 }
@@ -58,7 +58,7 @@ struct PodFollow {
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodSourceError")]
 struct PodSourceError<'a> {
     time: Wall,
-    source: Source,
+    source: PodSource,
     error: &'a str,
 }
 
@@ -169,15 +169,15 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
             let reading = threads::spawn("document", move || {
                 sources::each_state(&document, &mut |state| {
                     let heard = match state {
-                        Ok(pods) => SourceMessage::Set(Source::Api, pods),
-                        Err(why) => SourceMessage::Error(Source::Api, why),
+                        Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
+                        Err(why) => SourceMessage::Error(PodSource::Api, why),
                     };
                     told.blocking_send(heard).is_ok()
                 });
             });
             if let Err(why) = reading {
                 // The queue is still empty, so the message fits.
-                let _ = sender.try_send(SourceMessage::Error(Source::Api, why.to_string()));
+                let _ = sender.try_send(SourceMessage::Error(PodSource::Api, why.to_string()));
             }
         }
         None => {}
@@ -190,8 +190,8 @@ async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<SourceMe
     loop {
         ticks.tick().await;
         let answer = sources::ask(&mut url).await;
-        let set = answer.set.map(|set| SourceMessage::Set(Source::Http, set));
-        let trouble = answer.error.map(|why| SourceMessage::Error(Source::Http, why));
+        let set = answer.set.map(|set| SourceMessage::Set(PodSource::Http, set));
+        let trouble = answer.error.map(|why| SourceMessage::Error(PodSource::Http, why));
         for heard in set.into_iter().chain(trouble) {
             if sender.send(heard).await.is_err() {
                 return;
@@ -264,7 +264,7 @@ impl Printer<'_> {
         out.flush()
     }
 
-    fn trouble(&self, source: Source, why: &str) -> io::Result<()> {
+    fn trouble(&self, source: PodSource, why: &str) -> io::Result<()> {
         if self.as_lines() {
             let time = self.context.clock.wall();
             let mut out = io::stdout().lock();

@@ -33,7 +33,7 @@ use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, CompactJson, PodRow, RuntimePod, Source, SourceState, VerdictInput, WantedPod, pod_rows,
+    ApiPods, CompactJson, PodRow, PodSource, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows,
 };
 use crate::report::document;
 use report::PodsReport;
@@ -294,4 +294,4 @@ struct Periods {
 }
 
 /// The state of each source, as [`pod_rows`] needs it.
-type States = BTreeMap<Source, SourceState>;
+type States = BTreeMap<PodSource, SourceState>;

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use crate::clock::Wall;
-use crate::manifests::podconfig::{PodRow, Source};
+use crate::manifests::podconfig::{PodRow, PodSource};
 
 /// One source in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceRow {
     /// The name of the source.
-    pub name: Source,
+    pub name: PodSource,
     /// Whether the source has been read.
     pub ready: bool,
     /// The number of pods in the source.

@@ -16,8 +16,8 @@ use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiError, ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, Source, SourceState, UrlAnswer,
-    UrlSource, WantedPod,
+    ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, PodListError, PodSource, SourceState,
+    UrlAnswer, UrlSource, WantedPod,
 };
 use crate::report::load::open_with_timeout;
 use crate::threads;
@@ -34,7 +34,7 @@ pub struct Configured {
     /// The source of the API server's pods.
     pub api: Option<Api>,
     /// The sources that cannot be read from here, with the reason.
-    pub unread: BTreeMap<Source, String>,
+    pub unread: BTreeMap<PodSource, String>,
 }
 
 /// A manifest URL and its headers.
@@ -65,11 +65,11 @@ pub struct Document {
 
 impl Configured {
     /// Returns the names of the sources, whether or not they can be read.
-    pub fn names(&self) -> Vec<Source> {
+    pub fn names(&self) -> Vec<PodSource> {
         let read = [
-            self.file.as_ref().map(|_| Source::File),
-            self.url.as_ref().map(|_| Source::Http),
-            self.api.as_ref().map(|_| Source::Api),
+            self.file.as_ref().map(|_| PodSource::File),
+            self.url.as_ref().map(|_| PodSource::Http),
+            self.api.as_ref().map(|_| PodSource::Api),
         ];
         read.into_iter().flatten().chain(self.unread.keys().copied()).collect()
     }
@@ -137,7 +137,9 @@ fn own(
         }
         Ok(None) => {}
         Err(why) => {
-            found.unread.insert(Source::File, format!("the kubelet's configuration cannot be read: {why}"));
+            found
+                .unread
+                .insert(PodSource::File, format!("the kubelet's configuration cannot be read: {why}"));
         }
     }
     if let Ok(Some(setting)) = running.setting("manifest-url", "staticPodURL") {
@@ -145,7 +147,7 @@ fn own(
         if http::check(&setting.value).is_ok() {
             found.url = Some(url(setting.value, running.settings().url_headers()));
         } else {
-            found.unread.insert(Source::Http, format!("`{}` cannot be asked", setting.value));
+            found.unread.insert(PodSource::Http, format!("`{}` cannot be asked", setting.value));
         }
     }
 }
@@ -158,10 +160,10 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
         found.api =
             Some(Api::Server(ApiServer { places, context: None, node, request_timeout: context.timeout }));
     } else if let Some(why) = running.settings().unresolved_path("kubeconfig") {
-        found.unread.insert(Source::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
+        found.unread.insert(PodSource::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
         let why = "the kubelet has no credential yet: it has not joined the cluster";
-        found.unread.insert(Source::Api, why.to_owned());
+        found.unread.insert(PodSource::Api, why.to_owned());
     }
 }
 
@@ -169,7 +171,7 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
 pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     let names = configured.names();
     let mut config = PodConfig::new(names.iter().copied());
-    let mut errors: BTreeMap<Source, String> = configured.unread;
+    let mut errors: BTreeMap<PodSource, String> = configured.unread;
     let mut refused = BTreeMap::new();
     let (mut url, api) = (configured.url, configured.api);
     let asked = async {
@@ -187,21 +189,21 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     let (answer, list) = tokio::join!(asked, listed);
     if let Some(mut source) = configured.file {
         let scan = source.scan();
-        errors.extend(scan.error.map(|why| (Source::File, format!("{}: {why}", source.path().display()))));
-        refused.insert(Source::File, scan.refused);
+        errors.extend(scan.error.map(|why| (PodSource::File, format!("{}: {why}", source.path().display()))));
+        refused.insert(PodSource::File, scan.refused);
         if let Some(set) = scan.set {
-            config.set(Source::File, set);
+            config.set(PodSource::File, set);
         }
     }
     if let Some(answer) = answer {
-        errors.extend(answer.error.map(|why| (Source::Http, why)));
+        errors.extend(answer.error.map(|why| (PodSource::Http, why)));
         if let Some(set) = answer.set {
-            config.set(Source::Http, set);
+            config.set(PodSource::Http, set);
         }
     }
     match list {
-        Some(Ok(set)) => _ = config.set(Source::Api, set),
-        Some(Err(why)) => _ = errors.insert(Source::Api, why),
+        Some(Ok(set)) => _ = config.set(PodSource::Api, set),
+        Some(Err(why)) => _ = errors.insert(PodSource::Api, why),
         None => {}
     }
     let mut states = States::new();
@@ -268,7 +270,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
         let state = match list {
             _ if left.get() == 0 => Err(format!("{name}: a list of more than {} MiB", API_LIMIT >> 20)),
             Ok(list) => ApiPods::of(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}")),
-            Err(why) => Err(format!("{name}: {}", ApiError::from(why))),
+            Err(why) => Err(format!("{name}: {}", PodListError::from(why))),
         };
         left.set(API_LIMIT);
         let broken = state.is_err();

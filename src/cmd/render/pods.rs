@@ -7,7 +7,7 @@ use super::words::{elapsed, or_none};
 use super::{Style, table as kubectl};
 use crate::clock::Wall;
 use crate::cmd::pods::report::{PodsReport, SourceRow};
-use crate::manifests::podconfig::{Op, PodProgress, PodRow, Source, Stage};
+use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
 
@@ -46,7 +46,7 @@ fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
     let mut cells = vec![
         or_none(&pod.namespace),
         or_none(&pod.name),
-        pod.source.map_or("<none>", Source::as_str).to_owned(),
+        pod.source.map_or("<none>", PodSource::as_str).to_owned(),
         pod.verdict.as_str().to_owned(),
         since.map_or_else(|| "<none>".to_owned(), |since| elapsed(now.duration_since(since))),
     ];
@@ -83,7 +83,7 @@ pub fn names(report: &PodsReport, out: &mut dyn Write) -> io::Result<()> {
 pub fn update(
     time: Wall,
     op: Op,
-    source: Source,
+    source: PodSource,
     ready: bool,
     pods: &[PodRef],
     out: &mut dyn Write,
@@ -110,7 +110,7 @@ pub fn update(
 pub fn step(time: Wall, step: &PodProgress, out: &mut dyn Write) -> io::Result<()> {
     let name = format!("{}/{}", step.identity.namespace, step.identity.name);
     let what = match (step.stage, step.replaced) {
-        (Stage::Gone, true) => "old version gone",
+        (PodStage::Gone, true) => "old version gone",
         (stage, _) => stage.as_str(),
     };
     writeln!(out, "{}  {}: {what} after {:.1} s", time_of_day(time), escaped(&name), step.after.as_secs_f64())

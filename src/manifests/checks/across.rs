@@ -188,13 +188,13 @@ fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
 
 #[cfg(test)]
 mod tests {
-    use crate::manifests::checks::testing::{Directory, GOOD, NONE, in_container, in_metadata, in_spec};
+    use crate::manifests::checks::testing::{GOOD, NONE, TestDirectory, in_container, in_metadata, in_spec};
 
     #[test]
     fn sp100_names_the_winning_file_and_not_the_backup() {
-        let directory = Directory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
+        let directory = TestDirectory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
         assert_eq!(directory.found(), [("a.yaml".to_owned(), vec![100]), ("a.yaml.bak".to_owned(), vec![])]);
-        let other = Directory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
+        let other = TestDirectory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
         assert!(other.found().iter().all(|(_, ids)| ids.is_empty()));
     }
 
@@ -202,9 +202,9 @@ mod tests {
     fn sp101_is_about_one_uid_in_two_pods() {
         let first = in_metadata("uid: u");
         let second = first.replace("name: web", "name: db");
-        let directory = Directory::new().with("a.yaml", first).with("b.yaml", second.clone());
+        let directory = TestDirectory::new().with("a.yaml", first).with("b.yaml", second.clone());
         assert!(directory.found().iter().all(|(_, ids)| *ids == [65, 101]), "{:?}", directory.found());
-        let alone = Directory::new().with("a.yaml", GOOD).with("b.yaml", second);
+        let alone = TestDirectory::new().with("a.yaml", GOOD).with("b.yaml", second);
         assert_eq!(alone.found_in("b.yaml"), [65]);
     }
 
@@ -215,7 +215,7 @@ mod tests {
         use crate::manifests::checks::testing::kubelet;
         let first = in_metadata("uid: u");
         let messages_with = |second: &str| {
-            let directory = Directory::new().with("a.yaml", &first).with("b.yaml", second);
+            let directory = TestDirectory::new().with("a.yaml", &first).with("b.yaml", second);
             let kubelet = kubelet();
             let mut report = crate::manifests::inspect(&directory.0, &kubelet);
             let nowhere = CheckContext {
@@ -247,7 +247,7 @@ mod tests {
             in_container(&format!("ports: [{{containerPort: 80, {port}}}]"))
                 .replace("name: web", &format!("name: {name}"))
         };
-        let directory = Directory::new().with("a.yaml", pod("a", first)).with("b.yaml", pod("b", second));
+        let directory = TestDirectory::new().with("a.yaml", pod("a", first)).with("b.yaml", pod("b", second));
         assert_eq!(directory.found_in("a.yaml"), directory.found_in("b.yaml"));
         directory.found_in("a.yaml")
     }
@@ -269,7 +269,7 @@ mod tests {
                 .replace("name: web", &format!("name: {name}"))
                 .replace("    image:", "    ports: [{containerPort: 6443}]\n    image:")
         };
-        let directory = Directory::new().with("a.yaml", host("a")).with("b.yaml", host("b"));
+        let directory = TestDirectory::new().with("a.yaml", host("a")).with("b.yaml", host("b"));
         assert_eq!(directory.found_in("a.yaml"), [102]);
     }
 }

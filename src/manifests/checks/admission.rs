@@ -366,7 +366,9 @@ mod tests {
     use super::*;
     use crate::host::Arguments;
     use crate::kubelet::KubeletSettings;
-    use crate::manifests::checks::testing::{Directory, NONE, found, ids, in_container, in_spec, kubelet};
+    use crate::manifests::checks::testing::{
+        NONE, TestDirectory, found, ids, in_container, in_spec, kubelet,
+    };
     use crate::manifests::inspect;
 
     #[test]
@@ -422,8 +424,8 @@ mod tests {
     }
 
     /// A node with two processors and one gibibyte, without `AppArmor` and user namespaces.
-    fn small_node() -> Directory {
-        let node = Directory::new();
+    fn small_node() -> TestDirectory {
+        let node = TestDirectory::new();
         for (path, text) in [
             ("sys/devices/system/cpu/online", "0-1\n"),
             ("proc/meminfo", "MemTotal:        1048576 kB\nMemFree: 1 kB\n"),
@@ -438,8 +440,8 @@ mod tests {
         node
     }
 
-    fn on(node: &Directory, text: &str, kubelet_settings: Option<&KubeletSettings>) -> Vec<u16> {
-        let directory = Directory::new().with("a.yaml", text);
+    fn on(node: &TestDirectory, text: &str, kubelet_settings: Option<&KubeletSettings>) -> Vec<u16> {
+        let directory = TestDirectory::new().with("a.yaml", text);
         let kubelet = kubelet();
         let mut report = inspect(&directory.0, &kubelet);
         let host = HostRoot::resolve(Some(&node.0));
@@ -475,7 +477,7 @@ mod tests {
         assert_eq!(on(&node, &seccomp("there.json"), None), NONE);
         assert_eq!(on(&node, &seccomp("other.json"), None), [74]);
         // An empty node gives no facts.
-        let silent = Directory::new();
+        let silent = TestDirectory::new();
         assert_eq!(on(&silent, &requests("cpu: 9000"), None), NONE);
     }
 

@@ -191,7 +191,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::looks_like_backup;
-    use crate::manifests::checks::testing::{Directory, GOOD, NONE, found};
+    use crate::manifests::checks::testing::{GOOD, NONE, TestDirectory, found};
 
     #[test]
     fn sp010_knows_the_names_of_backups() {
@@ -216,8 +216,8 @@ mod tests {
         {
             assert!(!looks_like_backup(name), "{name}");
         }
-        assert_eq!(Directory::new().with("a.yaml.bak", GOOD).found_in("a.yaml.bak"), [10]);
-        assert_eq!(Directory::new().with("a.yaml", GOOD).found_in("a.yaml"), NONE);
+        assert_eq!(TestDirectory::new().with("a.yaml.bak", GOOD).found_in("a.yaml.bak"), [10]);
+        assert_eq!(TestDirectory::new().with("a.yaml", GOOD).found_in("a.yaml"), NONE);
     }
 
     #[test]
@@ -231,12 +231,12 @@ mod tests {
 
     #[test]
     fn sp012_is_about_hidden_files() {
-        assert_eq!(Directory::new().with(".a.yaml", GOOD).found_in(".a.yaml"), [12]);
+        assert_eq!(TestDirectory::new().with(".a.yaml", GOOD).found_in(".a.yaml"), [12]);
     }
 
     #[test]
     fn sp013_is_about_sub_directories_with_manifests() {
-        let directory = Directory::new();
+        let directory = TestDirectory::new();
         fs::create_dir(directory.0.join("full")).unwrap();
         fs::create_dir(directory.0.join("empty")).unwrap();
         fs::write(directory.0.join("full/a.yaml"), GOOD).unwrap();
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn sp014_and_sp015_are_about_links() {
-        let directory = Directory::new();
-        let elsewhere = Directory::new().with("a.yaml", GOOD);
+        let directory = TestDirectory::new();
+        let elsewhere = TestDirectory::new().with("a.yaml", GOOD);
         symlink(elsewhere.0.join("a.yaml"), directory.0.join("good.yaml")).unwrap();
         symlink("/nowhere/at/all", directory.0.join("bad.yaml")).unwrap();
         assert_eq!(directory.found_in("good.yaml"), [15]);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn sp020_is_about_modes() {
-        let directory = Directory::new().with("a.yaml", GOOD);
+        let directory = TestDirectory::new().with("a.yaml", GOOD);
         let path = directory.0.join("a.yaml");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(directory.found_in("a.yaml"), [20]);
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn sp021_is_about_two_names_of_one_file() {
-        let directory = Directory::new().with("a.yaml", GOOD);
+        let directory = TestDirectory::new().with("a.yaml", GOOD);
         fs::hard_link(directory.0.join("a.yaml"), directory.0.join("b.yaml")).unwrap();
         assert_eq!(directory.found_in("a.yaml"), [21, 100]);
         assert_eq!(directory.found_in("b.yaml"), [21]);

@@ -77,9 +77,9 @@ pub fn ids(file: &FileReport) -> Vec<u16> {
 }
 
 /// A temporary directory that is deleted when the value is dropped.
-pub struct Directory(pub PathBuf);
+pub struct TestDirectory(pub PathBuf);
 
-impl Directory {
+impl TestDirectory {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -15,7 +15,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Why a text is not a list of pods.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApiError {
+pub enum PodListError {
     /// The text is not JSON, or it ends too early.
     #[error("it is no JSON: {0}")]
     Json(String),
@@ -110,32 +110,32 @@ pub(super) struct ApiMetadata {
 impl ApiPods {
     /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods that are bound to
     /// `node`.
-    pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
+    pub fn parse(text: &[u8], node: &str) -> Result<Self, PodListError> {
         Self::of(serde_json::from_slice(text)?, node)
     }
 
     /// Returns the pods of a parsed document that are bound to `node`.
-    pub fn of(list: PodListDocument, node: &str) -> Result<Self, ApiError> {
+    pub fn of(list: PodListDocument, node: &str) -> Result<Self, PodListError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
-            return Err(ApiError::Kind(list.kind));
+            return Err(PodListError::Kind(list.kind));
         }
         let mut found = Self { version: list.metadata.resource_version, ..Self::default() };
         for (number, pod) in list.items.unwrap_or_default().into_iter().enumerate() {
             if let Some(kind) = pod.kind.as_deref().filter(|kind| !matches!(*kind, "Pod" | "")) {
-                return Err(ApiError::Kind(kind.to_owned()));
+                return Err(PodListError::Kind(kind.to_owned()));
             }
             if pod.spec.node.as_ref().is_some_and(|bound| bound != node) {
                 found.elsewhere += 1;
                 continue;
             }
-            let pod = wanted(pod).ok_or(ApiError::Unnamed(number + 1))?;
+            let pod = wanted(pod).ok_or(PodListError::Unnamed(number + 1))?;
             found.pods.push(Arc::new(pod));
         }
         Ok(found)
     }
 }
 
-impl From<serde_json::Error> for ApiError {
+impl From<serde_json::Error> for PodListError {
     fn from(why: serde_json::Error) -> Self {
         if why.is_data() { Self::Shape(why.to_string()) } else { Self::Json(why.to_string()) }
     }
@@ -181,7 +181,7 @@ mod tests {
          "spec": {"nodeName": "n1"}},
         {"metadata": {"name": "b", "uid": "2", "annotations": null}, "spec": {"nodeName": "n2"}}]}"#;
 
-    fn parse(text: &str) -> Result<ApiPods, ApiError> {
+    fn parse(text: &str) -> Result<ApiPods, PodListError> {
         ApiPods::parse(text.as_bytes(), "n1")
     }
 
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn a_text_that_is_no_list_of_pods_is_rejected() {
         let refused = |text: &str| parse(text).unwrap_err();
-        assert!(matches!(refused(&LIST[..LIST.len() / 2]), ApiError::Json(_)));
-        assert_eq!(refused(r#"{"kind": "Pod"}"#), ApiError::Kind("Pod".into()));
+        assert!(matches!(refused(&LIST[..LIST.len() / 2]), PodListError::Json(_)));
+        assert_eq!(refused(r#"{"kind": "Pod"}"#), PodListError::Kind("Pod".into()));
         assert_eq!(
             refused(r#"{"kind": "List", "items": [{"kind": "Node"}]}"#),
-            ApiError::Kind("Node".into())
+            PodListError::Kind("Node".into())
         );
-        assert_eq!(refused(r#"{"kind": "PodList", "items": [{}]}"#), ApiError::Unnamed(1));
+        assert_eq!(refused(r#"{"kind": "PodList", "items": [{}]}"#), PodListError::Unnamed(1));
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::api::{ApiPod, wanted};
 use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
-use super::{ApiError, ApiPods, Source, WantedPod};
+use super::{ApiPods, PodListError, PodSource, WantedPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
@@ -69,7 +69,7 @@ pub enum ApiServerError {
         /// The URL of the request.
         url: String,
         /// What is wrong with the answer.
-        why: ApiError,
+        why: PodListError,
     },
     /// A line of the watch is not a watch event.
     #[error("a line of the watch `{url}` cannot be used: {why}")]
@@ -125,7 +125,7 @@ impl PodStore {
     }
 
     fn set(&self) -> SourceMessage {
-        SourceMessage::Set(Source::Api, self.pods.values().map(Arc::clone).collect())
+        SourceMessage::Set(PodSource::Api, self.pods.values().map(Arc::clone).collect())
     }
 
     /// Applies one line of the watch. Returns whether the pods have changed.
@@ -331,7 +331,7 @@ async fn follow(server: ApiServer, mut known: Option<Cluster>, messages: Sender<
                 expired += 1;
             }
             Err(why) => {
-                if messages.send(SourceMessage::Error(Source::Api, why.to_string())).await.is_err() {
+                if messages.send(SourceMessage::Error(PodSource::Api, why.to_string())).await.is_err() {
                     return;
                 }
                 sleep(back_off(failures, MAX_PAUSE)).await;

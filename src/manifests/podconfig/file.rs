@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::kubelet::KubeletVersion;
-    use crate::manifests::podconfig::{Op, PodConfig, Source};
+    use crate::manifests::podconfig::{Op, PodConfig, PodSource};
 
     fn manifest(name: &str, uid: &str, image: &str) -> String {
         format!(
@@ -188,9 +188,9 @@ mod tests {
             write("web.yaml.bak", manifest("etcd", "other", "app:2"));
             let kubelet = Kubelet::new(KubeletVersion::NEWEST, "n1");
             let mut source = FileSource::new(&directory, kubelet);
-            let mut config = PodConfig::new([Source::File]);
+            let mut config = PodConfig::new([PodSource::File]);
             let mut news = |scan: FileScan| -> Vec<(Op, usize)> {
-                let updates = config.set(Source::File, scan.set.unwrap_or_default());
+                let updates = config.set(PodSource::File, scan.set.unwrap_or_default());
                 updates.iter().map(|update| (update.op, update.pods.len())).collect()
             };
             assert_eq!(news(source.scan()), [(Op::Add, 2)]);

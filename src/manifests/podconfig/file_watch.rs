@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 
 use super::file::{FileScan, FileSource};
-use super::{Source, WantedPod};
+use super::{PodSource, WantedPod};
 use crate::host::{PathEvent, PathWatch};
 
 /// The pause before a file watch that failed is tried again (retryPeriod in `pkg/kubelet/config/file_linux.go`).
@@ -22,9 +22,9 @@ const MAX_RETRY: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceMessage {
     /// The complete set of the source's pods.
-    Set(Source, Vec<Arc<WantedPod>>),
+    Set(PodSource, Vec<Arc<WantedPod>>),
     /// An error of the source. Its last set stays valid.
-    Error(Source, String),
+    Error(PodSource, String),
 }
 
 /// Follows a manifest path until the receiver is dropped.
@@ -67,10 +67,10 @@ async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(
     let refused =
         scan.refused.into_iter().map(|refused| format!("{}: {}", refused.path.display(), refused.reason));
     for error in scan.error.into_iter().chain(refused) {
-        messages.send(SourceMessage::Error(Source::File, error)).await.map_err(|_| ReceiverDropped)?;
+        messages.send(SourceMessage::Error(PodSource::File, error)).await.map_err(|_| ReceiverDropped)?;
     }
     if let Some(set) = scan.set {
-        messages.send(SourceMessage::Set(Source::File, set)).await.map_err(|_| ReceiverDropped)?;
+        messages.send(SourceMessage::Set(PodSource::File, set)).await.map_err(|_| ReceiverDropped)?;
     }
     Ok(())
 }

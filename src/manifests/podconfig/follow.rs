@@ -16,7 +16,7 @@ const FOLLOW_LIMIT: Duration = Duration::from_secs(600);
 /// How far a pod has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum PodStage {
     /// The pod has a sandbox.
     Sandbox,
     /// A container of the pod runs.
@@ -25,7 +25,7 @@ pub enum Stage {
     Gone,
 }
 
-impl Stage {
+impl PodStage {
     /// The name in JSON and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ pub struct PodProgress {
     /// The UID of the pod.
     pub uid: String,
     /// The stage.
-    pub stage: Stage,
+    pub stage: PodStage,
     /// The time since the update.
     pub after: Duration,
     /// Whether another version of the pod has been added since, so that this is the old version.
@@ -61,8 +61,8 @@ pub struct PodFollower {
 struct FollowedPod {
     identity: PodIdentity,
     since: Mono,
-    until: Stage,
-    seen: Option<Stage>,
+    until: PodStage,
+    seen: Option<PodStage>,
     replaced: bool,
     /// Whether the runtime has not been read since the update: a stage seen at first was reached before.
     unobserved: bool,
@@ -72,15 +72,15 @@ impl PodFollower {
     /// Starts to follow the pods of an update.
     pub fn follow(&mut self, update: &Update, now: Mono) {
         let until = match update.op {
-            Op::Add | Op::Update => Stage::Running,
-            Op::Remove | Op::Delete => Stage::Gone,
+            Op::Add | Op::Update => PodStage::Running,
+            Op::Remove | Op::Delete => PodStage::Gone,
             Op::Reconcile => return,
         };
         let own = update.pods.iter().filter(|pod| pod.mirror_of.is_none() && pod.known_uid().is_some());
         for pod in own {
-            if until == Stage::Running {
+            if until == PodStage::Running {
                 for (_, other) in self.followed.iter_mut().filter(|(uid, _)| **uid != pod.uid) {
-                    other.replaced |= other.until == Stage::Gone && other.identity == pod.identity;
+                    other.replaced |= other.until == PodStage::Gone && other.identity == pod.identity;
                 }
             }
             let identity = pod.identity.clone();
@@ -108,13 +108,13 @@ impl PodFollower {
             let stage = stage(runtime.get(uid));
             let first = std::mem::take(&mut followed.unobserved);
             // A pod that ran before its update is not reported: the watch has just started.
-            if first && followed.until == stage && stage == Stage::Running {
+            if first && followed.until == stage && stage == PodStage::Running {
                 return false;
             }
             let new = followed.seen.is_none_or(|seen| seen != stage);
             let wanted = match followed.until {
-                Stage::Gone => stage == Stage::Gone,
-                Stage::Sandbox | Stage::Running => stage != Stage::Gone,
+                PodStage::Gone => stage == PodStage::Gone,
+                PodStage::Sandbox | PodStage::Running => stage != PodStage::Gone,
             };
             if new && wanted {
                 followed.seen = Some(stage);
@@ -132,10 +132,10 @@ impl PodFollower {
     }
 }
 
-fn stage(pod: Option<&RuntimePod>) -> Stage {
+fn stage(pod: Option<&RuntimePod>) -> PodStage {
     match pod {
-        Some(pod) if pod.runs() => Stage::Running,
-        Some(pod) if pod.is_alive() => Stage::Sandbox,
-        _ => Stage::Gone,
+        Some(pod) if pod.runs() => PodStage::Running,
+        Some(pod) if pod.is_alive() => PodStage::Sandbox,
+        _ => PodStage::Gone,
     }
 }

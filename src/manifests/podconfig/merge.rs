@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{Op, Source, Update, WantedPod};
+use super::{Op, PodSource, Update, WantedPod};
 
 /// The pods that each source wants, as of its last set.
 #[derive(Debug)]
 pub struct PodConfig {
-    configured: BTreeSet<Source>,
+    configured: BTreeSet<PodSource>,
     /// The pods by source and UID. A source that has not sent a set is missing.
-    pods: BTreeMap<Source, BTreeMap<String, Arc<WantedPod>>>,
+    pods: BTreeMap<PodSource, BTreeMap<String, Arc<WantedPod>>>,
     /// The sources of which the sync loop has received an update.
-    consumed: BTreeSet<Source>,
+    consumed: BTreeSet<PodSource>,
 }
 
 /// The changes between two sets of a source.
@@ -27,7 +27,7 @@ struct Changes {
 
 impl PodConfig {
     /// Creates a `PodConfig` for the sources that this kubelet has; none of them has sent a set.
-    pub fn new(configured: impl IntoIterator<Item = Source>) -> Self {
+    pub fn new(configured: impl IntoIterator<Item = PodSource>) -> Self {
         Self {
             configured: configured.into_iter().collect(),
             pods: BTreeMap::new(),
@@ -36,12 +36,12 @@ impl PodConfig {
     }
 
     /// Returns the pods that `source` wants, by UID.
-    pub fn wanted(&self, source: Source) -> impl Iterator<Item = &Arc<WantedPod>> {
+    pub fn wanted(&self, source: PodSource) -> impl Iterator<Item = &Arc<WantedPod>> {
         self.pods.get(&source).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Whether `source` has sent a set.
-    pub fn is_ready(&self, source: Source) -> bool {
+    pub fn is_ready(&self, source: PodSource) -> bool {
         self.pods.contains_key(&source)
     }
 
@@ -51,7 +51,7 @@ impl PodConfig {
     }
 
     /// Replaces the pods of `source` by `pods`. Returns the resulting updates in the kubelet's order.
-    pub fn set(&mut self, source: Source, pods: Vec<Arc<WantedPod>>) -> Vec<Update> {
+    pub fn set(&mut self, source: PodSource, pods: Vec<Arc<WantedPod>>) -> Vec<Update> {
         let first = !self.is_ready(source);
         let before = self.pods.remove(&source).unwrap_or_default();
         let (now, changes) = compared(before, pods);
@@ -161,28 +161,28 @@ mod tests {
 
     #[test]
     fn an_empty_first_set_is_announced_once() {
-        let mut config = PodConfig::new([Source::File, Source::Api]);
-        assert_eq!(summary_of(&config.set(Source::File, vec![])), [(Op::Add, false, uids([]))]);
-        assert_eq!(summary_of(&config.set(Source::File, vec![])), []);
-        assert_eq!(summary_of(&config.set(Source::Api, vec![])), [(Op::Add, true, uids([]))]);
+        let mut config = PodConfig::new([PodSource::File, PodSource::Api]);
+        assert_eq!(summary_of(&config.set(PodSource::File, vec![])), [(Op::Add, false, uids([]))]);
+        assert_eq!(summary_of(&config.set(PodSource::File, vec![])), []);
+        assert_eq!(summary_of(&config.set(PodSource::Api, vec![])), [(Op::Add, true, uids([]))]);
     }
 
     #[test]
     fn removal_comes_before_addition() {
-        let mut config = PodConfig::new([Source::File]);
-        config.set(Source::File, vec![pod("a", "1", "x")]);
-        let updates = config.set(Source::File, vec![pod("a", "2", "y")]);
+        let mut config = PodConfig::new([PodSource::File]);
+        config.set(PodSource::File, vec![pod("a", "1", "x")]);
+        let updates = config.set(PodSource::File, vec![pod("a", "2", "y")]);
         assert_eq!(summary_of(&updates), [(Op::Remove, true, uids(["1"])), (Op::Add, true, uids(["2"]))]);
     }
 
     #[test]
     fn a_fixed_uid_is_updated_and_keeps_its_first_name() {
-        let mut config = PodConfig::new([Source::File]);
-        config.set(Source::File, vec![pod("a", "1", "x")]);
-        let updates = config.set(Source::File, vec![pod("b", "1", "y")]);
+        let mut config = PodConfig::new([PodSource::File]);
+        config.set(PodSource::File, vec![pod("a", "1", "x")]);
+        let updates = config.set(PodSource::File, vec![pod("b", "1", "y")]);
         assert_eq!(summary_of(&updates), [(Op::Update, true, uids(["1"]))]);
         assert_eq!(updates[0].pods[0].identity.name, "a");
-        assert_eq!(config.set(Source::File, vec![pod("b", "1", "y")]), []);
+        assert_eq!(config.set(PodSource::File, vec![pod("b", "1", "y")]), []);
     }
 
     #[test]
@@ -190,48 +190,48 @@ mod tests {
         let held = |name: &str, image: &str, object| {
             Arc::new(WantedPod { object: Some(object), ..(*pod(name, "1", image)).clone() })
         };
-        let mut config = PodConfig::new([Source::File]);
-        config.set(Source::File, vec![held("a", "x", 1)]);
+        let mut config = PodConfig::new([PodSource::File]);
+        config.set(PodSource::File, vec![held("a", "x", 1)]);
         let both = vec![held("a", "x", 1), held("b", "y", 2)];
-        assert_eq!(summary_of(&config.set(Source::File, both.clone())), [(Op::Update, true, uids(["1"]))]);
-        assert_eq!(config.set(Source::File, both), [], "the first was changed into the second");
+        assert_eq!(summary_of(&config.set(PodSource::File, both.clone())), [(Op::Update, true, uids(["1"]))]);
+        assert_eq!(config.set(PodSource::File, both), [], "the first was changed into the second");
         let read_again = vec![held("a", "x", 3), held("b", "y", 4)];
-        assert_eq!(config.set(Source::File, read_again).len(), 1);
+        assert_eq!(config.set(PodSource::File, read_again).len(), 1);
     }
 
     #[test]
     fn a_changed_status_is_a_reconcile_and_a_deletion_timestamp_is_a_delete() {
-        let mut config = PodConfig::new([Source::Api]);
-        config.set(Source::Api, vec![pod("a", "1", "x")]);
+        let mut config = PodConfig::new([PodSource::Api]);
+        config.set(PodSource::Api, vec![pod("a", "1", "x")]);
         let mut changed = (*pod("a", "1", "x")).clone();
         changed.status = json!({ "phase": "Running" }).into();
         assert_eq!(
-            summary_of(&config.set(Source::Api, vec![Arc::new(changed.clone())])),
+            summary_of(&config.set(PodSource::Api, vec![Arc::new(changed.clone())])),
             [(Op::Reconcile, true, uids(["1"]))]
         );
         changed.content.deleted = json!("2026-11-21T00:00:00Z").into();
         assert_eq!(
-            summary_of(&config.set(Source::Api, vec![Arc::new(changed)])),
+            summary_of(&config.set(PodSource::Api, vec![Arc::new(changed)])),
             [(Op::Delete, true, uids(["1"]))]
         );
     }
 
     #[test]
     fn of_two_pods_with_one_name_the_second_is_dropped_and_of_one_uid_both_are_added() {
-        let mut config = PodConfig::new([Source::Api]);
-        let updates = config.set(Source::Api, vec![pod("a", "1", "x"), pod("a", "2", "y")]);
+        let mut config = PodConfig::new([PodSource::Api]);
+        let updates = config.set(PodSource::Api, vec![pod("a", "1", "x"), pod("a", "2", "y")]);
         assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1"]))]);
-        let mut config = PodConfig::new([Source::Api]);
-        let updates = config.set(Source::Api, vec![pod("a", "1", "x"), pod("b", "1", "y")]);
+        let mut config = PodConfig::new([PodSource::Api]);
+        let updates = config.set(PodSource::Api, vec![pod("a", "1", "x"), pod("b", "1", "y")]);
         assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1", "1"]))]);
-        assert_eq!(config.wanted(Source::Api).count(), 1);
+        assert_eq!(config.wanted(PodSource::Api).count(), 1);
     }
 
     #[test]
     fn sources_are_merged_separately() {
-        let mut config = PodConfig::new([Source::File, Source::Http]);
-        config.set(Source::File, vec![pod("a", "1", "x")]);
-        let updates = config.set(Source::Http, vec![pod("a", "1", "x")]);
+        let mut config = PodConfig::new([PodSource::File, PodSource::Http]);
+        config.set(PodSource::File, vec![pod("a", "1", "x")]);
+        let updates = config.set(PodSource::Http, vec![pod("a", "1", "x")]);
         assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1"]))]);
     }
 }

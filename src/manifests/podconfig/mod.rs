@@ -20,12 +20,12 @@ mod tests;
 mod url;
 mod verdict;
 
-pub use api::{ApiError, ApiPods, PodListDocument};
+pub use api::{ApiPods, PodListDocument, PodListError};
 pub use api_watch::{ApiServer, follow_api};
 pub use compact_json::CompactJson;
 pub use file::{FileSource, RefusedFile};
 pub use file_watch::{SourceMessage, follow_files};
-pub use follow::{PodFollower, PodProgress, Stage};
+pub use follow::{PodFollower, PodProgress, PodStage};
 pub use merge::PodConfig;
 pub use mirror::mirror_findings;
 pub use runtime_pods::{NewestContainer, PodInstance, RuntimePod, instances};
@@ -49,7 +49,7 @@ const GRACE: Duration = Duration::from_secs(60);
 /// A source of the pods that the kubelet runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum PodSource {
     /// A directory or a file on the node.
     File,
     /// A URL that serves a manifest.
@@ -58,7 +58,7 @@ pub enum Source {
     Api,
 }
 
-impl Source {
+impl PodSource {
     /// The kubelet's name, also the value of the annotation `kubernetes.io/config.source`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for PodSource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }
@@ -162,7 +162,7 @@ pub struct Update {
     /// The operation.
     pub op: Op,
     /// The source.
-    pub source: Source,
+    pub source: PodSource,
     /// Whether every configured source has sent a set. Until then the kubelet cleans up no pods.
     pub ready: bool,
     /// The pods. Empty in the first update of a source that has none.

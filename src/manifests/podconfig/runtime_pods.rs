@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::Source;
+use super::PodSource;
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, ContainerStatus, Sandbox, SandboxState, label};
 use crate::manifests::PodIdentity;
@@ -18,7 +18,7 @@ pub struct PodInstance {
     /// The sandbox.
     pub sandbox: Sandbox,
     /// The kubelet's source of the pod, from its annotation.
-    pub source: Option<Source>,
+    pub source: Option<PodSource>,
     /// The newest container of each name.
     pub containers: BTreeMap<String, NewestContainer>,
 }
@@ -67,9 +67,11 @@ pub fn instances(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> impl It
     })
 }
 
-fn source(sandbox: &Sandbox) -> Option<Source> {
+fn source(sandbox: &Sandbox) -> Option<PodSource> {
     let annotation = sandbox.annotations.get(SOURCE)?;
-    [Source::File, Source::Http, Source::Api].into_iter().find(|source| source.as_str() == annotation)
+    [PodSource::File, PodSource::Http, PodSource::Api]
+        .into_iter()
+        .find(|source| source.as_str() == annotation)
 }
 
 fn latest(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
@@ -105,7 +107,7 @@ pub struct RuntimePod {
     /// Its UID.
     pub uid: String,
     /// The kubelet's source of the pod.
-    pub source: Option<Source>,
+    pub source: Option<PodSource>,
     /// Its labels, including the kubelet's own.
     pub labels: BTreeMap<String, String>,
     ready: usize,

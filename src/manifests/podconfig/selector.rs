@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 /// The conditions of a label selector. Labels must satisfy all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector(Vec<Condition>);
+pub struct Selector(Vec<SelectorTerm>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Condition {
+struct SelectorTerm {
     key: String,
     test: Test,
 }
@@ -25,7 +25,7 @@ enum Test {
 impl Selector {
     /// Whether labels match the selector; `value` returns the value of a key.
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|Condition { key, test }| {
+        self.0.iter().all(|SelectorTerm { key, test }| {
             let value = value(key);
             let is_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
             match test {
@@ -59,7 +59,7 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn condition(text: &str) -> Result<Condition, String> {
+fn condition(text: &str) -> Result<SelectorTerm, String> {
     let no = || {
         format!("`{text}` is no condition on a label; write key=value, key!=value, key in (a,b), key or !key")
     };
@@ -69,7 +69,7 @@ fn condition(text: &str) -> Result<Condition, String> {
         if key.is_empty() || !key.bytes().all(good) {
             return Err(no());
         }
-        Ok(Condition { key: key.to_owned(), test })
+        Ok(SelectorTerm { key: key.to_owned(), test })
     };
     let one = |value: &str| vec![value.trim().to_owned()];
     if let Some(list) = text.strip_suffix(')') {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::mirror::{self, MirrorPod};
 use super::runtime_pods::{RuntimePod, RuntimeState};
-use super::{CompactJson, GRACE, RefusedFile, Source, WantedPod};
+use super::{CompactJson, GRACE, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
 
@@ -70,7 +70,7 @@ pub struct PodRow {
     pub uid: String,
     /// The source that wants the pod or, according to the pod's annotation, wanted it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<PodSource>,
     /// The verdict.
     pub verdict: PodVerdict,
     /// The reason in one sentence.
@@ -122,7 +122,7 @@ pub struct SourceState {
 #[derive(Debug)]
 pub struct VerdictInput<'a> {
     /// The sources that this kubelet has.
-    pub sources: &'a BTreeMap<Source, SourceState>,
+    pub sources: &'a BTreeMap<PodSource, SourceState>,
     /// The runtime's pods by UID; `None` if the runtime was not called.
     pub runtime: Option<&'a BTreeMap<String, RuntimePod>>,
     /// The kubelet's own pods with their status, by UID; `None` if the kubelet was not called.
@@ -158,17 +158,17 @@ struct PodIndex<'a> {
     input: &'a VerdictInput<'a>,
     running: HashMap<&'a PodIdentity, Vec<&'a RuntimePod>>,
     /// The wanted pods by name, including mirror pods.
-    wanted: HashMap<&'a PodIdentity, Vec<(Source, &'a WantedPod)>>,
+    wanted: HashMap<&'a PodIdentity, Vec<(PodSource, &'a WantedPod)>>,
     /// UIDs of the wanted pods that are not mirror pods.
-    uids: HashMap<&'a str, Source>,
+    uids: HashMap<&'a str, PodSource>,
     /// Sources that were not read.
-    unread: Vec<Source>,
+    unread: Vec<PodSource>,
 }
 
 fn row(
     identity: &PodIdentity,
     uid: &str,
-    source: Option<Source>,
+    source: Option<PodSource>,
     verdict: PodVerdict,
     why: String,
 ) -> PodRow {
@@ -213,7 +213,7 @@ impl<'a> PodIndex<'a> {
     }
 
     /// Returns the pods that any source wants under this name, including mirror pods.
-    fn wanted_as(&self, identity: &PodIdentity) -> &[(Source, &'a WantedPod)] {
+    fn wanted_as(&self, identity: &PodIdentity) -> &[(PodSource, &'a WantedPod)] {
         self.wanted.get(identity).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -225,17 +225,17 @@ impl<'a> PodIndex<'a> {
     /// Returns the state of a running static pod's mirror, if the API server's pods are known.
     fn mirror(
         &self,
-        source: Source,
+        source: PodSource,
         pod: &WantedPod,
         own: &RuntimePod,
     ) -> Option<(MirrorPod, Option<String>)> {
-        if source == Source::Api {
+        if source == PodSource::Api {
             return None;
         }
         // A source that was not read is not an empty source.
-        let all = self.input.sources.get(&Source::Api)?.pods.as_ref()?;
+        let all = self.input.sources.get(&PodSource::Api)?.pods.as_ref()?;
         let young = self.is_young(pod.changed) || self.is_young(own.since());
-        let of_the_api = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == Source::Api);
+        let of_the_api = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == PodSource::Api);
         let shown: Vec<&WantedPod> = of_the_api.map(|(_, pod)| *pod).collect();
         Some(mirror::mirror_state(pod, &shown, all, Some(own), young))
     }
@@ -245,12 +245,12 @@ impl<'a> PodIndex<'a> {
         self.input.kubelet.and_then(|kubelet| kubelet.get(&pod.uid)).unwrap_or(&pod.status).read()
     }
 
-    fn wanted(&self, source: Source, pod: &WantedPod) -> PodRow {
+    fn wanted(&self, source: PodSource, pod: &WantedPod) -> PodRow {
         let row = self.wanted_row(source, pod);
         PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
     }
 
-    fn wanted_row(&self, source: Source, pod: &WantedPod) -> PodRow {
+    fn wanted_row(&self, source: PodSource, pod: &WantedPod) -> PodRow {
         let uid = pod.known_uid().unwrap_or_default();
         let say = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
         let status = self.status(pod);
@@ -351,7 +351,7 @@ impl<'a> PodIndex<'a> {
     }
 
     /// Returns the row of a pod under whose name another pod runs.
-    fn name_in_use(&self, source: Source, pod: &WantedPod, other: &RuntimePod) -> PodRow {
+    fn name_in_use(&self, source: PodSource, pod: &WantedPod, other: &RuntimePod) -> PodRow {
         let say = |verdict, why: String| {
             row(&pod.identity, pod.known_uid().unwrap_or_default(), Some(source), verdict, why)
         };
@@ -380,16 +380,16 @@ impl<'a> PodIndex<'a> {
     /// Returns rows for mirror pods whose static pod no source wants any more.
     fn mirrors_without_pod(&self) -> Vec<PodRow> {
         let sources = self.input.sources;
-        let Some(api) = sources.get(&Source::Api).and_then(|state| state.pods.as_ref()) else {
+        let Some(api) = sources.get(&PodSource::Api).and_then(|state| state.pods.as_ref()) else {
             return Vec::new();
         };
         // Without all static sources, one of them may want the pod.
-        let mut of_the_node = sources.iter().filter(|(source, _)| **source != Source::Api).peekable();
+        let mut of_the_node = sources.iter().filter(|(source, _)| **source != PodSource::Api).peekable();
         if of_the_node.peek().is_none() || of_the_node.any(|(_, state)| state.pods.is_none()) {
             return Vec::new();
         }
         let is_wanted = |mirror: &WantedPod| {
-            self.wanted_as(&mirror.identity).iter().any(|(source, _)| *source != Source::Api)
+            self.wanted_as(&mirror.identity).iter().any(|(source, _)| *source != PodSource::Api)
         };
         let lonely = api.iter().filter(|pod| pod.mirror_of.is_some() && !is_wanted(pod));
         lonely
@@ -409,7 +409,7 @@ impl<'a> PodIndex<'a> {
                         "the API server still shows the mirror of a static pod that no source has and that does not run; the kubelet deletes it within a minute once it has heard every source",
                     ),
                 };
-                let row = row(&pod.identity, &pod.uid, Some(Source::Api), verdict, why.to_owned());
+                let row = row(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());
                 PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
             })
             .collect()
@@ -419,7 +419,7 @@ impl<'a> PodIndex<'a> {
     fn unwanted_pods(&self) -> Vec<PodRow> {
         let runtime = self.input.runtime.into_iter().flat_map(BTreeMap::values);
         let was_read =
-            |source: Source| self.input.sources.get(&source).is_some_and(|state| state.pods.is_some());
+            |source: PodSource| self.input.sources.get(&source).is_some_and(|state| state.pods.is_some());
         runtime
             .filter(|pod| pod.is_alive() && !self.uids.contains_key(pod.uid.as_str()))
             // A pod of a source that was not read may be wanted there, so it is no finding.
@@ -454,9 +454,9 @@ impl<'a> PodIndex<'a> {
 }
 
 /// Describes a running pod.
-fn running(source: Source, pod: &WantedPod, own: &RuntimePod) -> String {
+fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
     let (running, all) = (own.running(), own.containers());
-    if source == Source::Api {
+    if source == PodSource::Api {
         format!("{running} of {all} containers run")
     } else if pod.known_uid().is_none() {
         format!(
@@ -469,7 +469,7 @@ fn running(source: Source, pod: &WantedPod, own: &RuntimePod) -> String {
     }
 }
 
-fn refused_file(source: Source, refused: &RefusedFile) -> PodRow {
+fn refused_file(source: PodSource, refused: &RefusedFile) -> PodRow {
     let identity =
         PodIdentity { namespace: String::new(), name: refused.path.to_string_lossy().into_owned() };
     row(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())

@@ -89,7 +89,7 @@ pub enum NotAQuantity {
 }
 
 /// The parts of a quantity: sign, digits before and after the point, suffix.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -97,7 +97,7 @@ struct Parts<'a> {
     has_digits: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn of(text: &'a str) -> Result<Self, NotAQuantity> {
         let negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -255,7 +255,7 @@ impl Quantity {
         if text == "0" {
             return Ok(Self { written: text.to_owned(), format: Format::DecimalSi, ..Self::ZERO });
         }
-        let parts = Parts::of(text)?;
+        let parts = QuantityParts::of(text)?;
         let suffix = Suffix::of(parts.suffix)?;
         if let Some((value, scale)) = parts.small(&suffix)? {
             if is_endless(scale) {

@@ -9,7 +9,7 @@ use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
 /// Reads one JSON value. Anything after the value is an error.
 pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
-    let mut reader = Reader { rest: text, position: Position::START, nodes: 0, notes };
+    let mut reader = JsonReader { rest: text, position: Position::START, nodes: 0, notes };
     let root = reader.document()?;
     reader.skip_space();
     match reader.peek() {
@@ -20,7 +20,7 @@ pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxE
     }
 }
 
-struct Reader<'a, 'n> {
+struct JsonReader<'a, 'n> {
     rest: &'a str,
     position: Position,
     nodes: usize,
@@ -28,12 +28,12 @@ struct Reader<'a, 'n> {
 }
 
 /// A collection whose end has not been read.
-enum OpenCollection {
+enum OpenJson {
     List { position: Position, items: Vec<ManifestNode> },
     Map { position: Position, entries: MapBuilder, key: (Arc<str>, Position) },
 }
 
-impl Reader<'_, '_> {
+impl JsonReader<'_, '_> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
     }
@@ -81,7 +81,7 @@ impl Reader<'_, '_> {
     }
 
     fn document(&mut self) -> Result<ManifestNode, SyntaxError> {
-        let mut open: Vec<OpenCollection> = Vec::new();
+        let mut open: Vec<OpenJson> = Vec::new();
         loop {
             let Some(mut value) = self.value_or_opening(&mut open)? else { continue };
             // A finished value may be the last of any number of open collections.
@@ -100,10 +100,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a scalar or an empty collection, or opens a collection and returns `None`.
-    fn value_or_opening(
-        &mut self,
-        open: &mut Vec<OpenCollection>,
-    ) -> Result<Option<ManifestNode>, SyntaxError> {
+    fn value_or_opening(&mut self, open: &mut Vec<OpenJson>) -> Result<Option<ManifestNode>, SyntaxError> {
         self.skip_space();
         let position = self.position;
         self.nodes += 1;
@@ -129,7 +126,7 @@ impl Reader<'_, '_> {
                     return Ok(Some(ManifestNode::new(position, Value::Map(Arc::default()))));
                 }
                 let key = self.key()?;
-                open.push(OpenCollection::Map { position, entries: MapBuilder::default(), key });
+                open.push(OpenJson::Map { position, entries: MapBuilder::default(), key });
             }
             Some('[') => {
                 self.next();
@@ -138,30 +135,25 @@ impl Reader<'_, '_> {
                     self.next();
                     return Ok(Some(ManifestNode::new(position, Value::List(Arc::default()))));
                 }
-                open.push(OpenCollection::List { position, items: Vec::new() });
+                open.push(OpenJson::List { position, items: Vec::new() });
             }
             _ => return self.scalar(position).map(Some),
         }
         Ok(None)
     }
 
-    fn add(
-        &mut self,
-        top: OpenCollection,
-        value: ManifestNode,
-        depth: usize,
-    ) -> Result<ObjectState, SyntaxError> {
+    fn add(&mut self, top: OpenJson, value: ManifestNode, depth: usize) -> Result<ObjectState, SyntaxError> {
         self.skip_space();
         let kept = depth <= KEPT_DEPTH;
         match top {
-            OpenCollection::List { position, mut items } => {
+            OpenJson::List { position, mut items } => {
                 if kept {
                     items.push(value);
                 }
                 match self.peek() {
                     Some(',') => {
                         self.next();
-                        Ok(ObjectState::Open(OpenCollection::List { position, items }))
+                        Ok(ObjectState::Open(OpenJson::List { position, items }))
                     }
                     Some(']') => {
                         self.next();
@@ -170,7 +162,7 @@ impl Reader<'_, '_> {
                     _ => Err(self.unexpected("`,` or `]`")),
                 }
             }
-            OpenCollection::Map { position, mut entries, key: (key, key_position) } => {
+            OpenJson::Map { position, mut entries, key: (key, key_position) } => {
                 if kept {
                     self.insert(&mut entries, MapEntry { key, key_position, value });
                 }
@@ -179,7 +171,7 @@ impl Reader<'_, '_> {
                         self.next();
                         self.skip_space();
                         let key = self.key()?;
-                        Ok(ObjectState::Open(OpenCollection::Map { position, entries, key }))
+                        Ok(ObjectState::Open(OpenJson::Map { position, entries, key }))
                     }
                     Some('}') => {
                         self.next();
@@ -372,7 +364,7 @@ impl Reader<'_, '_> {
 }
 
 enum ObjectState {
-    Open(OpenCollection),
+    Open(OpenJson),
     Closed(ManifestNode),
 }
 

@@ -11,7 +11,7 @@ use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::manifests::Check;
 use crate::manifests::checks::containers::containers;
-use crate::manifests::podconfig::Source;
+use crate::manifests::podconfig::PodSource;
 use crate::manifests::{
     FileReport, FileVerdict, Kubelet, PathKind, PodField, PodIdentity, Severity, SourceReport,
 };
@@ -565,7 +565,7 @@ fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding
     let newest = ready(instances).next()?;
     let ids = sandbox_ids(instances);
     Some(match newest.source? {
-        Source::File => RuntimeFinding::new(
+        PodSource::File => RuntimeFinding::new(
             Check::NoManifest,
             Severity::Error,
             pod,
@@ -575,8 +575,8 @@ fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding
             "is the kubelet running? after its start it removes no pod until the API server has answered",
         )
         .with_ids(ids),
-        Source::Api => return None,
-        Source::Http => RuntimeFinding::new(
+        PodSource::Api => return None,
+        PodSource::Http => RuntimeFinding::new(
             Check::NoManifest,
             Severity::Info,
             pod,

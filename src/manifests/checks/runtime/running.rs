@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::cri::{self, Container, ContainerState, Filter, Runtime, Sandbox};
 use crate::manifests::PodIdentity;
-use crate::manifests::podconfig::{Source, instances};
+use crate::manifests::podconfig::{PodSource, instances};
 
 pub use crate::manifests::podconfig::{NewestContainer, PodInstance};
 
@@ -21,7 +21,8 @@ impl RunningStaticPods {
     /// Selects the static pods from the runtime's lists.
     pub fn new(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Self {
         let mut pods: BTreeMap<PodIdentity, Vec<PodInstance>> = BTreeMap::new();
-        let of_files_or_url = |found: &PodInstance| matches!(found.source, Some(Source::File | Source::Http));
+        let of_files_or_url =
+            |found: &PodInstance| matches!(found.source, Some(PodSource::File | PodSource::Http));
         for instance in instances(sandboxes, containers).filter(of_files_or_url) {
             if let Some(identity) = instance.identity() {
                 pods.entry(identity).or_default().push(instance);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::mirror::MirrorPod;
 use super::super::verdict::PodVerdict;
-use super::super::{RuntimePod, Source, SourceState, VerdictInput, WantedPod, pod_rows};
+use super::super::{PodSource, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows};
 use super::{HOUR, NOW, container, identity, sandbox, wanted};
 use crate::cri::{ContainerState, SandboxState};
 
@@ -29,10 +29,10 @@ fn mirror_after(wanted: WantedPod, age: i64, api: Vec<WantedPod>) -> (MirrorPod,
         pods: Some(pods.into_iter().map(Arc::new).collect()),
         refused: Vec::new(),
     };
-    let sources = BTreeMap::from([(Source::File, state(vec![wanted])), (Source::Api, state(api))]);
+    let sources = BTreeMap::from([(PodSource::File, state(vec![wanted])), (PodSource::Api, state(api))]);
     let rows =
         pod_rows(&VerdictInput { sources: &sources, runtime: Some(&runtime), kubelet: None, now: NOW });
-    let row = rows.into_iter().find(|row| row.source == Some(Source::File)).unwrap();
+    let row = rows.into_iter().find(|row| row.source == Some(PodSource::File)).unwrap();
     assert_eq!(row.verdict, PodVerdict::Running, "a mirror is no reason to say that a pod does not run");
     (row.mirror.unwrap(), row.why)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::verdict::PodVerdict;
 use super::super::{
-    CompactJson, RefusedFile, RuntimePod, Source, SourceState, VerdictInput, WantedPod, pod_rows,
+    CompactJson, PodSource, RefusedFile, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows,
 };
 use super::{HOUR, NOW, container, identity, wanted};
 use crate::clock::Wall;
@@ -32,12 +32,12 @@ fn living(name: &str, uid: &str, source: &str) -> (Sandbox, Container) {
     (sandbox(name, uid, source, SandboxState::Ready, HOUR), container(uid, ContainerState::Running))
 }
 
-fn file(pods: Vec<Arc<WantedPod>>) -> BTreeMap<Source, SourceState> {
-    [(Source::File, SourceState { pods: Some(pods), refused: Vec::new() })].into()
+fn file(pods: Vec<Arc<WantedPod>>) -> BTreeMap<PodSource, SourceState> {
+    [(PodSource::File, SourceState { pods: Some(pods), refused: Vec::new() })].into()
 }
 
 fn verdict_rows(
-    sources: &BTreeMap<Source, SourceState>,
+    sources: &BTreeMap<PodSource, SourceState>,
     runtime: impl IntoIterator<Item = (Sandbox, Container)>,
 ) -> Vec<(String, PodVerdict, String)> {
     let (sandboxes, containers): (Vec<_>, Vec<_>) = runtime.into_iter().unzip();
@@ -74,7 +74,7 @@ fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
     let mut sources = file(vec![]);
     let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Orphan)]);
-    sources.insert(Source::Api, SourceState::default());
+    sources.insert(PodSource::Api, SourceState::default());
     let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file"), living("web", "2", "api")]);
     assert_eq!(
         verdicts(&rows),
@@ -87,7 +87,8 @@ fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
 #[test]
 fn pods_of_two_sources_with_one_name_are_duplicates() {
     let mut sources = file(vec![pod("etcd-n1", "1")]);
-    sources.insert(Source::Http, SourceState { pods: Some(vec![pod("etcd-n1", "2")]), refused: Vec::new() });
+    sources
+        .insert(PodSource::Http, SourceState { pods: Some(vec![pod("etcd-n1", "2")]), refused: Vec::new() });
     let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Running), ("2", PodVerdict::Duplicate)]);
 }
@@ -98,7 +99,7 @@ fn the_kubelets_reason_of_a_refusal_is_reported() {
         pod.status =
             json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no cpu"}).into();
     });
-    let sources = [(Source::Api, SourceState { pods: Some(vec![refused]), refused: Vec::new() })].into();
+    let sources = [(PodSource::Api, SourceState { pods: Some(vec![refused]), refused: Vec::new() })].into();
     let rows = verdict_rows(&sources, []);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Refused)]);
     assert_eq!(rows[0].2, "UnexpectedAdmissionError: no cpu");
@@ -107,7 +108,7 @@ fn the_kubelets_reason_of_a_refusal_is_reported() {
 #[test]
 fn a_deleted_pod_is_terminating_and_good() {
     let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
-    let sources = [(Source::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
+    let sources = [(PodSource::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
     let rows = verdict_rows(&sources, [living("web", "1", "api")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Terminating)]);
     assert!(rows[0].1.is_good());
@@ -138,7 +139,7 @@ fn the_mirror_of_a_removed_pod_is_stale_until_it_is_deleted() {
         let mirror = with(&pod("gone-n1", "api-uid"), |pod| pod.mirror_of = Some("9".into()));
         let mut sources = file(vec![pod("etcd-n1", "1")]);
         let pods = Some(vec![with(&mirror, change)]);
-        sources.insert(Source::Api, SourceState { pods, refused: Vec::new() });
+        sources.insert(PodSource::Api, SourceState { pods, refused: Vec::new() });
         verdict_rows(&sources, [living("etcd-n1", "1", "file")])
     };
     assert_eq!(verdicts(&mirror(|_| {})), [("1", PodVerdict::Running), ("api-uid", PodVerdict::Stale)]);
@@ -171,7 +172,7 @@ fn the_kubelets_own_pods_explain_why_nothing_runs() {
 #[test]
 fn a_refused_file_has_its_own_row() {
     let refused = vec![RefusedFile { path: "/m/a.yaml".into(), reason: "invalid pod".into() }];
-    let sources = [(Source::File, SourceState { pods: Some(vec![]), refused })].into();
+    let sources = [(PodSource::File, SourceState { pods: Some(vec![]), refused })].into();
     let rows = pod_rows(&VerdictInput { sources: &sources, runtime: None, kubelet: None, now: NOW });
     assert_eq!((rows[0].verdict, rows[0].name.as_str()), (PodVerdict::Refused, "/m/a.yaml"));
 }
