@@ -35,9 +35,9 @@ fn main() {
 }
 
 /// Throws events away.
-struct Nobody;
+struct NullSink;
 
-impl Sink for Nobody {
+impl Sink for NullSink {
     fn event(&mut self, _event: Event) {}
 }
 
@@ -60,7 +60,7 @@ impl<'a> Watched<'a> {
     fn relist(&mut self, lists: Lists) -> Duration {
         self.memory.load(lists);
         let Self { network, clock, memory, generic } = self;
-        time(|| network.block_on(generic.relist(memory, clock, &mut Nobody)))
+        time(|| network.block_on(generic.relist(memory, clock, &mut NullSink)))
     }
 }
 

@@ -14,7 +14,7 @@ use plegctl::cri::Client;
 use plegctl::pleg::Era;
 use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 use plegctl::report::RuntimeRef;
-use support::floor::Floor;
+use support::floor::BareClient;
 use support::process::{PLEGCTL, peak_memory, wall};
 use support::{alone, figure, heading, in_turn, kibibytes, mebibytes, milliseconds, ratio, time};
 use target::{Options, Target};
@@ -33,7 +33,7 @@ fn main() {
     let arguments = Arguments::parse();
     let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     if let Some(socket) = &arguments.floor {
-        network.block_on(async { Floor::to(socket).lists().await });
+        network.block_on(async { BareClient::to(socket).lists().await });
         return;
     }
     if let Some(node) = Target::real(&arguments.options) {
@@ -54,7 +54,7 @@ fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
             Duration::from_secs(30),
             Arc::new(SystemClock::start()),
         );
-        let mut floor = Floor::to(target.socket());
+        let mut floor = BareClient::to(target.socket());
         let bytes = floor.lists().await;
         (client, floor, bytes)
     });
@@ -65,7 +65,7 @@ fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
     whole_process(target, turns);
 }
 
-fn in_process(network: &Runtime, client: &Client, mut floor: Floor, turns: usize) {
+fn in_process(network: &Runtime, client: &Client, mut floor: BareClient, turns: usize) {
     let clock = SystemClock::start();
     let order =
         RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };

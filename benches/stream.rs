@@ -14,7 +14,7 @@ use plegctl::clock::SystemClock;
 use plegctl::cri::{Client, Runtime as _};
 use scripted::wire::ContainerEventResponse;
 use scripted::{FakeRuntime, Node};
-use support::floor::Floor;
+use support::floor::BareClient;
 use support::{Samples, figure, heading, in_turn, ratio, time};
 use tokio::runtime::Runtime;
 
@@ -77,7 +77,7 @@ fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse)
 fn floor(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
     offer(fake, event);
     let mut floor = network.block_on(async {
-        let mut floor = Floor::to(&fake.socket());
+        let mut floor = BareClient::to(&fake.socket());
         floor.connect().await;
         floor
     });

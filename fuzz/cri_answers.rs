@@ -11,9 +11,9 @@ use super::fuzz;
 
 /// Answers everything with the same bytes.
 #[derive(Default)]
-struct Parrot(Mutex<Bytes>);
+struct FixedAnswer(Mutex<Bytes>);
 
-impl Service for Parrot {
+impl Service for FixedAnswer {
     async fn answer(self: Arc<Self>, _: CallRequest) -> Result<Answer, Refusal> {
         Ok(Answer::one(self.0.lock().unwrap().clone()))
     }
@@ -56,15 +56,15 @@ fn seeds() -> Vec<Vec<u8>> {
 
 #[test]
 fn cri_answers() {
-    let parrot = Arc::new(Parrot::default());
+    let server = Arc::new(FixedAnswer::default());
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = event_loop.block_on(async {
-        let server = InProcess::start("fuzz:parrot", Arc::clone(&parrot)).unwrap();
+        let server = InProcess::start("fuzz:server", Arc::clone(&server)).unwrap();
         server.client(Duration::from_secs(60), Arc::new(SystemClock::start()))
     });
     let streaming = client.clone().with_streamed_lists();
     fuzz("cri_answers", seeds(), |bytes| {
-        *parrot.0.lock().unwrap() = Bytes::copy_from_slice(bytes);
+        *server.0.lock().unwrap() = Bytes::copy_from_slice(bytes);
         event_loop.block_on(async {
             let (sandboxes, containers) = (Filter::default(), Filter::default());
             let version = client.version().await;

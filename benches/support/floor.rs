@@ -18,9 +18,9 @@ const WINDOW: u32 = 4 << 20;
 
 /// A connection that learns nothing.
 #[derive(Debug)]
-pub struct Floor(Grpc<Channel>);
+pub struct BareClient(Grpc<Channel>);
 
-impl Floor {
+impl BareClient {
     /// Connects with the first call. Has to be called where an event loop runs.
     pub fn to(socket: &Path) -> Self {
         let socket = socket.to_owned();

@@ -9,12 +9,12 @@ use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
-use crate::support::captures::{Place, record, word};
+use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::{command, plegctl};
 
 /// Every name that a capture's lists hold.
 fn names(capture: &Path) -> BTreeSet<String> {
-    let relist = plegctl(&["relist", "-r", &format!("capture:{}", word(capture)), "-o", "json"]);
+    let relist = plegctl(&["relist", "-r", &format!("capture:{}", argument(capture)), "-o", "json"]);
     let report: Value = serde_json::from_str(&relist.stdout).unwrap_or_else(|why| panic!("{why}: {relist}"));
     let mut names = BTreeSet::new();
     let mut add = |value: &Value| names.extend(value.as_str().map(str::to_owned));
@@ -65,7 +65,7 @@ fn anonymised_export_has_no_names_and_gives_the_same_events() {
         ("stale-static-pod", "100ms"),
         ("missed-events", "100ms"),
     ];
-    let place = Place::make();
+    let place = CaptureDir::make();
     // They only wait, so they may wait together.
     thread::scope(|scope| {
         let place = &place;
@@ -76,11 +76,11 @@ fn anonymised_export_has_no_names_and_gives_the_same_events() {
 }
 
 /// Records a scenario, exports it without its names, and compares the two.
-fn keeps_what_pleg_needs(place: &Place, number: usize, scenario: &str, period: &str) {
+fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, period: &str) {
     let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
     let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
     record(&format!("sim:{scenario}"), &directory, &how);
-    let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
+    let exported = plegctl(&["capture", "export", argument(&directory), argument(&file), "--anonymise"]);
     assert_eq!(exported.code, Some(0), "{exported}");
     let texts = texts(&file);
     for name in names(&directory) {
@@ -89,7 +89,7 @@ fn keeps_what_pleg_needs(place: &Place, number: usize, scenario: &str, period: &
     }
     // The same events come of it.
     let kinds = |capture: &Path| -> Vec<String> {
-        let endpoint = format!("capture:{}@+0s", word(capture));
+        let endpoint = format!("capture:{}@+0s", argument(capture));
         let watch = plegctl(&["watch", "-r", &endpoint, "-o", "jsonl"]);
         let events = watch.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let events = events.filter(|record| record["kind"] == "Event");
@@ -105,18 +105,18 @@ fn keeps_what_pleg_needs(place: &Place, number: usize, scenario: &str, period: &
 /// From an image that has no `tar`, standard output is the only way out.
 #[test]
 fn export_to_stdout_equals_the_capture() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, file, piped) = (place.path("capture"), place.path("file"), place.path("piped"));
     record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);
-    let written = plegctl(&["capture", "export", word(&directory), word(&file)]);
+    let written = plegctl(&["capture", "export", argument(&directory), argument(&file)]);
     assert_eq!(written.code, Some(0), "{written}");
     let output = command(env!("CARGO_BIN_EXE_plegctl"))
-        .args(["capture", "export", word(&directory), "-"])
+        .args(["capture", "export", argument(&directory), "-"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stdout == fs::read(&file).unwrap(), "the two differ");
     fs::write(&piped, &output.stdout).unwrap();
-    let checked = plegctl(&["capture", "check", word(&piped)]);
+    let checked = plegctl(&["capture", "check", argument(&piped)]);
     assert_eq!(checked.code, Some(0), "{checked}");
 }

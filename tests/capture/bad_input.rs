@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::captures::{Place, record, replayed, word};
+use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, Output, command, plegctl};
 
 fn refused(output: &Output, words: &str) {
@@ -15,19 +15,19 @@ fn refused(output: &Output, words: &str) {
 
 #[test]
 fn error_names_a_file_that_is_no_capture() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let file = place.path("notes.txt");
     fs::write(&file, "dear diary").unwrap();
     for action in ["ls", "check", "report"] {
-        refused(&plegctl(&["capture", action, word(&file)]), "is not a capture");
-        refused(&plegctl(&["capture", action, word(&place.path("none"))]), "No such file");
+        refused(&plegctl(&["capture", action, argument(&file)]), "is not a capture");
+        refused(&plegctl(&["capture", action, argument(&place.path("none"))]), "No such file");
     }
-    refused(&plegctl(&["relist", "-r", &format!("capture:{}", word(&file))]), "is not a capture");
-    refused(&plegctl(&["record", "-r", "sim:quiet", word(&place.path(""))]), "is not a capture");
+    refused(&plegctl(&["relist", "-r", &format!("capture:{}", argument(&file))]), "is not a capture");
+    refused(&plegctl(&["record", "-r", "sim:quiet", argument(&place.path(""))]), "is not a capture");
     let later = place.path("later");
     fs::create_dir_all(&later).unwrap();
     fs::write(later.join("0000000001.seg"), b"plegcap\n\x63\x00000000").unwrap();
-    refused(&plegctl(&["capture", "ls", word(&later)]), "version 99");
+    refused(&plegctl(&["capture", "ls", argument(&later)]), "version 99");
 }
 
 /// Root may do everything, so that somebody else has to try.
@@ -35,7 +35,7 @@ fn error_names_a_file_that_is_no_capture() {
 fn error_names_a_directory_without_permission() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);
     let locked = place.path("locked");
@@ -60,28 +60,28 @@ fn error_names_a_directory_without_permission() {
         assert_eq!(errors.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{errors}");
         assert!(errors.contains("Permission denied"), "{errors}");
     };
-    as_somebody(&["capture", "ls", word(&directory)]);
-    as_somebody(&["record", "-r", "sim:quiet", word(&locked.join("capture"))]);
+    as_somebody(&["capture", "ls", argument(&directory)]);
+    as_somebody(&["record", "-r", "sim:quiet", argument(&locked.join("capture"))]);
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
 fn second_recorder_is_refused_and_the_error_names_the_first() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
-    let mut first = Invocation::new(&["record", "-r", "sim:quiet", word(&directory)]).spawn();
+    let mut first = Invocation::new(&["record", "-r", "sim:quiet", argument(&directory)]).spawn();
     assert!(first.line().is_some());
-    let second = plegctl(&["record", "-r", "sim:quiet", word(&directory)]);
+    let second = plegctl(&["record", "-r", "sim:quiet", argument(&directory)]);
     refused(&second, &format!("(process {})", first.pid()));
     // Readers are welcome meanwhile.
-    assert_eq!(plegctl(&["capture", "ls", word(&directory)]).code, Some(0));
+    assert_eq!(plegctl(&["capture", "ls", argument(&directory)]).code, Some(0));
     first.signal("TERM");
     assert_eq!(first.wait().code, Some(0));
 }
 
 #[test]
 fn error_names_a_moment_outside_of_the_capture() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     // A busy machine is slow, which is no incident here.
     record("sim:quiet", &directory, &["--period", "10ms", "--count", "3", "--slow", "1h"]);

@@ -3,7 +3,7 @@
 use plegctl::capture::Capture;
 use serde_json::Value;
 
-use crate::support::captures::{Place, record, replayed, replayed_after, word};
+use crate::support::captures::{CaptureDir, argument, record, replayed, replayed_after};
 use crate::support::crictl::{IMAGES, RUNTIME, with_crictl};
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::wire;
@@ -13,7 +13,7 @@ fn json(output: &Output) -> Value {
 }
 
 /// A node whose static pod is another one than its manifest says, recorded for a while.
-fn capture(place: &Place) -> std::path::PathBuf {
+fn capture(place: &CaptureDir) -> std::path::PathBuf {
     let directory = place.path("capture");
     let how = ["--at", "0s", "--period", "500ms", "--for", "6s", "--no-diagnose"];
     record("sim:stale-static-pod", &directory, &how);
@@ -29,7 +29,7 @@ fn listed(output: &Output) -> Vec<String> {
 
 #[test]
 fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     record(
         "sim:crash-loop",
@@ -48,8 +48,8 @@ fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
     assert!(events > 0, "{difference}");
     // What a saved relist of that moment says is the same.
     let saved = place.path("early.json");
-    plegctl(&["relist", "-r", &early, "--save", word(&saved)]);
-    let again = plegctl(&["diff", word(&saved), &late, "-o", "json"]);
+    plegctl(&["relist", "-r", &early, "--save", argument(&saved)]);
+    let again = plegctl(&["diff", argument(&saved), &late, "-o", "json"]);
     let told = |output: &Output| {
         let mut events = json(output)["events"].take();
         for event in events.as_array_mut().unwrap() {
@@ -65,7 +65,7 @@ fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
 
 #[test]
 fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = capture(&place);
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
     let node = "node-a";
@@ -101,10 +101,10 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
 
 #[test]
 fn crictl_is_served_from_a_capture() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = capture(&place);
     let socket = place.path("then.sock");
-    let listen = word(&socket).to_owned();
+    let listen = argument(&socket).to_owned();
     let then = replayed(&directory, "+3s");
     let mut serving = Invocation::new(&["sim", "serve", &then, "--listen", &listen]).spawn();
     assert!(serving.line().is_some());

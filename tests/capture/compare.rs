@@ -13,11 +13,11 @@ use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
-use crate::support::captures::{Place, replayed, word};
+use crate::support::captures::{CaptureDir, argument, replayed};
 use crate::support::events::Event;
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
-use crate::support::{FakeRuntime, Gate, Kind, Node, Reply};
+use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
 
 /// How many relists there are: enough for what the stream never says to be a loss after its grace of five seconds.
 const RELISTS: usize = 14;
@@ -58,7 +58,7 @@ fn node(relist: usize) -> Node {
         node = node.container("c2", "both-then-lost");
     }
     if relist >= 6 {
-        // Its end is never told.
+        // The stream never reports its end.
         node = node.exited(1);
     }
     if (4..7).contains(&relist) {
@@ -71,7 +71,7 @@ fn node(relist: usize) -> Node {
 }
 
 /// What the stream says while a relist waits for its first list. The last of each is one that a watch tells.
-fn told(relist: usize) -> Vec<Event> {
+fn scripted_events(relist: usize) -> Vec<Event> {
     match relist {
         // One that both see, and one that is over before a relist could see it.
         3 => vec![
@@ -97,7 +97,7 @@ struct Scripted {
 
 impl Scripted {
     fn start() -> Self {
-        let fake = FakeRuntime::start_steps(Kind::Containerd21, (1..=RELISTS).map(node));
+        let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (1..=RELISTS).map(node));
         let gates: Vec<Gate> = (0..RELISTS).map(|_| Gate::new()).collect();
         fake.on(Rpc::ListPodSandbox).replies(gates.iter().map(Reply::held));
         Self { fake, gates }
@@ -111,7 +111,7 @@ impl Scripted {
             if relist == 2 {
                 self.fake.wait_for(Rpc::GetContainerEvents, 1);
             }
-            let events = told(relist);
+            let events = scripted_events(relist);
             if !events.is_empty() {
                 read += events.len();
                 for event in events {
@@ -138,7 +138,7 @@ fn live() -> Vec<Value> {
     let mut seen = Vec::new();
     // What a watch says of the last event of each: the rest came before.
     let mut last = ["ContainerRemoved c9", "ContainerStarted c3", "ContainerStarted c4"].into_iter();
-    let said = |record: &Value| {
+    let streamed = |record: &Value| {
         let event = format!("{} {}", text(&record["type"]), text(&record["id"]));
         (record["source"] == "evented").then_some(event)
     };
@@ -147,7 +147,7 @@ fn live() -> Vec<Value> {
         loop {
             let line = running.line().unwrap();
             let record: Value = serde_json::from_str(&line).unwrap();
-            let found = said(&record).is_some_and(|event| event == wanted);
+            let found = streamed(&record).is_some_and(|event| event == wanted);
             seen.push(record);
             if found {
                 return;
@@ -164,7 +164,8 @@ fn live() -> Vec<Value> {
 fn recorded(directory: &Path) {
     let scripted = Scripted::start();
     let (count, endpoint) = (RELISTS.to_string(), scripted.fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(directory), "--no-host", "--no-diagnose", "--period", "1s"];
+    let how =
+        ["record", "-r", &endpoint, argument(directory), "--no-host", "--no-diagnose", "--period", "1s"];
     let how = [how.as_slice(), &["--count", &count]].concat();
     let mut running: Running = Invocation::new(&how).bound(PATIENCE).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
@@ -185,7 +186,7 @@ fn text(value: &Value) -> String {
 
 /// What does not depend on the time that anything took: every event of either side in its order, every divergence with
 /// its explanation in its order, and the counts.
-fn said(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
+fn comparable(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
     let of = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
     let events = of("Event").map(|event| {
         let fields = ["source", "relist", "type", "id", "delivered", "initial", "pod"];
@@ -206,7 +207,7 @@ fn said(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
 
 #[test]
 fn compare_mode_prints_the_same_live_and_replayed() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     let live = thread::scope(|scope| {
         let live = scope.spawn(live);
@@ -216,7 +217,7 @@ fn compare_mode_prints_the_same_live_and_replayed() {
     let then = replayed(&directory, "+0s");
     let output = plegctl(&["watch", "--mode", "compare", "-o", "jsonl", "-r", &then]);
     assert_eq!(output.code, Some(0), "{output}");
-    let (live, then) = (said(&live), said(&records(output.stdout.lines())));
+    let (live, then) = (comparable(&live), comparable(&records(output.stdout.lines())));
     // Everything that the script has is in what was said live.
     let (_, divergences, compared) = &live;
     let why = |words: &str| divergences.iter().filter(|divergence| divergence.contains(words)).count();

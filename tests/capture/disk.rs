@@ -6,18 +6,18 @@ use std::process::Command;
 
 use plegctl::capture::Capture;
 
-use crate::support::captures::{Place, skip, word};
+use crate::support::captures::{CaptureDir, argument, skip};
 use crate::support::plegctl::{Output, plegctl};
-use crate::support::{FakeRuntime, Kind, Node};
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 /// A small file system.
-struct Disk(Place);
+struct Disk(CaptureDir);
 
 impl Disk {
     /// In memory.
     fn in_memory(options: &str) -> Option<Self> {
         let (place, target) = Self::target();
-        let mounted = done("mount", &["-t", "tmpfs", "-o", options, "tmpfs", word(&target)]);
+        let mounted = done("mount", &["-t", "tmpfs", "-o", options, "tmpfs", argument(&target)]);
         mounted.then_some(Self(place))
     }
 
@@ -26,13 +26,13 @@ impl Disk {
         let (place, target) = Self::target();
         let image = place.path("image");
         fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        let made = done("mkfs.ext4", &["-q", "-F", word(&image)])
-            && done("mount", &["-o", "loop", word(&image), word(&target)]);
+        let made = done("mkfs.ext4", &["-q", "-F", argument(&image)])
+            && done("mount", &["-o", "loop", argument(&image), argument(&target)]);
         made.then_some(Self(place))
     }
 
-    fn target() -> (Place, PathBuf) {
-        let place = Place::make();
+    fn target() -> (CaptureDir, PathBuf) {
+        let place = CaptureDir::make();
         let target = place.path("disk");
         fs::create_dir_all(&target).unwrap();
         (place, target)
@@ -68,9 +68,9 @@ const RELISTS: u32 = 200;
 
 /// Records until the disk is full and beyond.
 fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
-    let fake = FakeRuntime::start_steps(Kind::Containerd21, (0..RELISTS).map(node));
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..RELISTS).map(node));
     let (count, endpoint) = (RELISTS.to_string(), fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(directory), "--period", "1ms", "--count", &count];
+    let how = ["record", "-r", &endpoint, argument(directory), "--period", "1ms", "--count", &count];
     let how = [how.as_slice(), &["--no-host", "--no-diagnose"], more].concat();
     let output = plegctl(&how);
     assert_eq!(output.code, Some(0), "{output}");
@@ -101,7 +101,7 @@ fn stopped(directory: &Path) {
     assert!(output.stdout.contains("entries lost"), "{output}");
     let kept = capture.relists.len();
     assert!(kept > 3 && kept < 200, "{kept} relists");
-    let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", word(directory)), "-o", "jsonl"]);
+    let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", argument(directory)), "-o", "jsonl"]);
     assert_eq!(replayed.code, Some(0), "{replayed}");
     assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");
 }
@@ -156,7 +156,7 @@ fn recorder_waits_for_a_disk_on_which_it_cannot_create_its_directory() {
         return skip("a file system cannot be mounted here (not root?)");
     };
     let directory = disk.0.path("disk/capture");
-    let how = ["record", "-r", "sim:quiet", word(&directory), "--count", "2", "--period", "1ms"];
+    let how = ["record", "-r", "sim:quiet", argument(&directory), "--count", "2", "--period", "1ms"];
     let output = plegctl(&how);
     assert_eq!(output.code, Some(0), "{output}");
     let waits: Vec<_> =
@@ -184,12 +184,12 @@ fn immutable_segment_does_not_make_the_capture_exceed_its_size() {
         segments
     };
     let immutable = segments().remove(0);
-    if !done("chattr", &["+i", word(&immutable)]) {
+    if !done("chattr", &["+i", argument(&immutable)]) {
         return skip("a file cannot be made immutable here (not root, or no chattr?)");
     }
     recorded(&directory, &[&NEVER_SLOW[..], &["--max-size", "256KiB"]].concat());
     let size: u64 = segments().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
-    assert!(done("chattr", &["-i", word(&immutable)]));
+    assert!(done("chattr", &["-i", argument(&immutable)]));
     assert!(immutable.exists() && segments().len() > 1, "{:?}", segments());
     assert!(size <= 256 << 10, "{size} bytes");
 }

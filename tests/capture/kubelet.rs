@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use plegctl::capture::{Capture, Moment};
 use serde_json::Value;
 
-use crate::support::captures::{Place, word};
+use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node};
 
@@ -53,7 +53,7 @@ fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
 
 /// Records until a look at the kubelet's metrics is in the capture, however long that takes, and `enough` of the rest.
 fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, Moment) -> bool) {
-    let mut running = Invocation::new(&[["record", word(directory)].as_slice(), how].concat()).spawn();
+    let mut running = Invocation::new(&[["record", argument(directory)].as_slice(), how].concat()).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
     let since = Instant::now();
     let is_there = || {
@@ -81,13 +81,13 @@ const PAGE: &str = "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_la
 
 #[test]
 fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     let (url, _) = kubelet(Some(PAGE));
     let how = ["-r", "sim:quiet", "--at", "0s", "--kubelet-url", &url, "--period", "100ms"];
     // A diagnosis of the end needs a relist from after the look.
     recorded(&how, &directory, |capture, look| capture.relists.iter().any(|relist| relist.began > look));
-    let found = report(word(&directory));
+    let found = report(argument(&directory));
     let look = &found["kubelet"][0];
     assert_eq!(look["outcome"], "ok", "{found}");
     assert!(look["ageSeconds"].as_f64().unwrap() > 0.0, "{look}");
@@ -98,7 +98,7 @@ fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
         assert!(!bytes.windows(18).any(|window| window == b"secret-of-somebody"));
     }
     // The kubelet of this page has not relisted for years, and a diagnosis of then knows it.
-    let health = plegctl(&["health", "-r", &format!("capture:{}", word(&directory)), "-o", "json"]);
+    let health = plegctl(&["health", "-r", &format!("capture:{}", argument(&directory)), "-o", "json"]);
     let health: Value = serde_json::from_str(&health.stdout).unwrap_or_else(|why| panic!("{why}: {health}"));
     assert_eq!(health["kubelet"]["version"], "v1.36.2", "{health}");
     assert_eq!(health["primary"]["id"], "D22", "{health}");
@@ -106,14 +106,14 @@ fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
 
 #[test]
 fn silent_kubelet_metrics_are_recorded_and_not_requested_again() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     let (url, asked) = kubelet(None);
     recorded(&["-r", "sim:hung-list", "--kubelet-url", &url, "--slow", "1s"], &directory, |_, _| true);
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    let found = report(word(&directory));
+    let found = report(argument(&directory));
     assert_eq!(found["kubelet"][0]["outcome"], "silent", "{found}");
-    let table = plegctl(&["capture", "report", word(&directory)]);
+    let table = plegctl(&["capture", "report", argument(&directory)]);
     assert!(table.stdout.contains("the kubelet's metrics from "), "{table}");
     assert!(table.stdout.contains("did not answer within 5s"), "{table}");
 }
@@ -137,13 +137,13 @@ fn start_kubelet(proc: &Path, pid: u32, url: &str) {
 
 #[test]
 fn kubelet_that_starts_later_or_restarts_is_recorded() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let proc = place.path("node/proc");
     fs::create_dir_all(&proc).unwrap();
     let fake = FakeRuntime::start(Node::new());
     let (first, second) = (kubelet(Some(PAGE)), kubelet(Some(PAGE)));
     let directory = place.path("capture");
-    let how = ["record", word(&directory), "-r", &fake.endpoint(), "--period", "50ms"];
+    let how = ["record", argument(&directory), "-r", &fake.endpoint(), "--period", "50ms"];
     let mut running = Invocation::new(&how).env("PLEGCTL_TEST_NODE", place.path("node")).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
     let is_read = |(_, asked): &(String, Arc<AtomicUsize>)| {
@@ -165,9 +165,9 @@ fn kubelet_that_starts_later_or_restarts_is_recorded() {
 
 #[test]
 fn unusable_kubelet_options_end_record_before_it_records() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
-    let bad = plegctl(&["record", "-r", "sim:quiet", word(&directory), "--kubelet-url", "ftp://here"]);
+    let bad = plegctl(&["record", "-r", "sim:quiet", argument(&directory), "--kubelet-url", "ftp://here"]);
     assert_eq!(bad.code, Some(2), "{bad}");
     assert!(bad.stderr.contains("ftp://here"), "{bad}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::captures::{Place, word};
+use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
 /// What a diagnosis comes to: which rule, which call, whose.
@@ -22,7 +22,7 @@ fn culprit(output: &Output) -> [String; 5] {
 
 /// What `health` says live, and what it says of the recording.
 fn live_and_then(scenario: &str, lasts: [&str; 2]) -> [Output; 2] {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
     // Ten thousand dead containers take a loaded machine far longer than any other scenario.
@@ -31,11 +31,12 @@ fn live_and_then(scenario: &str, lasts: [&str; 2]) -> [Output; 2] {
         if lasts == WHILE_IT_HANGS { invocation.with_short_silences().without_load() } else { invocation }
             .run()
     };
-    let how = [["record", "-r", &endpoint, word(&directory), "--period", "1s"].as_slice(), &lasts].concat();
+    let how =
+        [["record", "-r", &endpoint, argument(&directory), "--period", "1s"].as_slice(), &lasts].concat();
     let recorded = plegctl(&how);
     assert_eq!(recorded.code, Some(0), "{recorded}");
     let live = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
-    let then = plegctl(&["health", "-r", &format!("capture:{}", word(&directory)), "-o", "json"]);
+    let then = plegctl(&["health", "-r", &format!("capture:{}", argument(&directory)), "-o", "json"]);
     [live, then]
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::captures::{Place, record, replayed, replayed_after, word};
+use crate::support::captures::{CaptureDir, argument, record, replayed, replayed_after};
 use crate::support::plegctl::plegctl;
 use crate::support::{FakeRuntime, recording};
 
@@ -48,7 +48,7 @@ fn expected(history: &Value) -> Vec<Events> {
 fn history_survives(version: &str, histories: usize) {
     let recorded = recording::histories(&format!("pleg-{version}"));
     assert_eq!(recorded.len(), histories);
-    let place = Place::make();
+    let place = CaptureDir::make();
     for (number, history) in recorded.iter().enumerate() {
         let fake = FakeRuntime::replay(history);
         let steps = history["expect"].as_array().unwrap().len();
@@ -88,7 +88,7 @@ fn recorded_histories_of_1_28_6_are_equal_when_replayed() {
 
 #[test]
 fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     // A moment at which nothing is about to happen.
     record("sim:quiet", &directory, &["--at", "5s", "--period", "100ms", "--count", "5"]);
@@ -110,7 +110,7 @@ fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
 
 #[test]
 fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
     let endpoint = replayed_after(&directory, 2);
@@ -160,19 +160,19 @@ fn captures_of_all_releases_of_plegctl_are_readable() {
         if file.extension().is_none_or(|end| end != "plegcap") {
             continue;
         }
-        let check = plegctl(&["capture", "check", word(&file)]);
+        let check = plegctl(&["capture", "check", argument(&file)]);
         assert_eq!(check.code, Some(0), "{check}");
-        let streamed = word(&file).ends_with("-stream.plegcap");
+        let streamed = argument(&file).ends_with("-stream.plegcap");
         seen[usize::from(streamed)] += 1;
         if streamed {
             compared_as_ever(&file);
             continue;
         }
-        let list = plegctl(&["capture", "ls", word(&file), "-o", "json"]);
+        let list = plegctl(&["capture", "ls", argument(&file), "-o", "json"]);
         let list: Value = serde_json::from_str(&list.stdout).unwrap();
         assert_eq!(list["incidents"][0]["primary"]["id"], "D01", "{list}");
         assert_eq!(list["incidents"][0]["primary"]["pod"]["name"], "db-0");
-        let relist = plegctl(&["relist", "-r", &format!("capture:{}", word(&file))]);
+        let relist = plegctl(&["relist", "-r", &format!("capture:{}", argument(&file))]);
         assert!(relist.stdout.contains("db-0") && relist.code == Some(0), "{relist}");
     }
     assert!(seen.iter().all(|kept| *kept >= 1), "no capture of each kind is kept: {seen:?}");

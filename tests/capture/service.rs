@@ -8,7 +8,7 @@ use std::path::Path;
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 
-use crate::support::captures::{Place, record, skip, word};
+use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
 
@@ -26,9 +26,9 @@ fn until(running: &mut Running, words: &str) -> String {
 
 #[test]
 fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
-    let how = ["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"];
+    let how = ["record", "-r", "sim:hung-list", argument(&directory), "--slow", "200ms"];
     let mut running = Invocation::new(&how).with_short_silences().spawn();
     until(&mut running, "incident 1:");
     let judged = until(&mut running, "incident 1:");
@@ -37,7 +37,7 @@ fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() 
     running.signal("TERM");
     let output = running.wait();
     assert_eq!(output.code, Some(0), "{output}");
-    let list = plegctl(&["capture", "ls", word(&directory), "-o", "json"]);
+    let list = plegctl(&["capture", "ls", argument(&directory), "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
     assert_eq!(list["incidents"].as_array().unwrap().len(), 1, "{list}");
     assert_eq!(list["damagedBytes"], 0);
@@ -45,11 +45,11 @@ fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() 
 
 #[test]
 fn summary_at_the_end_equals_the_capture_on_disk() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     // A busy machine is slow, which is no incident here.
     let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms", "--slow", "1h"]).stdout;
-    let list = plegctl(&["capture", "ls", word(&directory)]).stdout;
+    let list = plegctl(&["capture", "ls", argument(&directory)]).stdout;
     let (_, size) = list.lines().next().unwrap().split_once("2 relists, ").unwrap();
     assert!(said.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{said}{list}");
 }
@@ -63,9 +63,9 @@ fn incident_starts_a_recorded_diagnosis_of_the_node() {
     }
     let fake = FakeRuntime::start(Node::default());
     fake.on(Rpc::ListContainers).replies([Reply::hang()]);
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(&directory), "--slow", "100ms", "--no-diagnose"];
+    let how = ["record", "-r", &endpoint, argument(&directory), "--slow", "100ms", "--no-diagnose"];
     let mut running = Invocation::new(&how).spawn();
     until(&mut running, "incident 1:");
     running.signal("TERM");
@@ -77,9 +77,9 @@ fn incident_starts_a_recorded_diagnosis_of_the_node() {
 
 #[test]
 fn sighup_makes_the_recorder_reopen_its_directory() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, moved) = (place.path("capture"), place.path("moved"));
-    let how = ["record", "-r", "sim:quiet", word(&directory), "--period", "5ms"];
+    let how = ["record", "-r", "sim:quiet", argument(&directory), "--period", "5ms"];
     let mut running = Invocation::new(&how).spawn();
     until(&mut running, "recording");
     // The first word comes before the first segment.
@@ -95,13 +95,13 @@ fn sighup_makes_the_recorder_reopen_its_directory() {
     running.signal("TERM");
     assert_eq!(running.wait().code, Some(0));
     for capture in [&directory, &moved] {
-        assert_eq!(plegctl(&["capture", "check", word(capture)]).code, Some(0));
+        assert_eq!(plegctl(&["capture", "check", argument(capture)]).code, Some(0));
     }
 }
 
 #[test]
 fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
     let directory = place.path("capture");
@@ -109,7 +109,7 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
         "record",
         "-r",
         "sim:hung-container",
-        word(&directory),
+        argument(&directory),
         "--slow",
         "1s",
         "--metrics-listen",
@@ -143,7 +143,7 @@ fn systemd_accepts_the_unit_file() {
         assert!(text.contains(wanted), "{wanted}");
     }
     // It names a program that is not installed where the tests run.
-    let place = Place::make();
+    let place = CaptureDir::make();
     let copy = place.path("plegctl-record.service");
     fs::write(&copy, text.replace("/usr/bin/plegctl", env!("CARGO_BIN_EXE_plegctl"))).unwrap();
     match std::process::Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(&copy).output() {
@@ -160,9 +160,10 @@ fn systemd_accepts_the_unit_file() {
 fn recorder_starts_before_the_runtime_and_records_its_absence() {
     let mut fake = FakeRuntime::start(Node::default());
     fake.stop();
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(&directory), "--period", "20ms", "--no-diagnose", "--no-host"];
+    let how =
+        ["record", "-r", &endpoint, argument(&directory), "--period", "20ms", "--no-diagnose", "--no-host"];
     let mut running = Invocation::new(&how).spawn();
     let waits = until(&mut running, "waiting for the runtime");
     assert!(waits.contains("connection refused"), "{waits}");
@@ -186,13 +187,13 @@ fn recorder_starts_before_the_runtime_and_records_its_absence() {
 fn recorder_records_while_version_is_silent() {
     let fake = FakeRuntime::start(Node::default());
     fake.on(Rpc::Version).hang();
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
     let how = [
         "record",
         "-r",
         &endpoint,
-        word(&directory),
+        argument(&directory),
         "--period",
         "20ms",
         "--count",
@@ -216,14 +217,14 @@ fn recorder_records_while_version_is_silent() {
 #[test]
 fn recorder_without_an_endpoint_waits_for_a_runtime() {
     let fake = FakeRuntime::start(Node::default());
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, root) = (place.path("capture"), place.path("root"));
     fs::create_dir_all(root.join("run/crio")).unwrap();
     let how = [
         "record",
-        word(&directory),
+        argument(&directory),
         "--host-root",
-        word(&root),
+        argument(&root),
         "--period",
         "20ms",
         "--no-diagnose",
@@ -246,10 +247,10 @@ fn recorder_without_an_endpoint_waits_for_a_runtime() {
 
 #[test]
 fn recorder_refuses_an_unusable_endpoint_at_once() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let file = place.path("file");
     fs::write(&file, "").unwrap();
-    let output = plegctl(&["record", "-r", word(&file), word(&place.path("capture"))]);
+    let output = plegctl(&["record", "-r", argument(&file), argument(&place.path("capture"))]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("not a socket"), "{output}");
 }
@@ -257,7 +258,7 @@ fn recorder_refuses_an_unusable_endpoint_at_once() {
 #[test]
 fn capture_directory_that_is_a_link_or_writable_by_others_is_refused() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (link, open) = (place.path("link"), place.path("open"));
     fs::create_dir(place.path("precious")).unwrap();
     std::os::unix::fs::symlink(place.path("precious"), &link).unwrap();
@@ -266,7 +267,7 @@ fn capture_directory_that_is_a_link_or_writable_by_others_is_refused() {
     for (directory, why) in
         [(&link, "it is a symbolic link"), (&open, "it is a directory that others may write to")]
     {
-        let output = plegctl(&["record", "-r", "sim:quiet", word(directory), "--count", "1"]);
+        let output = plegctl(&["record", "-r", "sim:quiet", argument(directory), "--count", "1"]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(&format!("for a capture: {why}")), "{output}");
         assert!(output.stderr.contains("hint: name a directory of your own"), "{output}");

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::captures::{Place, record, replayed, word};
+use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::support::{CallState, FakeRuntime, Kind, Node};
+use crate::support::{CallState, FakeRuntime, Node, RuntimeKind};
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 
@@ -15,7 +15,7 @@ fn records(stdout: &str) -> Vec<Value> {
 /// Twice the same is said of the same capture, whatever the machine does meanwhile.
 #[test]
 fn replayed_event_stream_gives_the_same_events_each_time() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     record("sim:missed-events", &directory, &["--at", "20s", "--period", "500ms", "--for", "3s"]);
     let endpoint = replayed(&directory, "+0s");
@@ -48,8 +48,8 @@ fn event_stream_shows_as_not_recorded_if_the_recorder_did_not_read_it() {
 
 #[test]
 fn recorder_reads_no_event_stream_whose_events_the_kubelet_would_lose() {
-    let fake = FakeRuntime::start_as(Kind::Containerd17, Node::default());
-    let place = Place::make();
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd17, Node::default());
+    let place = CaptureDir::make();
     record(&fake.endpoint(), &place.path("capture"), &["--no-host", "--period", "1ms", "--count", "5"]);
     assert!(fake.calls_of(Rpc::GetContainerEvents).is_empty());
 }
@@ -63,9 +63,9 @@ fn state_of(pid: u32) -> String {
 #[test]
 fn stopped_recorder_keeps_no_event_stream_open() {
     let fake = FakeRuntime::start(Node::default());
-    let place = Place::make();
+    let place = CaptureDir::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(&directory), "--no-host", "--period", "10ms"];
+    let how = ["record", "-r", &endpoint, argument(&directory), "--no-host", "--period", "10ms"];
     let streams = |wanted: CallState, count: usize| {
         fake.wait_until(|calls| {
             let own = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
@@ -88,6 +88,6 @@ fn stopped_recorder_keeps_no_event_stream_open() {
     streams(CallState::Streaming, 1);
     running.signal("TERM");
     assert_eq!(running.wait().code, Some(0));
-    let check = plegctl(&["capture", "check", word(&directory)]);
+    let check = plegctl(&["capture", "check", argument(&directory)]);
     assert_eq!(check.code, Some(0), "{check}");
 }

@@ -9,7 +9,7 @@ use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::events::{Attempt, End, Event};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
-use crate::support::{CallState, FakeRuntime, Kind, Node, Received, recording};
+use crate::support::{CallState, FakeRuntime, Node, ReceivedCall, RuntimeKind, recording};
 
 /// How many recordings are played at a time: each waits more than it works.
 const AT_A_TIME: usize = 5;
@@ -159,7 +159,7 @@ fn next_stream(running: &mut Running, state: &str) -> Value {
     next(running, |record| record["kind"] == "Stream" && record["state"] == state)
 }
 
-fn in_state(calls: &[Received], state: CallState) -> usize {
+fn in_state(calls: &[ReceivedCall], state: CallState) -> usize {
     let streams = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
     streams.filter(|call| call.state == state).count()
 }
@@ -206,7 +206,7 @@ fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn disabled_pod_events_in_crio_are_reported_and_the_stream_is_given_up_after_five_relists() {
-    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Crio, node());
     // The first, five that the ended streams owe, and that of the fallback.
     let output = watch(&fake, &["--count", "7"]).run();
     let records = records(&output.stdout);
@@ -220,7 +220,7 @@ fn disabled_pod_events_in_crio_are_reported_and_the_stream_is_given_up_after_fiv
 
 #[test]
 fn containerd_without_an_event_stream_makes_watch_fall_back_to_relists() {
-    let fake = FakeRuntime::start_as(Kind::Containerd16, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd16, node());
     let output = watch(&fake, &["--count", "7"]).run();
     assert!(output.stderr.contains("has no event stream"), "{output}");
     let records = records(&output.stdout);
@@ -231,7 +231,7 @@ fn containerd_without_an_event_stream_makes_watch_fall_back_to_relists() {
 
 #[test]
 fn reading_a_stream_that_takes_events_from_the_kubelet_needs_an_option() {
-    let fake = FakeRuntime::start_as(Kind::Containerd17, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd17, node());
     for mode in ["evented", "compare"] {
         let refused = plegctl(&["watch", "--mode", mode, "-r", &fake.endpoint()]);
         assert_eq!(refused.code, Some(2), "{refused}");
@@ -253,7 +253,7 @@ fn from_kubelet_1_37_on_an_event_makes_pleg_list_one_pod() {
         .events([happened(STARTED, "c2", "uid-1"), happened(STOPPED, "c1", "uid-1")])]);
     let running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10m"]).spawn();
     // The relist of every pod, then that of the one pod, by its label.
-    let lists = |calls: &[Received]| calls.iter().filter(|call| call.rpc == Rpc::ListContainers).count();
+    let lists = |calls: &[ReceivedCall]| calls.iter().filter(|call| call.rpc == Rpc::ListContainers).count();
     fake.wait_until(|calls| lists(calls) == 2);
     running.signal("INT");
     let output = running.wait();
@@ -290,7 +290,7 @@ fn retries_sets_the_number_of_attempts() {
 
 #[test]
 fn restarted_runtime_gets_few_stream_attempts_whatever_retries_is() {
-    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Crio, node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
     assert_eq!(summary(&output)["stream"]["fellBack"], false, "{output}");
@@ -301,7 +301,7 @@ fn restarted_runtime_gets_few_stream_attempts_whatever_retries_is() {
 
 #[test]
 fn events_that_crio_never_sends_do_not_count_as_lost() {
-    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Crio, node());
     fake.streams([Attempt::open()]);
     let endpoint = fake.endpoint();
     let words = ["watch", "--mode", "compare", "-o", "jsonl", "--period", "100ms", "-r", &endpoint];
@@ -405,7 +405,7 @@ fn killed_daemon_gives_five_stream_failures_and_relists_find_it_again() {
 fn stream_is_reopened_after_its_maximum_age_without_a_failure() {
     let fake = FakeRuntime::start(node());
     let running = watch(&fake, &["--max-stream", "50ms"]).spawn();
-    let many = |calls: &[Received]| in_state(calls, CallState::Cancelled) >= 6;
+    let many = |calls: &[ReceivedCall]| in_state(calls, CallState::Cancelled) >= 6;
     fake.wait_until(many);
     running.signal("INT");
     let stream = summary(&running.wait())["stream"].clone();
@@ -563,7 +563,7 @@ fn compare_mode_reports_in_a_sentence_that_a_lossy_stream_is_not_safe() {
         node(),
         Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app").exited(1),
     ];
-    let fake = FakeRuntime::start_steps(Kind::Containerd21, steps);
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, steps);
     let endpoint = fake.endpoint();
     let arguments = ["watch", "--mode", "compare", "--period", "700ms", "-r", &endpoint];
     let mut running = Invocation::new(&arguments).spawn();

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::impostor::Impostor;
 use crate::support::plegctl::{Invocation, Output};
+use crate::support::raw_server::RawServer;
 use crate::support::socket::TempDir;
 
 /// A user that has no process. Root is above the limit of processes, so as root the program runs as this one.
 const NOBODY: &str = "61234";
 
 /// The program where any user can start it.
-struct Place {
+struct RestrictedUser {
     _folder: TempDir,
     program: PathBuf,
     as_root: bool,
 }
 
-impl Place {
-    fn new(runtime: &Impostor) -> Self {
+impl RestrictedUser {
+    fn new(runtime: &RawServer) -> Self {
         let folder = TempDir::new();
         let program = folder.path().join("plegctl");
         fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
@@ -65,8 +65,8 @@ impl Place {
 
 #[test]
 fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
-    let runtime = Impostor::start(|_| None);
-    let place = Place::new(&runtime);
+    let runtime = RawServer::start(|_| None);
+    let place = RestrictedUser::new(&runtime);
     let output = place.alone(&["health", "-o", "json", "-r", &runtime.endpoint()]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     assert_eq!(output.code, Some(0), "{output}");
@@ -80,8 +80,8 @@ fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
 
 #[test]
 fn watch_and_lint_work_without_threads() {
-    let runtime = Impostor::start(|_| None);
-    let place = Place::new(&runtime);
+    let runtime = RawServer::start(|_| None);
+    let place = RestrictedUser::new(&runtime);
     let watch = place.alone(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
     assert_eq!(watch.code, Some(0), "{watch}");
     assert_eq!(watch.stdout.matches("\"kind\":\"Relist\"").count(), 2, "{watch}");
@@ -100,8 +100,8 @@ fn watch_and_lint_work_without_threads() {
 /// tokio panics where it is refused a thread, and where an event loop is given up for want of one.
 #[test]
 fn commands_that_need_a_thread_report_that_none_can_be_started() {
-    let runtime = Impostor::start(|_| None);
-    let place = Place::new(&runtime);
+    let runtime = RawServer::start(|_| None);
+    let place = RestrictedUser::new(&runtime);
     let endpoint = runtime.endpoint();
     let kubeconfig = place.file(
         "kubeconfig",
@@ -141,7 +141,7 @@ fn commands_that_need_a_thread_report_that_none_can_be_started() {
 /// However many file descriptors there are, it is enough or it is told.
 #[test]
 fn too_few_file_descriptors_are_an_error_and_no_finding() {
-    let runtime = Impostor::start(|_| None);
+    let runtime = RawServer::start(|_| None);
     let endpoint = runtime.endpoint();
     let mut ends = Vec::new();
     for most in 4..20 {

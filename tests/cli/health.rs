@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::NotARuntime;
-use crate::support::{FakeRuntime, Kind, Node};
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 /// Runs `health -o json`.
 fn health(endpoint: &str, more: &[&str]) -> Output {
@@ -194,7 +194,7 @@ fn budget_too_small_for_one_probe_gives_no_verdict() {
 
 #[test]
 fn only_the_read_only_rpcs_are_sent_and_no_event_stream_is_opened() {
-    let fake = FakeRuntime::start_as(Kind::Containerd21, pods(10));
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd21, pods(10));
     health(&fake.endpoint(), &["--deep", "--budget", "10s"]);
     let sent: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
     assert!(!sent.contains(&Rpc::GetContainerEvents) && !sent.contains(&Rpc::ContainerStats), "{sent:?}");

@@ -13,38 +13,40 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::support::impostor::{Answer, Impostor, framed};
 use crate::support::plegctl::{EMPTY_PROC, plegctl};
+use crate::support::raw_server::{RawAnswer, RawServer, framed};
 use crate::support::socket::TempDir;
 use crate::support::wire;
 
 const NOT_BASE64: &str = "this is !! not base64";
 
-fn client(impostor: &Impostor) -> Client {
+fn client(server: &RawServer) -> Client {
     let clock = Arc::new(SystemClock::start());
-    Client::new(&impostor.socket(), &impostor.endpoint(), Duration::from_secs(20), clock)
+    Client::new(&server.socket(), &server.endpoint(), Duration::from_secs(20), clock)
 }
 
-async fn list(impostor: &Impostor) -> Result<Vec<Container>, Error> {
-    client(impostor).list_containers(&Filter::default()).await.result
+async fn list(server: &RawServer) -> Result<Vec<Container>, Error> {
+    client(server).list_containers(&Filter::default()).await.result
 }
 
-async fn refused(answer: Answer) -> String {
-    let impostor = Impostor::answering(Rpc::ListContainers, answer);
-    list(&impostor).await.unwrap_err().to_string()
+async fn refused(answer: RawAnswer) -> String {
+    let server = RawServer::answering(Rpc::ListContainers, answer);
+    list(&server).await.unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn status_details_that_are_not_base64_are_an_error_of_that_call() {
     let with = |status: &str| {
-        Answer::headers_only(&[("grpc-status", status), ("grpc-status-details-bin", NOT_BASE64)])
+        RawAnswer::headers_only(&[("grpc-status", status), ("grpc-status-details-bin", NOT_BASE64)])
     };
     for (answer, status) in [
         (with("0"), "0"),
         (with("5").header("grpc-message", "gone"), "5 `gone`"),
-        (Answer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64), "0"),
+        (RawAnswer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64), "0"),
         (
-            Answer::of([Bytes::new()]).trailer("grpc-status", "13").trailer("grpc-status-details-bin", "A"),
+            RawAnswer::of([Bytes::new()])
+                .trailer("grpc-status", "13")
+                .trailer("grpc-status-details-bin", "A"),
             "13",
         ),
     ] {
@@ -55,22 +57,22 @@ async fn status_details_that_are_not_base64_are_an_error_of_that_call() {
         );
     }
     // Sound details are nobody's concern.
-    let sound = Answer::headers_only(&[
+    let sound = RawAnswer::headers_only(&[
         ("grpc-status", "5"),
         ("grpc-message", "gone"),
         ("grpc-status-details-bin", "CAUSBGdvbmU"),
     ]);
-    let impostor = Impostor::answering(Rpc::ListContainers, sound);
-    assert!(list(&impostor).await.unwrap_err().is_not_found());
+    let server = RawServer::answering(Rpc::ListContainers, sound);
+    assert!(list(&server).await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]
 async fn status_details_that_are_not_base64_end_a_stream_with_an_error() {
-    let bad = Answer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64);
-    let impostor = Impostor::start(move |rpc| {
+    let bad = RawAnswer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64);
+    let server = RawServer::start(move |rpc| {
         matches!(rpc, Rpc::StreamContainers | Rpc::GetContainerEvents).then(|| bad.clone())
     });
-    let client = client(&impostor);
+    let client = client(&server);
     let listed = client.clone().with_streamed_lists().list_containers(&Filter::default()).await;
     assert!(matches!(listed.result, Err(Error::Decode { rpc: Rpc::StreamContainers, .. })), "{listed:?}");
     let mut events = client.container_events().await.unwrap();
@@ -82,9 +84,9 @@ async fn status_details_that_are_not_base64_end_a_stream_with_an_error() {
 #[test]
 fn health_has_a_verdict_whichever_call_has_the_header() {
     for rpc in [Rpc::Version, Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
-        let answer = Answer::sound(rpc).trailer("grpc-status-details-bin", NOT_BASE64);
-        let impostor = Impostor::answering(rpc, answer);
-        let endpoint = impostor.endpoint();
+        let answer = RawAnswer::sound(rpc).trailer("grpc-status-details-bin", NOT_BASE64);
+        let server = RawServer::answering(rpc, answer);
+        let endpoint = server.endpoint();
         let output = plegctl(&["health", "-o", "json", "--proc", "/nowhere", "-r", &endpoint]);
         let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
         assert_eq!(report["kind"], "HealthReport", "{output}");
@@ -95,14 +97,14 @@ fn health_has_a_verdict_whichever_call_has_the_header() {
 
 #[tokio::test]
 async fn error_names_an_answer_that_is_not_grpc() {
-    let page = || Answer::of([Bytes::new()]).header("content-type", "text/html").body("<h1>no</h1>");
+    let page = || RawAnswer::of([Bytes::new()]).header("content-type", "text/html").body("<h1>no</h1>");
     for (answer, words) in [
         (page().status(404), "it answered HTTP status 404 Not Found with `text/html`"),
         (page().status(500), "it answered HTTP status 500 Internal Server Error with `text/html`"),
         (page(), "it answered over HTTP/2 with `text/html`"),
     ] {
-        let impostor = Impostor::answering(Rpc::ListContainers, answer);
-        let why = list(&impostor).await.unwrap_err();
+        let server = RawServer::answering(Rpc::ListContainers, answer);
+        let why = list(&server).await.unwrap_err();
         let Error::WrongProtocol { detail, .. } = &why else { panic!("{why}") };
         assert_eq!(detail, words);
     }
@@ -113,12 +115,12 @@ async fn error_names_what_is_wrong_with_an_answer() {
     let empty = Bytes::new;
     for (answer, words) in [
         (
-            Answer::of([empty()]).header("grpc-encoding", "gzip").body(framed(b"\x1f\x8b", 1)),
+            RawAnswer::of([empty()]).header("grpc-encoding", "gzip").body(framed(b"\x1f\x8b", 1)),
             "it is compressed (`gzip`), although plegctl did not request that",
         ),
-        (Answer::of([empty(), empty()]), "it has more than one message"),
-        (Answer::of(Vec::<Bytes>::new()), "it has a status and no message"),
-        (Answer::headers_only(&[("grpc-status", "0")]), "it has a status and no message"),
+        (RawAnswer::of([empty(), empty()]), "it has more than one message"),
+        (RawAnswer::of(Vec::<Bytes>::new()), "it has a status and no message"),
+        (RawAnswer::headers_only(&[("grpc-status", "0")]), "it has a status and no message"),
     ] {
         assert_eq!(refused(answer).await, format!("cannot decode the answer to ListContainers: {words}"));
     }
@@ -128,13 +130,11 @@ async fn error_names_what_is_wrong_with_an_answer() {
 async fn long_error_message_is_shortened() {
     let long = "x".repeat(1 << 20);
     for answer in [
-        Answer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
-        Answer::of(Vec::<Bytes>::new()).trailer("grpc-status", "2").trailer("grpc-message", &long),
+        RawAnswer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
+        RawAnswer::of(Vec::<Bytes>::new()).trailer("grpc-status", "2").trailer("grpc-message", &long),
     ] {
-        let impostor = Impostor::answering(Rpc::ListContainers, answer);
-        let Err(Error::Runtime { code: Code::Unknown, message, .. }) = list(&impostor).await else {
-            panic!()
-        };
+        let server = RawServer::answering(Rpc::ListContainers, answer);
+        let Err(Error::Runtime { code: Code::Unknown, message, .. }) = list(&server).await else { panic!() };
         assert!(message.starts_with("xxxx") && message.ends_with("x… (1048576 bytes in all)"));
         assert!(message.len() < 5000, "{}", message.len());
     }
@@ -143,11 +143,11 @@ async fn long_error_message_is_shortened() {
 #[tokio::test]
 async fn list_of_empty_entries_is_refused_and_the_next_call_is_made() {
     let nothing = Bytes::from([0x0a, 0].repeat(4 << 20));
-    let impostor = Impostor::start(move |rpc| match rpc {
-        Rpc::ListContainers | Rpc::StreamContainers => Some(Answer::of([nothing.clone()])),
+    let server = RawServer::start(move |rpc| match rpc {
+        Rpc::ListContainers | Rpc::StreamContainers => Some(RawAnswer::of([nothing.clone()])),
         _ => None,
     });
-    let client = client(&impostor);
+    let client = client(&server);
     for (client, rpc) in
         [(client.clone(), Rpc::ListContainers), (client.clone().with_streamed_lists(), Rpc::StreamContainers)]
     {
@@ -170,11 +170,11 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
         (17, "unhealthy", "the kubelet refuses ListContainers: 17.0 MiB and more is over its 16 MiB"),
     ] {
         let nothing = Bytes::from([0x0a, 0].repeat(mebibytes << 19));
-        let impostor = Impostor::start(move |rpc| match rpc {
-            Rpc::ListContainers => Some(Answer::of([nothing.clone()])),
+        let server = RawServer::start(move |rpc| match rpc {
+            Rpc::ListContainers => Some(RawAnswer::of([nothing.clone()])),
             _ => None,
         });
-        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &impostor.endpoint()]);
+        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &server.endpoint()]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], verdict, "{output}");
@@ -215,9 +215,9 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
     ] {
         let items = (0..many).map(sandbox).collect();
         let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
-        let impostor =
-            Impostor::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| Answer::of([list.clone()])));
-        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &impostor.endpoint()]);
+        let server =
+            RawServer::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| RawAnswer::of([list.clone()])));
+        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &server.endpoint()]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(
@@ -226,7 +226,7 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
             "{output}"
         );
         assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
-        let output = plegctl(&["relist", "-r", &impostor.endpoint()]);
+        let output = plegctl(&["relist", "-r", &server.endpoint()]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains("the kubelet limits only bytes (16 MiB per answer)"), "{output}");
     }
@@ -239,9 +239,9 @@ async fn endless_streamed_list_is_given_up() {
     let entry = wire::StreamContainersResponse {
         containers: vec![wire::Container { annotations, ..Default::default() }],
     };
-    let endless = Answer::of([entry.encode_to_vec()]).endless();
-    let impostor = Impostor::answering(Rpc::StreamContainers, endless);
-    let streamed = client(&impostor).with_streamed_lists();
+    let endless = RawAnswer::of([entry.encode_to_vec()]).endless();
+    let server = RawServer::answering(Rpc::StreamContainers, endless);
+    let streamed = client(&server).with_streamed_lists();
     let why = streamed.list_containers(&Filter::default()).await.result.unwrap_err();
     assert_eq!(
         why.to_string(),
@@ -249,8 +249,8 @@ async fn endless_streamed_list_is_given_up() {
     );
 }
 
-fn sound() -> Impostor {
-    Impostor::start(|_| None)
+fn sound() -> RawServer {
+    RawServer::start(|_| None)
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn written_files_contain_no_terminal_escape_sequences() {
         runtime_version: "2.1.9".into(),
         runtime_api_version: "v1".into(),
     };
-    let runtime = Impostor::answering(Rpc::Version, Answer::of([version.encode_to_vec()]));
+    let runtime = RawServer::answering(Rpc::Version, RawAnswer::of([version.encode_to_vec()]));
     let (endpoint, manifests) = (runtime.endpoint(), folder.path().join("manifests"));
     std::fs::create_dir(&manifests).unwrap();
     std::fs::write(

@@ -23,9 +23,9 @@ use crate::support::plegctl::{Invocation, Output};
 const STRANGER: u32 = 65_534;
 
 /// A folder with a program called `kubelet` in it, which goes when the test ends.
-struct Scene(PathBuf);
+struct ImpostorDir(PathBuf);
 
-impl Scene {
+impl ImpostorDir {
     /// Nothing where the rights for it are missing.
     fn new(name: &str) -> Option<Self> {
         let unshared = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
@@ -78,9 +78,9 @@ impl Scene {
 }
 
 /// Knows whether somebody opens one of some files.
-struct Opened(OwnedFd);
+struct OpenWatch(OwnedFd);
 
-impl Opened {
+impl OpenWatch {
     fn watch(files: &[PathBuf]) -> Self {
         let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         for file in files {
@@ -94,7 +94,7 @@ impl Opened {
     }
 }
 
-impl Drop for Scene {
+impl Drop for ImpostorDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -102,7 +102,7 @@ impl Drop for Scene {
 
 #[test]
 fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
-    let Some(scene) = Scene::new("token") else { return };
+    let Some(scene) = ImpostorDir::new("token") else { return };
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let connections = Arc::new(AtomicUsize::new(0));
@@ -134,7 +134,7 @@ fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
 
 #[test]
 fn manifest_path_of_another_users_kubelet_is_not_opened() {
-    let Some(scene) = Scene::new("manifests") else { return };
+    let Some(scene) = ImpostorDir::new("manifests") else { return };
     let secret = scene.file("secret/key.yaml", "kind: a: only-root-may-read-this\n", 0o600);
     fs::set_permissions(secret.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
     let named = format!("--pod-manifest-path={}", secret.display());
@@ -154,7 +154,7 @@ fn manifest_path_of_another_users_kubelet_is_not_opened() {
 
 #[test]
 fn kubelet_in_another_namespace_is_not_the_nodes_kubelet() {
-    let Some(scene) = Scene::new("namespaces") else { return };
+    let Some(scene) = ImpostorDir::new("namespaces") else { return };
     let directory = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644);
     let named = format!("--pod-manifest-path={}", directory.parent().unwrap().display());
     for (flags, why) in [
@@ -172,7 +172,7 @@ fn kubelet_in_another_namespace_is_not_the_nodes_kubelet() {
 
 #[test]
 fn set_user_id_program_is_no_kubelet_even_if_root_runs_it() {
-    let Some(scene) = Scene::new("lends") else { return };
+    let Some(scene) = ImpostorDir::new("lends") else { return };
     fs::set_permissions(scene.path().join("kubelet"), fs::Permissions::from_mode(0o4755)).unwrap();
     let output = scene.plegctl("$K --pod-manifest-path=/etc &", &["pods", "--no-cri"]);
     assert_eq!(output.code, Some(2), "{output}");
@@ -181,7 +181,7 @@ fn set_user_id_program_is_no_kubelet_even_if_root_runs_it() {
 
 #[test]
 fn users_own_kubelet_counts_for_that_user() {
-    let Some(scene) = Scene::new("rootless") else { return };
+    let Some(scene) = ImpostorDir::new("rootless") else { return };
     let directory = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644).parent().unwrap().to_owned();
     let as_user = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups");
     let kubelet = format!("{as_user} $K --pod-manifest-path={} &", directory.display());
@@ -197,7 +197,7 @@ fn users_own_kubelet_counts_for_that_user() {
 
 #[test]
 fn relative_manifest_path_is_resolved_from_the_kubelets_directory() {
-    let Some(scene) = Scene::new("relative") else { return };
+    let Some(scene) = ImpostorDir::new("relative") else { return };
     scene.file("theirs/manifests/theirs.yaml", "kind: Pod\n", 0o644);
     scene.file("ours/manifests/ours.yaml", "kind: Pod\n", 0o644);
     let folder = scene.path().display();
@@ -210,7 +210,7 @@ fn relative_manifest_path_is_resolved_from_the_kubelets_directory() {
 /// of them are stopped, as no kubelet of a healthy node is.
 #[test]
 fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
-    let Some(scene) = Scene::new("beside") else { return };
+    let Some(scene) = ImpostorDir::new("beside") else { return };
     let fake =
         FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
     let real = scene.file("manifests/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n", 0o644);
@@ -219,7 +219,7 @@ fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
         scene.file("theirs/kubeconfig", "apiVersion: v1\nkind: Config\n", 0o644),
         scene.file("theirs/config.yaml", "staticPodPath: /etc\nhealthzPort: 1\n", 0o644),
     ];
-    let opened = Opened::watch(&theirs);
+    let opened = OpenWatch::watch(&theirs);
     let folder = scene.path().display();
     let own = format!(
         "$K --pod-manifest-path={} --hostname-override=n1 & REAL=$!",
@@ -252,14 +252,18 @@ fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
         let after = format!("{own}\n{impostors}\n{}\n{stopped}", settled(3));
         for script in [before, after] {
             let beside = scene.plegctl(&script, command);
-            assert_eq!((beside.code, told(&beside)), (alone.code, told(&alone)), "{beside}\n{alone}");
+            assert_eq!(
+                (beside.code, without_times(&beside)),
+                (alone.code, without_times(&alone)),
+                "{beside}\n{alone}"
+            );
             assert!(!opened.any(), "what an impostor names was opened: {beside}");
         }
     }
 }
 
 /// What a command says, without its times.
-fn told(output: &Output) -> Vec<String> {
+fn without_times(output: &Output) -> Vec<String> {
     let Ok(report) = serde_json::from_str::<serde_json::Value>(&output.stdout) else {
         return output.stdout.lines().map(str::to_owned).collect();
     };

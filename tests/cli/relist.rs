@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};
 use crate::support::wire;
-use crate::support::{FakeRuntime, Gate, Kind, Node};
+use crate::support::{FakeRuntime, Gate, Node, RuntimeKind};
 
 fn node() -> Node {
     Node::new()
@@ -249,7 +249,7 @@ fn hung_status_call_is_named_and_the_others_are_complete() {
 
 #[test]
 fn streamed_lists_are_used_only_with_the_option() {
-    let fake = FakeRuntime::start_as(Kind::Containerd24, node());
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd24, node());
     let endpoint = fake.endpoint();
     let plain = json(&plegctl(&["relist", "-r", &endpoint, "-o", "json"]));
     assert!(fake.calls_of(Rpc::StreamContainers).is_empty());

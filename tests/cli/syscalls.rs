@@ -26,7 +26,7 @@ const TRACED: &str = "trace=open,openat,openat2,creat,connect,bind,kill,tkill,tg
 
 /// What one run did, but for reading files.
 #[derive(Debug, Default)]
-struct Deeds {
+struct Effects {
     /// Paths opened for writing, or made, moved and removed.
     written: BTreeSet<String>,
     /// Paths and addresses connected to.
@@ -38,8 +38,8 @@ struct Deeds {
 }
 
 /// Reads strace's output. Only what plegctl does counts, not what the programs do that it starts.
-fn deeds(trace: &str) -> Deeds {
-    let mut deeds = Deeds::default();
+fn effects(trace: &str) -> Effects {
+    let mut effects = Effects::default();
     let ours: BTreeSet<&str> = trace.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let mut foreign: BTreeMap<&str, String> = BTreeMap::new();
     for line in trace.lines() {
@@ -57,7 +57,7 @@ fn deeds(trace: &str) -> Deeds {
             if !failed && !path.ends_with("plegctl") && path != "/proc/self/exe" {
                 foreign.insert(pid, path.clone());
             }
-            deeds.programs.insert(path.rsplit('/').next().unwrap_or_default().to_owned());
+            effects.programs.insert(path.rsplit('/').next().unwrap_or_default().to_owned());
             continue;
         }
         if foreign.contains_key(pid) {
@@ -67,7 +67,7 @@ fn deeds(trace: &str) -> Deeds {
             // A file that has no name until `linkat` gives it one.
             "openat" if arguments.contains("O_TMPFILE") && arguments.contains("0600") => {}
             "linkat" if path.starts_with("/proc/self/fd/") && arguments.contains("AT_SYMLINK_FOLLOW") => {
-                deeds.written.extend(quoted.into_iter().skip(1).map(str::to_owned));
+                effects.written.extend(quoted.into_iter().skip(1).map(str::to_owned));
             }
             "open" | "openat" | "openat2" => {
                 if ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE"]
@@ -77,28 +77,28 @@ fn deeds(trace: &str) -> Deeds {
                     // A temporary file beside another is new, its writer's own, and nothing that a link leads to.
                     let safely = ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "0600"];
                     if path.starts_with(".plegctl-") && !safely.iter().all(|word| arguments.contains(word)) {
-                        deeds.other.insert(format!("unsafe {call}"));
+                        effects.other.insert(format!("unsafe {call}"));
                     }
-                    deeds.written.insert(path);
+                    effects.written.insert(path);
                 }
             }
             "creat" | "unlink" | "unlinkat" | "rename" | "renameat" | "renameat2" => {
-                deeds.written.extend(quoted.into_iter().map(str::to_owned));
+                effects.written.extend(quoted.into_iter().map(str::to_owned));
             }
             "connect" => {
                 let port = arguments.split_once("htons(").and_then(|(_, rest)| rest.split(')').next());
-                deeds.connected.insert(port.map_or(path.clone(), |port| format!("{path}:{port}")));
+                effects.connected.insert(port.map_or(path.clone(), |port| format!("{path}:{port}")));
             }
             // To itself, to a child of its own, or to the process group that such a child leads.
             "kill" | "tkill" | "tgkill" if ours.contains(receiver(arguments)) => {}
             // Asking for a limit is no setting of it.
             "prlimit64" if arguments.contains(", NULL, ") => {}
             _ => {
-                deeds.other.insert(call.to_owned());
+                effects.other.insert(call.to_owned());
             }
         }
     }
-    deeds
+    effects
 }
 
 /// The process that a signal goes to; of a process group the one that leads it.
@@ -116,7 +116,7 @@ fn strace_is_here(test: &str) -> bool {
     false
 }
 
-fn traced(folder: &Path, arguments: &[&str]) -> Deeds {
+fn traced(folder: &Path, arguments: &[&str]) -> Effects {
     let trace = folder.join("trace");
     let mut words =
         vec!["-f", "-qq", "-s", "200", "-e", TRACED, "-e", "signal=none", "-o", trace.to_str().unwrap()];
@@ -125,7 +125,7 @@ fn traced(folder: &Path, arguments: &[&str]) -> Deeds {
     // Each file of the process table that is opened is two turns of strace's, and a busy machine gives few.
     let output = Invocation::program("strace", &words).bound(Duration::from_secs(300)).run();
     assert!(matches!(output.code, Some(0..=2)), "{output}");
-    deeds(&fs::read_to_string(trace).unwrap())
+    effects(&fs::read_to_string(trace).unwrap())
 }
 
 fn node() -> FakeRuntime {
@@ -257,13 +257,13 @@ fn each_command_makes_only_the_documented_system_calls() {
     for row in rows(&folder, &runtime.endpoint()) {
         let before = runtime.calls().len();
         let words: Vec<&str> = row.arguments.iter().map(String::as_str).collect();
-        let deeds = traced(folder.path(), &words);
-        let shown = format!("{words:?}: {deeds:#?}");
+        let effects = traced(folder.path(), &words);
+        let shown = format!("{words:?}: {effects:#?}");
         let asked: BTreeSet<Rpc> = runtime.calls().iter().skip(before).map(|call| call.rpc).collect();
         assert!(asked.iter().all(|rpc| row.rpcs.contains(rpc)), "{asked:?} {shown}");
         assert!(asked.is_empty() == row.rpcs.is_empty(), "{asked:?} {shown}");
         let names: BTreeSet<&str> =
-            deeds.written.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
+            effects.written.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
         assert_eq!(names.iter().find(|name| !row.may_write(name)), None, "{shown}");
         for file in row.writes {
             assert!(names.iter().any(|name| name.ends_with(file)), "{file} {shown}");
@@ -273,11 +273,11 @@ fn each_command_makes_only_the_documented_system_calls() {
             !runtime.endpoint().ends_with(address.as_str())
                 && !port.is_some_and(|port| row.ports.iter().any(|allowed| allowed == port))
         };
-        assert_eq!(deeds.connected.iter().find(unexpected), None, "{shown}");
+        assert_eq!(effects.connected.iter().find(unexpected), None, "{shown}");
         let foreign =
             |program: &&String| program.as_str() != "plegctl" && !row.programs.contains(&program.as_str());
-        assert_eq!(deeds.programs.iter().find(foreign), None, "{shown}");
-        assert_eq!(deeds.other.iter().find(|call| !row.may_make(call)), None, "{shown}");
+        assert_eq!(effects.programs.iter().find(foreign), None, "{shown}");
+        assert_eq!(effects.other.iter().find(|call| !row.may_make(call)), None, "{shown}");
     }
 }
 
@@ -375,7 +375,7 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
 
 #[test]
 fn output_of_strace_is_parsed() {
-    let seen = deeds(concat!(
+    let seen = effects(concat!(
         "7 execve(\"/x/plegctl\", [\"plegctl\"], 0x7ff) = 0\n",
         "7 openat(AT_FDCWD, \"/etc/a\", O_RDONLY|O_CLOEXEC) = 3\n",
         "7 openat(AT_FDCWD, \"/tmp/b\", O_WRONLY|O_CREAT, 0600) = 3\n",

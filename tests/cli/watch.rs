@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::support::{FakeRuntime, Gate, Node, Received, recording};
+use crate::support::{FakeRuntime, Gate, Node, ReceivedCall, recording};
 
 /// The delivered events of relist `number`.
 fn events(records: &[Value], number: u64) -> Events {
@@ -22,7 +22,7 @@ fn events(records: &[Value], number: u64) -> Events {
 }
 
 /// The calls of each relist, sorted, as the fake received them: a relist begins with an unfiltered sandbox list.
-fn calls(received: &[Received]) -> Vec<Vec<(String, String)>> {
+fn calls(received: &[ReceivedCall]) -> Vec<Vec<(String, String)>> {
     let mut relists: Vec<Vec<(String, String)>> = Vec::new();
     for call in received.iter().filter(|call| call.rpc != Rpc::Version) {
         if call.rpc == Rpc::ListPodSandbox && call.id.is_empty() {

@@ -39,17 +39,17 @@ impl Reply {
 
 /// A request as far as anybody looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Request {
     pub path: String,
     pub authorization: Option<String>,
 }
 
-type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
+type Script = dyn Fn(&Request) -> Reply + Send + Sync;
 
 /// The server; it ends with the test.
 pub struct Server {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
     connections: Arc<Mutex<usize>>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -68,7 +68,7 @@ impl Server {
     pub fn start(
         certificate: &str,
         clients: Clients,
-        script: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+        script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// What it was asked.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<Request> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -139,7 +139,7 @@ fn acceptor(certificate: &str, clients: Clients) -> TlsAcceptor {
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     script: &Script,
-    log: &Mutex<Vec<Asked>>,
+    log: &Mutex<Vec<Request>>,
 ) -> std::io::Result<()> {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = BufReader::new(reader).lines();
@@ -152,7 +152,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
         let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let asked = Asked { path, authorization: headers.remove("authorization") };
+        let asked = Request { path, authorization: headers.remove("authorization") };
         log.lock().unwrap().push(asked.clone());
         let head = |status: u16, length: usize| {
             format!(

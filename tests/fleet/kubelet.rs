@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::api::{Asked, Clients, Reply, Server};
+use super::api::{Clients, Reply, Request, Server};
 use super::file;
-use super::nodes::{Scratch, authority, kubeconfig};
+use super::nodes::{TestFile, authority, kubeconfig};
 use crate::support::plegctl::{Invocation, Output};
 
 /// A minute and a half longer than the default, so that it is seen where it is used.
@@ -23,7 +23,7 @@ fn metrics(age: u64) -> String {
 }
 
 /// What a kubelet says at these paths, the proxy's prefix left out.
-fn document(asked: &Asked) -> Reply {
+fn document(asked: &Request) -> Reply {
     match asked.path.rsplit('/').next() {
         Some("configz") => Reply::ok(CONFIGZ),
         Some("metrics") => Reply::ok(metrics(1)),
@@ -44,7 +44,7 @@ fn health(arguments: &[&str]) -> (Output, Value) {
 
 /// A run that shows a token, and trusts our authority.
 fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
-    let token = Scratch::new("t0ken\n");
+    let token = TestFile::new("t0ken\n");
     let token = token.0.to_str().unwrap();
     let (url, ca) = (server.url(), pki("authority.crt"));
     let known = ["--kubelet-url", &url, "--kubelet-token-file", token, "--kubelet-ca-file", &ca];
@@ -83,7 +83,7 @@ fn token_gives_access_to_metrics_and_configuration() {
     assert_eq!(report["kubelet"]["version"], "v1.34.2");
     let basis = request_timeout(&report);
     assert!(basis.contains("3m30s") && basis.contains("the kubelet's configz"), "{basis}");
-    let asked = server.asked();
+    let asked = server.requests();
     assert!(asked.iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")), "{asked:?}");
     assert!(asked.iter().all(|asked| ["/metrics", "/configz"].contains(&asked.path.as_str())), "{asked:?}");
     // What somebody says beats what it says.
@@ -140,7 +140,7 @@ fn silence_of_all_authenticated_paths_is_not_blamed_on_the_kubelet() {
     assert!(why_not(&report, "the kubelet's metrics").starts_with("not known: "), "{output}");
     assert_eq!(outcome(&report, "kubelet metrics"), "silent", "{output}");
     assert!(!output.stdout.contains("waits for a list"), "{output}");
-    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    let paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
     assert!(paths.contains(&"/metrics/probes".to_owned()), "{paths:?}");
 }
 
@@ -182,7 +182,7 @@ fn silent_metrics_through_the_api_server_need_a_second_path() {
 /// The default screen of a run with a token, beside a server with this certificate.
 fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
     let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
-    let token = Scratch::new("t0ken\n");
+    let token = TestFile::new("t0ken\n");
     let (url, ca) = (server.url(), pki(authority));
     let known = ["--kubelet-url", &url, "--kubelet-token-file", token.0.to_str().unwrap()];
     let arguments = [&["health", "-r", "sim:quiet", "--kubelet-ca-file", &ca], &known[..]].concat();
@@ -240,7 +240,7 @@ fn each_kubelet_failure_has_its_own_error() {
     let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &stranger]);
     let why = why_not(&report, "the kubelet's metrics");
     assert!(why.contains("shows a certificate that no trusted authority has signed"), "{output}");
-    assert!(server.asked().is_empty(), "it was asked all the same");
+    assert!(server.requests().is_empty(), "it was asked all the same");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn proxy_of_the_api_server_gives_all_three_documents() {
     let config = config.0.to_str().unwrap();
     let (output, report) = health(&["--kubeconfig", config, "--node", "n1"]);
     assert_eq!((output.code, &report["kubelet"]["healthz"]), (Some(0), &"ok".into()), "{output}");
-    let mut paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    let mut paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
     paths.sort();
     let proxy = "/api/v1/nodes/n1/proxy";
     assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::api::{Asked, Clients, Reply, Server};
+use super::api::{Clients, Reply, Request, Server};
 use super::file;
 use crate::support::plegctl::{Invocation, Output};
 
@@ -49,9 +49,9 @@ fn proxied(path: &str) -> Option<(&str, &str)> {
 }
 
 /// A file that goes when the test ends.
-pub struct Scratch(pub PathBuf);
+pub struct TestFile(pub PathBuf);
 
-impl Scratch {
+impl TestFile {
     pub fn new(text: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -62,15 +62,15 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
 /// A kubeconfig with these lines for the cluster and for the user.
-pub fn kubeconfig(server: &str, cluster: &str, user: &str) -> Scratch {
-    Scratch::new(&format!(
+pub fn kubeconfig(server: &str, cluster: &str, user: &str) -> TestFile {
+    TestFile::new(&format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
          contexts:\n- name: here\n  context: {{cluster: c, user: u}}\n- name: elsewhere\n  context: {{cluster: gone, user: u}}\n\
          clusters:\n- name: c\n  cluster:\n    server: {server}\n    {cluster}\n\
@@ -82,7 +82,7 @@ pub fn authority() -> String {
     format!("certificate-authority: {}", file("tests/fleet/pki/authority.crt").display())
 }
 
-fn nodes(config: &Scratch, arguments: &[&str]) -> Output {
+fn nodes(config: &TestFile, arguments: &[&str]) -> Output {
     let config = config.0.to_str().unwrap();
     Invocation::new(&[&["nodes", "--kubeconfig", config], arguments].concat()).run()
 }
@@ -97,7 +97,7 @@ fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
     (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
 }
 
-fn healthy(asked: &Asked) -> Reply {
+fn healthy(asked: &Request) -> Reply {
     match proxied(&asked.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some((_, "metrics")) => Reply::ok(metrics(1)),
@@ -120,8 +120,8 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
     assert_eq!(node["runtimeErrors"], 3.0);
     assert_eq!(node["kubeletVersion"], "v1.34.2");
     assert_eq!(node["relists"]["p50"]["seconds"], 0.0075);
-    assert!(server.asked().iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")));
-    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    assert!(server.requests().iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")));
+    let paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
     assert!(
         paths.iter().all(|path| path.starts_with("/api/v1/nodes?") || proxied(path).is_some()),
         "{paths:?}"
@@ -325,7 +325,7 @@ fn watch_shows_recent_figures_and_survives_a_failed_update() {
 
 /// In a mount name space of its own, where a pod's account lies in its place.
 fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> Option<Output> {
-    let folder = Scratch::new("");
+    let folder = TestFile::new("");
     let own = format!("{}.account", folder.0.display());
     fs::create_dir_all(&own).unwrap();
     for (name, text) in account {
@@ -361,10 +361,10 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     let Some(output) = in_a_pod(&server, &account, &["nodes", "-o", "json"]) else { return };
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(report(&output)["context"], "the pod's account");
-    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer of-the-pod"));
+    assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer of-the-pod"));
 
     // An authority that has not signed what the server shows.
-    let asked = server.asked().len();
+    let asked = server.requests().len();
     let stranger = fs::read_to_string(file("tests/fleet/pki/stranger.crt")).unwrap();
     let account = [("token", "of-the-pod".to_owned()), ("ca.crt", stranger)];
     let output = in_a_pod(&server, &account, &["nodes"]).unwrap();
@@ -373,7 +373,7 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     let output = in_a_pod(&server, &account[..1], &["nodes"]).unwrap();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("cannot read `/var/run/secrets/kubernetes.io/serviceaccount/ca.crt`"));
-    assert_eq!(server.asked().len(), asked, "the token went to somebody else");
+    assert_eq!(server.requests().len(), asked, "the token went to somebody else");
     // Without an account it is no pod that may ask.
     let output = in_a_pod(&server, &[], &["nodes"]).unwrap();
     assert!(
@@ -395,7 +395,7 @@ fn node_list_follows_pages_and_passes_the_selector_on() {
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = nodes(&config, &["-l", "role=worker", "-o", "json"]);
     assert_eq!(report(&output)["counts"]["nodes"], 2, "{output}");
-    assert!(server.asked()[0].path.contains("labelSelector=role%3Dworker"));
+    assert!(server.requests()[0].path.contains("labelSelector=role%3Dworker"));
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn credential_program_gives_the_token() {
     let exec = r#"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ["-c", "echo \"{\\\"status\\\":{\\\"token\\\":\\\"$WORD-$0\\\"}}\"", made], env: [{name: WORD, value: well}]}"#;
     let output = nodes(&kubeconfig(&server.url(), &authority(), exec), &[]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer well-made"));
+    assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer well-made"));
     for (command, why) in [
         ("{command: \"false\"}", "failed: exit status: 1"),
         ("{command: no-such-program-of-ours}", "cannot be run"),
@@ -435,7 +435,7 @@ fn credential_program_gives_the_token() {
 #[test]
 fn credential_program_and_its_children_end_with_plegctl() {
     for (name, signal) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
-        let pids = Scratch::new("");
+        let pids = TestFile::new("");
         let path = pids.0.display();
         let script = format!("sleep 600 & echo $$ $! whole > {path}; wait");
         let exec = format!("exec: {{command: sh, args: [\"-c\", \"{script}\"]}}");
@@ -483,7 +483,7 @@ fn rejected_certificates_are_named() {
         let output = nodes(&kubeconfig(&server.url(), &cluster, "token: t"), &[]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{shown}: {output}");
-        assert!(server.asked().is_empty(), "it was asked all the same");
+        assert!(server.requests().is_empty(), "it was asked all the same");
     }
 }
 
@@ -526,9 +526,9 @@ fn error_names_what_is_wrong_with_a_kubeconfig() {
     assert!(output.stderr.contains("has no context `nowhere`; it has here, elsewhere"), "{output}");
     let output = nodes(&kubeconfig(server, &authority(), "username: me"), &[]);
     assert!(output.stderr.contains("authenticates by user name and password"), "{output}");
-    let output = nodes(&Scratch::new("- a\n"), &[]);
+    let output = nodes(&TestFile::new("- a\n"), &[]);
     assert!(output.stderr.contains("is no kubeconfig: it is no mapping"), "{output}");
-    let output = nodes(&Scratch::new("a: &x b\nc: *x\n"), &[]);
+    let output = nodes(&TestFile::new("a: &x b\nc: *x\n"), &[]);
     assert!(output.stderr.contains("it has an alias"), "{output}");
     let output = nodes(&kubeconfig(server, &authority(), "token: t"), &[]);
     assert!(output.stderr.contains("refuses the connection"), "{output}");
@@ -541,7 +541,7 @@ fn error_names_what_is_wrong_with_a_kubeconfig() {
 fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
     let server = Server::start("server", Clients::Any, healthy);
     // The user's token and the authority each lie beside the file that names them.
-    let folder = Scratch::new("");
+    let folder = TestFile::new("");
     let at = |name: &str| format!("{}.several/{name}", folder.0.display());
     for part in ["work", "home"] {
         fs::create_dir_all(at(part)).unwrap();
@@ -565,7 +565,7 @@ fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
     let output = with(&["not-there", "empty", "work/config", "home/config"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(report(&output)["context"], "here");
-    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer of-work"));
+    assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer of-work"));
     let output = with(&["home/config", "work/config"]);
     assert!(output.stderr.contains("has no context `gone`; it has here"), "{output}");
     let output = with(&["not-there", "nor-this"]);

@@ -73,9 +73,9 @@ impl Origin {
 }
 
 /// A directory that every user may read. Its programs wait for a line that never comes, whatever their arguments.
-struct Scene(PathBuf);
+struct ImpostorDir(PathBuf);
 
-impl Scene {
+impl ImpostorDir {
     fn new(runtime: &RealRuntime) -> Self {
         let path = env::temp_dir().join(format!("plegctl-impostors-{}", runtime.name()));
         let _ = fs::remove_dir_all(&path);
@@ -85,16 +85,16 @@ impl Scene {
             fs::copy(&shell, path.join(program.name())).unwrap();
         }
         assert!(Command::new("mkfifo").arg(path.join("never")).status().unwrap().success());
-        let scene = Self(path);
-        scene.file("wait", &format!("read line < {}/never\n", scene.0.display()));
-        scene.file("manifests/theirs.yaml", "kind: Pod\n");
-        scene.file("kubeconfig", "kind: Config\n");
-        let socket = scene.0.join("debug.sock");
-        scene.file("config.toml", &format!("[debug]\naddress = \"{}\"\n", socket.display()));
+        let directory = Self(path);
+        directory.file("wait", &format!("read line < {}/never\n", directory.0.display()));
+        directory.file("manifests/theirs.yaml", "kind: Pod\n");
+        directory.file("kubeconfig", "kind: Config\n");
+        let socket = directory.0.join("debug.sock");
+        directory.file("config.toml", &format!("[debug]\naddress = \"{}\"\n", socket.display()));
         for open in ["", "never"].into_iter().chain(Program::ALL.map(Program::name)) {
-            fs::set_permissions(scene.0.join(open), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(directory.0.join(open), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        scene
+        directory
     }
 
     fn file(&self, name: &str, text: &str) {
@@ -133,7 +133,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for ImpostorDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -213,22 +213,22 @@ impl Bait {
 }
 
 /// A containerd with one pod, and what the impostors need.
-struct Setting {
+struct TestNode {
     runtime: RealRuntime,
     pod: Pod,
-    scene: Scene,
+    directory: ImpostorDir,
     bait: Bait,
 }
 
-impl Setting {
+impl TestNode {
     fn new(version: Containerd) -> Option<Self> {
         packages()?;
         let runtime = real(version)?;
         with_network(&runtime);
         let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
-        let scene = Scene::new(&runtime);
-        let bait = Bait::new(&scene.0);
-        Some(Self { runtime, pod, scene, bait })
+        let directory = ImpostorDir::new(&runtime);
+        let bait = Bait::new(&directory.0);
+        Some(Self { runtime, pod, directory, bait })
     }
 
     /// Runs plegctl on a node that has this containerd and at most one impostor.
@@ -251,7 +251,7 @@ impl Setting {
         let mut failures = Vec::new();
         for program in programs {
             for origin in Origin::ALL {
-                let impostor = self.scene.impostor(*program, origin, &self.runtime, &self.pod);
+                let impostor = self.directory.impostor(*program, origin, &self.runtime, &self.pod);
                 let round = Round { name: format!("{program:?} {origin:?}"), impostor };
                 failures.extend(check(&round).err());
             }
@@ -273,21 +273,21 @@ impl Round {
 }
 
 fn an_impostor_of_any_kind_changes_no_verdict_and_none_of_its_files_is_opened(version: Containerd) {
-    let Some(setting) = Setting::new(version) else { return };
-    no_impostor_makes_a_healthy_node_unhealthy(&setting);
-    no_impostor_takes_the_blame_for_a_hang(&setting);
+    let Some(node) = TestNode::new(version) else { return };
+    no_impostor_makes_a_healthy_node_unhealthy(&node);
+    no_impostor_takes_the_blame_for_a_hang(&node);
 }
 
 /// A kubelet or a shim that is stopped is a fault by itself.
-fn no_impostor_makes_a_healthy_node_unhealthy(setting: &Setting) {
-    let endpoint = setting.runtime.endpoint();
+fn no_impostor_makes_a_healthy_node_unhealthy(node: &TestNode) {
+    let endpoint = node.runtime.endpoint();
     let pods: &[&str] = &["pods", "--no-cri"];
     let lint: &[&str] = &["static-pods", "lint", "--no-cri"];
     // Without `-r`, plegctl searches for a runtime, and a kubelet's command line names one.
     let others: [&[&str]; 2] = [&["relist"], &["stacks", "--once"]];
-    let alone = [pods, lint].map(|words| setting.plegctl(words, None));
-    setting.play(&[Program::Kubelet, Program::Shim], |round| {
-        let report = setting.report(&["health", "-o", "json", "-r", &endpoint], round)?;
+    let alone = [pods, lint].map(|words| node.plegctl(words, None));
+    node.play(&[Program::Kubelet, Program::Shim], |round| {
+        let report = node.report(&["health", "-o", "json", "-r", &endpoint], round)?;
         let findings = report["findings"].as_array().unwrap();
         let is_fine = findings.iter().all(|finding| finding["severity"] == "info");
         round.check(
@@ -296,27 +296,27 @@ fn no_impostor_makes_a_healthy_node_unhealthy(setting: &Setting) {
             format!("{report:#}"),
         )?;
         for (words, alone) in [pods, lint].iter().zip(&alone) {
-            let output = setting.plegctl(words, Some(&round.impostor));
+            let output = node.plegctl(words, Some(&round.impostor));
             let is_same = (output.code, &output.stdout) == (alone.code, &alone.stdout);
             round.check(is_same, "changes an answer", &output)?;
         }
         for words in others {
-            setting.plegctl(words, Some(&round.impostor));
+            node.plegctl(words, Some(&round.impostor));
         }
-        round.check(!setting.bait.is_touched(), "made plegctl open a file or socket", "")?;
+        round.check(!node.bait.is_touched(), "made plegctl open a file or socket", "")?;
         Ok(())
     });
 }
 
 /// A daemon or an OCI runtime that is stopped is only a fault while a call hangs.
-fn no_impostor_takes_the_blame_for_a_hang(setting: &Setting) {
-    let (runtime, pod) = (&setting.runtime, &setting.pod);
+fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
+    let (runtime, pod) = (&node.runtime, &node.pod);
     let endpoint = runtime.endpoint();
     let debug = format!("unix://{}", runtime.directory().join("debug.sock").display());
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     let check = |round: &Round| {
-        let report = setting.report(&["health", "-o", "json", "-r", &endpoint], round)?;
-        let dump = setting.report(&["stacks", "--once", "-o", "json", &debug], round)?;
+        let report = node.report(&["health", "-o", "json", "-r", &endpoint], round)?;
+        let dump = node.report(&["stacks", "--once", "-o", "json", &debug], round)?;
         let primary = &report["primary"];
         let title = primary["title"].as_str().unwrap_or_default();
         let is_right = report["verdict"] == "unhealthy"
@@ -326,10 +326,10 @@ fn no_impostor_takes_the_blame_for_a_hang(setting: &Setting) {
         round.check(is_right, "changes the verdict", format!("{report:#}\n{dump:#}"))
     };
     // Such an impostor starts the daemon again, which cannot start while the shim is stopped.
-    setting.play(&[Program::Containerd], |round| {
+    node.play(&[Program::Containerd], |round| {
         let _held = runtime.hold_status_lock(&pod.containers[0]);
         check(round)
     });
     let _held = runtime.hold_status_lock(&pod.containers[0]);
-    setting.play(&[Program::Runc], check);
+    node.play(&[Program::Runc], check);
 }

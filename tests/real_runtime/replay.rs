@@ -1,5 +1,5 @@
-//! What a capture of a real containerd says of a moment is what `health` said at that moment: faults are recorded while
-//! they last, with `health` run again and again beside the recorder.
+//! `health` gives the same verdict from a capture of a real containerd as it gave live. Each fault is recorded while
+//! `health` runs every few seconds at the same time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -59,16 +59,16 @@ impl Drop for Kubelet {
     }
 }
 
-/// What a run of `health` said, and from when to when it ran.
+/// One live run of `health`: its judgement, its start and its end.
 struct Live {
     began: SystemTime,
     ended: SystemTime,
-    said: Said,
+    judgement: Judgement,
 }
 
 /// What has to be equal, and how certain it is.
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
+struct Judgement {
     verdict: usize,
     what: String,
     certainty: usize,
@@ -80,7 +80,7 @@ struct Said {
 const VERDICTS: [&str; 4] = ["healthy", "unknown", "degraded", "unhealthy"];
 const CERTAINTIES: [&str; 3] = ["possible", "likely", "certain"];
 
-impl Said {
+impl Judgement {
     fn of(output: &Output) -> Self {
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
@@ -144,8 +144,8 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
                 scope.spawn(|| {
                     let began = SystemTime::now();
                     let output = plegctl(&["health", "-r", &endpoint, "-o", "json"]).run();
-                    let said = Said::of(&output);
-                    live.lock().unwrap().push(Live { began, ended: SystemTime::now(), said });
+                    let judgement = Judgement::of(&output);
+                    live.lock().unwrap().push(Live { began, ended: SystemTime::now(), judgement });
                 });
                 thread::sleep(AGAIN);
             }
@@ -162,7 +162,7 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
     let then = |time: SystemTime| {
         let time = humantime::format_rfc3339_nanos(time);
         let endpoint = format!("capture:{}@{time}", capture.display());
-        Said::of(&plegctl(&["health", "-r", &endpoint, "-o", "json"]).run())
+        Judgement::of(&plegctl(&["health", "-r", &endpoint, "-o", "json"]).run())
     };
     let edges = faults.edges;
     let mut live = live.into_inner().unwrap();
@@ -171,33 +171,39 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
     let at = |time: SystemTime| time.duration_since(start).unwrap_or_default().as_secs_f64();
     let last = live.iter().map(|run| run.ended).max().unwrap() + LAG;
     let steps = (0..).map(|step| start + step * STEP).take_while(|moment| *moment < last);
-    let grid: Vec<(SystemTime, Said)> = steps.map(|moment| (moment, then(moment))).collect();
+    let grid: Vec<(SystemTime, Judgement)> = steps.map(|moment| (moment, then(moment))).collect();
     let (mut equal, mut wrong) = (0, Vec::new());
     for run in &live {
         let whole = edges.iter().all(|edge| *edge < run.began || run.ended < *edge);
         let at_end = then(run.ended);
-        equal += usize::from((&at_end.what, at_end.certainty) == (&run.said.what, run.said.certainty));
+        equal +=
+            usize::from((&at_end.what, at_end.certainty) == (&run.judgement.what, run.judgement.certainty));
         // What the recorder asks at its own pace, it knows later than who asks now.
         let around = (run.began - STEP)..=(run.ended + LAG);
-        let mut said: Vec<Said> =
-            grid.iter().filter(|(moment, _)| around.contains(moment)).map(|(_, said)| said.clone()).collect();
-        said.push(at_end);
-        let within = |of: fn(&Said) -> usize| {
-            let (low, high) = (said.iter().map(of).min().unwrap(), said.iter().map(of).max().unwrap());
-            (low..=high).contains(&of(&run.said))
+        let mut judgement: Vec<Judgement> = grid
+            .iter()
+            .filter(|(moment, _)| around.contains(moment))
+            .map(|(_, judgement)| judgement.clone())
+            .collect();
+        judgement.push(at_end);
+        let within = |of: fn(&Judgement) -> usize| {
+            let (low, high) =
+                (judgement.iter().map(of).min().unwrap(), judgement.iter().map(of).max().unwrap());
+            (low..=high).contains(&of(&run.judgement))
         };
         let is_alike = if whole {
-            said.iter().any(|said| said.what == run.said.what) && within(|said| said.certainty)
+            judgement.iter().any(|judgement| judgement.what == run.judgement.what)
+                && within(|judgement| judgement.certainty)
         } else {
             // Something began or ended while it asked: its answers are of both, and its verdict is between them.
-            within(|said| said.verdict)
+            within(|judgement| judgement.verdict)
         };
-        let innocent = said.iter().flat_map(|said| &said.certain).any(|pod| pod != "guilty");
+        let innocent = judgement.iter().flat_map(|judgement| &judgement.certain).any(|pod| pod != "guilty");
         if !is_alike || innocent {
-            said.dedup();
-            let mut text = format!("{:.1} s to {:.1} s: {:?}", at(run.began), at(run.ended), run.said);
-            for said in said {
-                write!(text, "\n    {said:?}").unwrap();
+            judgement.dedup();
+            let mut text = format!("{:.1} s to {:.1} s: {:?}", at(run.began), at(run.ended), run.judgement);
+            for judgement in judgement {
+                write!(text, "\n    {judgement:?}").unwrap();
             }
             wrong.push(text);
         }
@@ -206,8 +212,12 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
     assert!(wrong.is_empty(), "{}\n{printed}", wrong.join("\n"));
     let end = edges.last().unwrap();
     for after in [2, 10] {
-        let said = then(*end + Duration::from_secs(after));
-        assert_eq!((said.verdict, said.certain.len()), (0, 0), "{after} s after the end: {said:?}");
+        let judgement = then(*end + Duration::from_secs(after));
+        assert_eq!(
+            (judgement.verdict, judgement.certain.len()),
+            (0, 0),
+            "{after} s after the end: {judgement:?}"
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::captures::{Place, word};
+use crate::support::captures::{CaptureDir, argument};
 
 /// A browser that says nothing for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -35,14 +35,14 @@ pub struct Browser {
     from: Receiver<Value>,
     asked: u64,
     session: Option<Value>,
-    _place: Place,
+    _place: CaptureDir,
 }
 
 impl Browser {
     /// Opens `page`; `None` if there is no browser here.
     pub fn open(page: &Path) -> Option<Self> {
         Command::new("chromium").arg("--version").output().ok()?;
-        let place = Place::make();
+        let place = CaptureDir::make();
         let pipes = [place.path("to"), place.path("from")];
         for pipe in &pipes {
             assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
@@ -53,7 +53,7 @@ impl Browser {
             .args(["-c", script, "sh"])
             .args(ALONE)
             .arg("--remote-debugging-pipe")
-            .arg(format!("--user-data-dir={}", word(&place.path("profile"))))
+            .arg(format!("--user-data-dir={}", argument(&place.path("profile"))))
             .env("TO", &pipes[0])
             .env("FROM", &pipes[1])
             .stdin(Stdio::null())
@@ -72,7 +72,7 @@ impl Browser {
             }
         });
         let mut browser = Self { child, to, from, asked: 0, session: None, _place: place };
-        let url = format!("file://{}", word(&fs::canonicalize(page).unwrap()));
+        let url = format!("file://{}", argument(&fs::canonicalize(page).unwrap()));
         let target = browser.ask("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
         let attached = browser.ask("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
         browser.session = Some(attached["sessionId"].clone());

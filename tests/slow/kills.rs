@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plegctl::capture::Capture;
 
-use crate::support::captures::{Place, word};
+use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::Invocation;
 
 /// Numbers without order, the same in every run.
@@ -25,12 +25,13 @@ const KILLS: usize = 200;
 
 #[test]
 fn capture_is_readable_and_complete_after_two_hundred_kills() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     let (mut relists, mut calls) = (0, 0);
     let mut cut = BTreeMap::new();
     for (number, random) in numbers().take(KILLS).enumerate() {
-        let how = ["record", "-r", "sim:crash-loop", word(&directory), "--period", "1ms", "--no-diagnose"];
+        let how =
+            ["record", "-r", "sim:crash-loop", argument(&directory), "--period", "1ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         assert!(running.line().is_some_and(|line| line.starts_with("recording")), "kill {number}");
         // A kill comes at no particular time, which is what this test is about.
@@ -60,10 +61,10 @@ fn capture_is_readable_and_complete_after_two_hundred_kills() {
 
 #[test]
 fn kills_within_an_incident_leave_no_permanent_pin() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let directory = place.path("capture");
     for number in 1..=6 {
-        let how = ["record", "-r", "sim:hung-list", word(&directory), "--slow", "10ms", "--no-diagnose"];
+        let how = ["record", "-r", "sim:hung-list", argument(&directory), "--slow", "10ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         running.until(&format!("incident {number}:"));
         // It is said before it is written.

@@ -16,8 +16,8 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde_json::Value;
 
-use crate::support::impostor::{Answer, Impostor};
 use crate::support::plegctl::command;
+use crate::support::raw_server::{RawAnswer, RawServer};
 use crate::support::wire::{self, pair};
 
 const MIB: usize = 1024 * 1024;
@@ -146,8 +146,8 @@ fn endless_streamed_list_has_bounded_memory() {
     let other = std::env::var("PLEGCTL_MEMORY_OF").ok();
     let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
     for (name, answer) in shapes(MIB) {
-        let impostor = Impostor::answering(Rpc::StreamContainers, Answer::of([answer]).endless());
-        let words = ["relist", "--stream-lists", "-o", "json", "-r", &impostor.endpoint()];
+        let server = RawServer::answering(Rpc::StreamContainers, RawAnswer::of([answer]).endless());
+        let words = ["relist", "--stream-lists", "-o", "json", "-r", &server.endpoint()];
         let (code, most) = peak(&program, &words);
         println!("{name:24} without an end: {:>8} MiB, exit {code:?}", most / MIB);
         if other.is_none() {
@@ -160,9 +160,9 @@ fn endless_streamed_list_has_bounded_memory() {
 /// One answer, and what each command makes of it.
 fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
     let bytes = answer.len();
-    let impostor =
-        Impostor::start(move |rpc| (rpc == Rpc::ListContainers).then(|| Answer::of([answer.clone()])));
-    let endpoint = impostor.endpoint();
+    let server =
+        RawServer::start(move |rpc| (rpc == Rpc::ListContainers).then(|| RawAnswer::of([answer.clone()])));
+    let endpoint = server.endpoint();
     let budget = std::env::var("PLEGCTL_MEMORY_BUDGET").unwrap_or_else(|_| "5s".to_owned());
     for (command, arguments) in [
         ("relist", &["relist", "-o", "json", "-r", &endpoint][..]),
@@ -227,15 +227,15 @@ fn many_short_lived_pods_have_bounded_memory() {
     for mode in ["evented", "compare"] {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
-        let impostor = Impostor::answering(
+        let server = RawServer::answering(
             Rpc::GetContainerEvents,
-            Answer::made(move |number| {
+            RawAnswer::made(move |number| {
                 let made = (number < 6 * flood).then(|| moment(number));
                 counted.fetch_add(usize::from(made.is_some()), Ordering::SeqCst);
                 made
             }),
         );
-        let endpoint = impostor.endpoint();
+        let endpoint = server.endpoint();
         let began = Instant::now();
         let mut watch = command(&program)
             .args(["watch", "--mode", mode, "-o", "jsonl", "-r", &endpoint])

@@ -7,13 +7,13 @@ use std::process::Command;
 use serde_json::json;
 
 use super::browser::{ALONE, Browser};
-use crate::support::captures::{Place, record, skip, word};
+use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::plegctl;
 
-fn page(place: &Place) -> PathBuf {
+fn page(place: &CaptureDir) -> PathBuf {
     let directory = place.path("capture");
     record("sim:hung-container", &directory, &["--period", "500ms", "--for", "6s", "--slow", "1s"]);
-    let output = plegctl(&["capture", "report", word(&directory), "-o", "html"]);
+    let output = plegctl(&["capture", "report", argument(&directory), "-o", "html"]);
     assert_eq!(output.code, Some(0), "{output}");
     let file = place.path("report.html");
     fs::write(&file, output.stdout).unwrap();
@@ -22,7 +22,7 @@ fn page(place: &Place) -> PathBuf {
 
 #[test]
 fn page_makes_no_network_requests() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let text = fs::read_to_string(page(&place)).unwrap();
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest"] {
         assert!(!text.contains(outside), "{outside}");
@@ -34,13 +34,13 @@ fn page_makes_no_network_requests() {
 
 /// Takes a picture of the page; false if there is no browser.
 fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let run = Command::new("chromium")
         .args(ALONE)
         .args(more)
-        .arg(format!("--user-data-dir={}", word(&place.path("profile"))))
-        .arg(format!("--screenshot={}", word(to)))
-        .arg(format!("file://{}", word(page)))
+        .arg(format!("--user-data-dir={}", argument(&place.path("profile"))))
+        .arg(format!("--screenshot={}", argument(to)))
+        .arg(format!("file://{}", argument(page)))
         .output();
     match run {
         Err(_) => false,
@@ -60,7 +60,7 @@ fn artefacts() -> PathBuf {
 
 #[test]
 fn browser_shows_the_page_in_light_and_dark_mode() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let page = page(&place);
     let artefacts = artefacts();
     for (name, more) in
@@ -98,7 +98,7 @@ fn tab_to(browser: &mut Browser, wanted: &str) {
 
 #[test]
 fn timeline_works_with_a_keyboard_only() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
     let all = shown(&mut browser);
@@ -137,7 +137,7 @@ fn timeline_works_with_a_keyboard_only() {
 
 #[test]
 fn printed_page_is_readable() {
-    let place = Place::make();
+    let place = CaptureDir::make();
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
     let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);

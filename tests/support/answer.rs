@@ -13,7 +13,7 @@ pub const STREAM_BATCH: usize = 1000;
 
 /// Which runtime the fake behaves like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RuntimeKind {
     /// 1.6.20: no events, no `RuntimeConfig`.
     Containerd16,
     /// 1.7.24: subscribers take events from each other, no `RuntimeConfig`.
@@ -28,7 +28,7 @@ pub enum Kind {
     CrioWithEvents,
 }
 
-impl Kind {
+impl RuntimeKind {
     /// Whether it knows this call at all.
     pub(super) fn refusal(self, rpc: Rpc) -> Option<Refusal> {
         match rpc {
@@ -97,14 +97,14 @@ impl Kind {
 
 /// A request, as far as the fake looks into it.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum RequestTarget {
     Plain,
     Id(String),
     Sandboxes(wire::PodSandboxFilter),
     Containers(wire::ContainerFilter),
 }
 
-impl Question {
+impl RequestTarget {
     pub(super) fn decode(rpc: Rpc, bytes: Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match rpc {
             Rpc::ListPodSandbox => {
@@ -158,33 +158,33 @@ fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair])
 
 /// The messages of the plain answer; with `pad`, of at least so many bytes.
 pub(super) fn plain(
-    kind: Kind,
+    kind: RuntimeKind,
     node: &Node,
     rpc: Rpc,
-    question: &Question,
+    target: &RequestTarget,
     pad: usize,
 ) -> Result<Vec<Bytes>, Refusal> {
     if let Some(status) = kind.refusal(rpc) {
         return Err(status);
     }
-    let one = match (rpc, question) {
+    let one = match (rpc, target) {
         (Rpc::Status, _) => encode(&kind.status()),
         (Rpc::RuntimeConfig, _) => encode(&kind.config()),
-        (Rpc::PodSandboxStatus, Question::Id(id)) => encode(&sandbox_status(kind, node, id, pad)?),
-        (Rpc::ContainerStatus, Question::Id(id)) => encode(&container_status(node, id, pad)?),
-        (Rpc::ContainerStats, Question::Id(id)) => {
+        (Rpc::PodSandboxStatus, RequestTarget::Id(id)) => encode(&sandbox_status(kind, node, id, pad)?),
+        (Rpc::ContainerStatus, RequestTarget::Id(id)) => encode(&container_status(node, id, pad)?),
+        (Rpc::ContainerStats, RequestTarget::Id(id)) => {
             container_status(node, id, 0)?;
             encode(&wire::ContainerStatsResponse {})
         }
-        (_, Question::Sandboxes(filter)) => return Ok(sandbox_list(node, rpc, filter, pad)),
-        (_, Question::Containers(filter)) => return Ok(container_list(node, rpc, filter, pad)),
+        (_, RequestTarget::Sandboxes(filter)) => return Ok(sandbox_list(node, rpc, filter, pad)),
+        (_, RequestTarget::Containers(filter)) => return Ok(container_list(node, rpc, filter, pad)),
         _ => encode(&kind.version()),
     };
     Ok(vec![one])
 }
 
 fn sandbox_status(
-    kind: Kind,
+    kind: RuntimeKind,
     node: &Node,
     id: &str,
     pad: usize,
@@ -194,7 +194,7 @@ fn sandbox_status(
     })?;
     status.annotations.extend(padding(pad));
     let mut answer = wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
-    if kind == Kind::CrioWithEvents {
+    if kind == RuntimeKind::CrioWithEvents {
         answer.containers_statuses = node.containers_of(id);
         answer.timestamp = super::events::unix_nanos();
     }

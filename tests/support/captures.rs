@@ -8,9 +8,9 @@ use super::plegctl::{Output, plegctl};
 use plegctl::capture::Capture;
 
 /// A place for captures that is gone when the test is over.
-pub struct Place(PathBuf);
+pub struct CaptureDir(PathBuf);
 
-impl Place {
+impl CaptureDir {
     /// An empty directory.
     pub fn make() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -26,27 +26,27 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CaptureDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// A path as a word on a command line.
-pub fn word(path: &Path) -> &str {
+pub fn argument(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// Records `endpoint` into `directory`.
 pub fn record(endpoint: &str, directory: &Path, more: &[&str]) -> Output {
-    let output = plegctl(&[["record", "-r", endpoint, word(directory)].as_slice(), more].concat());
+    let output = plegctl(&[["record", "-r", endpoint, argument(directory)].as_slice(), more].concat());
     assert_eq!(output.code, Some(0), "{output}");
     output
 }
 
 /// The endpoint that replays a capture from a time on.
 pub fn replayed(capture: &Path, time: &str) -> String {
-    format!("capture:{}@{time}", word(capture))
+    format!("capture:{}@{time}", argument(capture))
 }
 
 /// The endpoint that replays a capture from where its relist of this number was just over, however long it took to get

@@ -33,14 +33,14 @@ impl Crictl {
     }
 
     /// One call.
-    pub async fn call<Q, A>(&mut self, service: &str, method: &str, question: Q) -> Result<A, Status>
+    pub async fn call<Q, A>(&mut self, service: &str, method: &str, target: Q) -> Result<A, Status>
     where
         Q: Message + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
         self.0.ready().await.unwrap();
         let path = format!("/{service}/{method}").parse().unwrap();
-        let answer = self.0.unary(Request::new(question), path, tonic_prost::ProstCodec::default()).await?;
+        let answer = self.0.unary(Request::new(target), path, tonic_prost::ProstCodec::default()).await?;
         Ok(answer.into_inner())
     }
 
@@ -56,8 +56,8 @@ impl Crictl {
     /// What `crictl ps` asks of an image.
     pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
         let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
-        let question = wire::ImageStatusRequest { image, verbose: false };
-        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", question).await.unwrap();
+        let target = wire::ImageStatusRequest { image, verbose: false };
+        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", target).await.unwrap();
         answer.image
     }
 }

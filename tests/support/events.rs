@@ -8,7 +8,7 @@ use plegctl::cri::server::{Bytes, Refusal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::node::encode;
-use super::reply::Cut;
+use super::reply::ConnectionEnd;
 use super::wire::ContainerEventResponse;
 
 /// What one `GetContainerEvents` call meets.
@@ -33,7 +33,7 @@ pub enum End {
     /// A gRPC status.
     Fail(Code, String),
     /// The connection is cut.
-    Cut(Cut),
+    Cut(ConnectionEnd),
 }
 
 impl Attempt {
@@ -109,13 +109,13 @@ pub(super) type Pushed = Result<Bytes, Refusal>;
 
 /// Who gets a pushed event.
 #[derive(Debug, Default)]
-pub(super) struct Hub {
+pub(super) struct OpenStreams {
     competing: bool,
     subscribers: VecDeque<UnboundedSender<Pushed>>,
     backlog: Vec<Bytes>,
 }
 
-impl Hub {
+impl OpenStreams {
     pub(super) fn new(competing: bool) -> Self {
         Self { competing, ..Self::default() }
     }

@@ -18,11 +18,11 @@ use std::time::Duration;
 use plegctl::cri::server::Refusal;
 use plegctl::cri::{Code, Rpc};
 
-use super::answer::{Kind, Question};
-use super::events::{Attempt, Event, Hub};
-use super::log::{CallState, Log, Received};
+use super::answer::{RequestTarget, RuntimeKind};
+use super::events::{Attempt, Event, OpenStreams};
+use super::log::{CallState, Log, ReceivedCall};
 use super::node::Node;
-use super::reply::{Cut, Gate, Reply, Rule};
+use super::reply::{ConnectionEnd, Gate, Reply, Rule};
 use super::server::Server;
 use super::socket::TempDir;
 
@@ -44,8 +44,8 @@ pub(super) struct Shared {
 /// What is to be answered.
 #[derive(Debug)]
 pub(super) struct Script {
-    pub(super) hub: Hub,
-    kind: Kind,
+    pub(super) hub: OpenStreams,
+    kind: RuntimeKind,
     steps: Vec<Step>,
     current: Option<usize>,
     rules: Vec<Rule>,
@@ -77,19 +77,19 @@ impl From<Node> for Step {
 impl FakeRuntime {
     /// A containerd 2.1.9 with this node.
     pub fn start(node: Node) -> Self {
-        Self::start_as(Kind::Containerd21, node)
+        Self::start_as(RuntimeKind::Containerd21, node)
     }
 
     /// Another runtime with this node.
-    pub fn start_as(kind: Kind, node: Node) -> Self {
+    pub fn start_as(kind: RuntimeKind, node: Node) -> Self {
         Self::start_steps(kind, [node])
     }
 
     /// One step a relist: each unfiltered list of sandboxes begins the next, and the last stays.
-    pub fn start_steps(kind: Kind, steps: impl IntoIterator<Item = impl Into<Step>>) -> Self {
+    pub fn start_steps(kind: RuntimeKind, steps: impl IntoIterator<Item = impl Into<Step>>) -> Self {
         let steps: Vec<Step> = steps.into_iter().map(Into::into).collect();
         assert!(!steps.is_empty(), "a fake needs a node");
-        let hub = Hub::new(kind == Kind::Containerd17);
+        let hub = OpenStreams::new(kind == RuntimeKind::Containerd17);
         let script = Script { hub, kind, steps, current: None, rules: Vec::new(), attempts: VecDeque::new() };
         let shared = Arc::new(Shared { script: Mutex::new(script), log: Arc::default() });
         let folder = TempDir::new();
@@ -120,8 +120,8 @@ impl FakeRuntime {
     }
 
     /// Says what calls of `rpc` meet; the rule made last is looked at first.
-    pub fn on(&self, rpc: Rpc) -> On<'_> {
-        On { fake: self, rpc, id: None }
+    pub fn on(&self, rpc: Rpc) -> RuleBuilder<'_> {
+        RuleBuilder { fake: self, rpc, id: None }
     }
 
     /// Forgets all rules: plain answers again.
@@ -151,34 +151,34 @@ impl FakeRuntime {
     }
 
     /// Every call so far, in order.
-    pub fn calls(&self) -> Vec<Received> {
+    pub fn calls(&self) -> Vec<ReceivedCall> {
         self.shared.log.calls()
     }
 
     /// Every call of one RPC so far, in order.
-    pub fn calls_of(&self, rpc: Rpc) -> Vec<Received> {
+    pub fn calls_of(&self, rpc: Rpc) -> Vec<ReceivedCall> {
         self.calls().into_iter().filter(|call| call.rpc == rpc).collect()
     }
 
     /// How many calls are in flight, open streams among them.
     pub fn in_flight(&self) -> usize {
-        let open = |call: &&Received| matches!(call.state, CallState::InFlight | CallState::Streaming);
+        let open = |call: &&ReceivedCall| matches!(call.state, CallState::InFlight | CallState::Streaming);
         self.calls().iter().filter(open).count()
     }
 
     /// The same as [`Self::wait_until`] for a test whose own runtime has to go on. A paused clock stands still meanwhile.
-    pub async fn seen(&self, wanted: impl Fn(&[Received]) -> bool + Send + 'static) -> Vec<Received> {
+    pub async fn seen(&self, wanted: impl Fn(&[ReceivedCall]) -> bool + Send + 'static) -> Vec<ReceivedCall> {
         let log = Arc::clone(&self.shared.log);
         tokio::task::spawn_blocking(move || log.wait_until(wanted)).await.unwrap()
     }
 
     /// Blocks until the calls are as wanted, and returns them; the test fails after half a minute.
-    pub fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+    pub fn wait_until(&self, wanted: impl Fn(&[ReceivedCall]) -> bool) -> Vec<ReceivedCall> {
         self.shared.log.wait_until(wanted)
     }
 
     /// Blocks until there were so many calls of one RPC.
-    pub fn wait_for(&self, rpc: Rpc, count: usize) -> Vec<Received> {
+    pub fn wait_for(&self, rpc: Rpc, count: usize) -> Vec<ReceivedCall> {
         self.wait_until(|calls| calls.iter().filter(|call| call.rpc == rpc).count() >= count)
     }
 
@@ -211,8 +211,13 @@ fn socket_in(folder: &TempDir) -> PathBuf {
 
 impl Script {
     /// How this call is met, by whom, and from which state of the node.
-    pub(super) fn reply(&mut self, rpc: Rpc, question: &Question, id: &str) -> (Reply, Kind, Arc<Node>) {
-        if question.begins_relist() && self.kind.refusal(rpc).is_none() {
+    pub(super) fn reply(
+        &mut self,
+        rpc: Rpc,
+        target: &RequestTarget,
+        id: &str,
+    ) -> (Reply, RuntimeKind, Arc<Node>) {
+        if target.begins_relist() && self.kind.refusal(rpc).is_none() {
             self.current = Some(self.current.map_or(0, |step| (step + 1).min(self.steps.len() - 1)));
         }
         let step = &mut self.steps[self.current.unwrap_or(0)];
@@ -229,13 +234,13 @@ impl Script {
 /// A rule in the making.
 #[derive(Debug)]
 #[must_use = "say what the call meets"]
-pub struct On<'a> {
+pub struct RuleBuilder<'a> {
     fake: &'a FakeRuntime,
     rpc: Rpc,
     id: Option<String>,
 }
 
-impl On<'_> {
+impl RuleBuilder<'_> {
     /// Only calls about this container or sandbox, or with this filter.
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -289,7 +294,7 @@ impl On<'_> {
 
     /// The connection is closed instead of an answer.
     pub fn close(self) {
-        self.reply(Reply::cut(Cut::Close));
+        self.reply(Reply::cut(ConnectionEnd::Close));
     }
 
     fn sequence(self, replies: impl IntoIterator<Item = Reply>, last_stays: bool) {

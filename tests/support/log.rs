@@ -10,8 +10,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One call as it came in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
-    /// Which question.
+pub struct ReceivedCall {
+    /// The RPC.
     pub rpc: Rpc,
     /// Container or sandbox asked about; for a list its filter (`key=value,…`); else empty.
     pub id: String,
@@ -41,25 +41,25 @@ pub enum CallState {
 /// The log that the fake writes and the test reads.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    calls: Mutex<Vec<Received>>,
+    calls: Mutex<Vec<ReceivedCall>>,
     changed: Condvar,
 }
 
 impl Log {
-    pub(super) fn begin(self: &Arc<Self>, call: Received) -> Ticket {
+    pub(super) fn begin(self: &Arc<Self>, call: ReceivedCall) -> OpenCall {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let number = calls.len();
         calls.push(call);
         self.changed.notify_all();
-        Ticket { log: Arc::clone(self), number, end: CallState::Cancelled }
+        OpenCall { log: Arc::clone(self), number, end: CallState::Cancelled }
     }
 
-    pub(super) fn calls(&self) -> Vec<Received> {
+    pub(super) fn calls(&self) -> Vec<ReceivedCall> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until the calls are as the test wants them.
-    pub(super) fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+    pub(super) fn wait_until(&self, wanted: impl Fn(&[ReceivedCall]) -> bool) -> Vec<ReceivedCall> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, wait) = self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
         let calls = calls.clone();
@@ -70,13 +70,13 @@ impl Log {
 
 /// A call in flight; dropped unfinished, it was given up.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct OpenCall {
     log: Arc<Log>,
     number: usize,
     end: CallState,
 }
 
-impl Ticket {
+impl OpenCall {
     /// The stream is open.
     pub(super) fn streaming(&self) {
         self.record(CallState::Streaming);
@@ -93,7 +93,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         self.record(self.end);
     }

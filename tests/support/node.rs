@@ -28,16 +28,16 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 #[must_use]
 pub struct Node {
     sandboxes: Vec<PodSandboxStatus>,
-    containers: Vec<Contained>,
+    containers: Vec<ContainerInSandbox>,
     pod: Option<Pod>,
-    last: Last,
+    last: LastAdded,
     born: i64,
     index: OnceLock<Index>,
 }
 
 /// A container and the sandbox it runs in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contained {
+pub struct ContainerInSandbox {
     /// The sandbox's id.
     pub sandbox_id: String,
     /// What its status call answers; the list entry is made from it.
@@ -53,13 +53,13 @@ struct Pod {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Last {
+enum LastAdded {
     #[default]
     Sandbox,
     Container,
 }
 
-/// Made at the first question, because a node of 50 000 containers is asked many.
+/// Built at the first call, because a node of 50 000 containers gets many calls.
 #[derive(Debug)]
 struct Index {
     sandboxes: HashMap<String, usize>,
@@ -148,20 +148,20 @@ impl Node {
             labels,
             ..ContainerStatus::default()
         };
-        self.add_container(Contained { sandbox_id, status })
+        self.add_container(ContainerInSandbox { sandbox_id, status })
     }
 
     /// A sandbox given in full.
     pub fn add_sandbox(mut self, sandbox: PodSandboxStatus) -> Self {
         self.sandboxes.push(sandbox);
-        self.last = Last::Sandbox;
+        self.last = LastAdded::Sandbox;
         self
     }
 
     /// A container given in full.
-    pub fn add_container(mut self, container: Contained) -> Self {
+    pub fn add_container(mut self, container: ContainerInSandbox) -> Self {
         self.containers.push(container);
-        self.last = Last::Container;
+        self.last = LastAdded::Container;
         self
     }
 
@@ -221,10 +221,10 @@ impl Node {
     /// Attempt of the sandbox or container last named.
     pub fn attempt(mut self, attempt: u32) -> Self {
         match self.last {
-            Last::Sandbox => {
+            LastAdded::Sandbox => {
                 self.edit_sandbox(|sandbox| sandbox.metadata.get_or_insert_default().attempt = attempt)
             }
-            Last::Container => {
+            LastAdded::Container => {
                 let container = self.containers.last_mut().expect("no container yet");
                 container.status.metadata.get_or_insert_default().attempt = attempt;
                 self
@@ -235,40 +235,42 @@ impl Node {
     /// Creation time, in Unix nanoseconds, of the sandbox or container last named.
     pub fn created_at(self, nanos: i64) -> Self {
         match self.last {
-            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.created_at = nanos),
-            Last::Container => self.edit_container(|container| container.created_at = nanos),
+            LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.created_at = nanos),
+            LastAdded::Container => self.edit_container(|container| container.created_at = nanos),
         }
     }
 
     /// One more annotation on the sandbox or container last named.
     pub fn annotation(self, key: &str, value: &str) -> Self {
         match self.last {
-            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.annotations.push(pair(key, value))),
-            Last::Container => self.edit_container(|container| container.annotations.push(pair(key, value))),
+            LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.annotations.push(pair(key, value))),
+            LastAdded::Container => {
+                self.edit_container(|container| container.annotations.push(pair(key, value)))
+            }
         }
     }
 
     /// One more label on the sandbox or container last named.
     pub fn label(self, key: &str, value: &str) -> Self {
         match self.last {
-            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.push(pair(key, value))),
-            Last::Container => self.edit_container(|container| container.labels.push(pair(key, value))),
+            LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.push(pair(key, value))),
+            LastAdded::Container => self.edit_container(|container| container.labels.push(pair(key, value))),
         }
     }
 
     /// The sandbox or container last named has no labels, as if something else than a kubelet had made it.
     pub fn without_labels(self) -> Self {
         match self.last {
-            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.clear()),
-            Last::Container => self.edit_container(|container| container.labels.clear()),
+            LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.clear()),
+            LastAdded::Container => self.edit_container(|container| container.labels.clear()),
         }
     }
 
     /// The sandbox or container last named has no metadata.
     pub fn without_metadata(self) -> Self {
         match self.last {
-            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.metadata = None),
-            Last::Container => self.edit_container(|container| container.metadata = None),
+            LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.metadata = None),
+            LastAdded::Container => self.edit_container(|container| container.metadata = None),
         }
     }
 
@@ -287,7 +289,7 @@ impl Node {
     }
 
     /// A container by id.
-    pub fn find_container(&self, id: &str) -> Option<&Contained> {
+    pub fn find_container(&self, id: &str) -> Option<&ContainerInSandbox> {
         self.index().containers.get(id).map(|place| &self.containers[*place])
     }
 
@@ -309,7 +311,7 @@ impl Node {
 
     /// List entries of the containers that pass the filter.
     pub fn list_containers(&self, filter: &wire::ContainerFilter) -> Vec<wire::Container> {
-        let passing = self.containers.iter().filter(|Contained { sandbox_id, status }| {
+        let passing = self.containers.iter().filter(|ContainerInSandbox { sandbox_id, status }| {
             (filter.id.is_empty() || filter.id == status.id)
                 && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == *sandbox_id)
                 && filter.state.is_none_or(|wanted| wanted.state == status.state)
@@ -381,7 +383,7 @@ fn sandbox_entry(status: &PodSandboxStatus) -> wire::PodSandbox {
     }
 }
 
-fn container_entry(Contained { sandbox_id, status }: &Contained) -> wire::Container {
+fn container_entry(ContainerInSandbox { sandbox_id, status }: &ContainerInSandbox) -> wire::Container {
     wire::Container {
         id: status.id.clone(),
         pod_sandbox_id: sandbox_id.clone(),

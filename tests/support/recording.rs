@@ -9,10 +9,10 @@ use flate2::read::MultiGzDecoder;
 use plegctl::cri::{Code, Rpc};
 use serde_json::{Map, Value};
 
-use super::answer::Kind;
+use super::answer::RuntimeKind;
 use super::events::{Attempt, Event};
 use super::fake::{FakeRuntime, Step};
-use super::node::{Contained, Node};
+use super::node::{ContainerInSandbox, Node};
 use super::reply::Reply;
 use super::wire::{self, pair};
 
@@ -32,7 +32,7 @@ impl FakeRuntime {
     /// Plays a recorded history: its steps, its faults and, where it has one, its event stream.
     pub fn replay(history: &Value) -> Self {
         let steps = list(&history["steps"]).iter().map(step);
-        let fake = Self::start_steps(Kind::Containerd21, steps);
+        let fake = Self::start_steps(RuntimeKind::Containerd21, steps);
         if let Some(stream) = history["stream"].as_object() {
             fake.streams(attempts(stream));
         }
@@ -47,7 +47,7 @@ fn step(recorded: &Value) -> Step {
     }
     for recorded in list(&recorded["containers"]) {
         let sandbox_id = text(&recorded["sandbox"]);
-        node = node.add_container(Contained { sandbox_id, status: container(recorded) });
+        node = node.add_container(ContainerInSandbox { sandbox_id, status: container(recorded) });
     }
     let mut step = Step::from(node);
     for (key, fault) in recorded["faults"].as_object().into_iter().flatten() {

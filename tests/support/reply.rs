@@ -25,12 +25,12 @@ pub(super) enum Action {
     Oversize(usize),
     Raw(Vec<Bytes>),
     Broken(usize, Code, String),
-    Cut(Cut),
+    Cut(ConnectionEnd),
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum ConnectionEnd {
     /// Both directions are closed.
     Close,
     /// The fake will send nothing more and says so; it does not close its reading side.
@@ -86,7 +86,7 @@ impl Reply {
     }
 
     /// The connection is cut instead of an answer.
-    pub fn cut(cut: Cut) -> Self {
+    pub fn cut(cut: ConnectionEnd) -> Self {
         Action::Cut(cut).into()
     }
 

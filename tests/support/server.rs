@@ -17,11 +17,11 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 
-use super::answer::{self, Question};
+use super::answer::{self, RequestTarget};
 use super::events::{Attempt, End, Pushed};
 use super::fake::{Script, Shared};
-use super::log::{CallState, Received, Ticket};
-use super::reply::{Action, Cut};
+use super::log::{CallState, OpenCall, ReceivedCall};
+use super::reply::{Action, ConnectionEnd};
 
 /// A running server; it ends, with all its connections, when this is dropped.
 #[derive(Debug)]
@@ -77,16 +77,16 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
     let handle = stream.try_clone().unwrap();
     let stream = UnixStream::from_std(stream).unwrap();
     let (cut, mut cuts) = mpsc::unbounded_channel();
-    let line = Line { number, cut, shared };
-    let mut serving = pin!(serve_connection(Arc::new(line), stream));
+    let connection = Connection { number, cut, shared };
+    let mut serving = pin!(serve_connection(Arc::new(connection), stream));
     let cut = tokio::select! {
         () = serving.as_mut() => return,
         cut = cuts.recv() => cut,
     };
     match cut {
-        Some(Cut::Close) | None => return,
-        Some(Cut::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
-        Some(Cut::Freeze) => {}
+        Some(ConnectionEnd::Close) | None => return,
+        Some(ConnectionEnd::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
+        Some(ConnectionEnd::Freeze) => {}
     }
     // The socket is kept, and nobody looks after it any more.
     std::future::pending::<()>().await;
@@ -94,32 +94,32 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
 
 /// A connection, and what its calls meet.
 #[derive(Clone)]
-struct Line {
+struct Connection {
     number: usize,
-    cut: mpsc::UnboundedSender<Cut>,
+    cut: mpsc::UnboundedSender<ConnectionEnd>,
     shared: Arc<Shared>,
 }
 
-impl Service for Line {
+impl Service for Connection {
     async fn answer(self: Arc<Self>, asked: server::CallRequest) -> Result<server::Answer, Refusal> {
         handle(asked, Self::clone(&self)).await.map(server::Answer::stream)
     }
 }
 
-async fn handle(asked: server::CallRequest, line: Line) -> Result<Answer, Refusal> {
-    let shared = Arc::clone(&line.shared);
+async fn handle(asked: server::CallRequest, connection: Connection) -> Result<Answer, Refusal> {
+    let shared = Arc::clone(&connection.shared);
     let rpc = asked.rpc;
-    let question = Question::decode(rpc, asked.message).unwrap();
-    let call = Received {
+    let target = RequestTarget::decode(rpc, asked.message).unwrap();
+    let call = ReceivedCall {
         rpc,
-        id: question.id(),
+        id: target.id(),
         deadline: asked.deadline,
         authority: asked.authority,
-        connection: line.number,
+        connection: connection.number,
         state: CallState::InFlight,
     };
-    let (reply, kind, node) = script(&shared).reply(rpc, &question, &call.id);
-    let mut ticket = shared.log.begin(call);
+    let (reply, kind, node) = script(&shared).reply(rpc, &target, &call.id);
+    let mut open_call = shared.log.begin(call);
     pause(reply.delay).await;
     let mut pad = 0;
     let mut rest = None;
@@ -128,11 +128,11 @@ async fn handle(asked: server::CallRequest, line: Line) -> Result<Answer, Refusa
         Action::Oversize(bytes) => pad = bytes,
         Action::Held(gate) => gate.passed().await,
         Action::Broken(messages, code, text) => rest = Some((messages, Refusal::new(code, text))),
-        Action::Fail(code, text) => return Answer::listed(ticket, [Err(Refusal::new(code, text))].into()),
-        Action::Raw(messages) => return Answer::listed(ticket, messages.into_iter().map(Ok).collect()),
+        Action::Fail(code, text) => return Answer::listed(open_call, [Err(Refusal::new(code, text))].into()),
+        Action::Raw(messages) => return Answer::listed(open_call, messages.into_iter().map(Ok).collect()),
         Action::Hang => return std::future::pending().await,
         Action::Cut(cut) => {
-            let _ = line.cut.send(cut);
+            let _ = connection.cut.send(cut);
             return std::future::pending().await;
         }
     }
@@ -142,9 +142,9 @@ async fn handle(asked: server::CallRequest, line: Line) -> Result<Answer, Refusa
             None => kind.stream(),
         };
         let attempt = script(&shared).next_attempt().unwrap_or(attempt);
-        return stream(ticket, attempt, line, &shared).await;
+        return stream(open_call, attempt, connection, &shared).await;
     }
-    let mut messages: VecDeque<Pushed> = match answer::plain(kind, &node, rpc, &question, pad) {
+    let mut messages: VecDeque<Pushed> = match answer::plain(kind, &node, rpc, &target, pad) {
         Ok(messages) => messages.into_iter().map(Ok).collect(),
         Err(status) => [Err(status)].into(),
     };
@@ -153,9 +153,9 @@ async fn handle(asked: server::CallRequest, line: Line) -> Result<Answer, Refusa
         messages.push_back(Err(status));
     }
     if messages.is_empty() {
-        ticket.answered();
+        open_call.answered();
     }
-    Answer::listed(ticket, messages)
+    Answer::listed(open_call, messages)
 }
 
 fn script(shared: &Shared) -> MutexGuard<'_, Script> {
@@ -171,23 +171,23 @@ async fn pause(time: Duration) {
 
 /// Opens an event stream. Its headers go out with the first message, as they do from grpc-go's servers.
 async fn stream(
-    mut ticket: Ticket,
+    mut open_call: OpenCall,
     attempt: Attempt,
-    line: Line,
+    connection: Connection,
     shared: &Arc<Shared>,
 ) -> Result<Answer, Refusal> {
     let (sender, mut receiver) = mpsc::channel(1);
     let stays_open = matches!(attempt.end, End::StayOpen);
     let pushed = stays_open.then(|| script(shared).hub.subscribe());
-    ticket.streaming();
-    tokio::spawn(play(attempt, pushed, sender, line));
+    open_call.streaming();
+    tokio::spawn(play(attempt, pushed, sender, connection));
     match receiver.recv().await {
         Some(Err(status)) => {
-            ticket.answered();
+            open_call.answered();
             Err(status)
         }
-        Some(Ok(first)) => Ok(Answer { ready: [Ok(first)].into(), live: Some(receiver), ticket }),
-        None => Answer::listed(ticket, VecDeque::new()),
+        Some(Ok(first)) => Ok(Answer { ready: [Ok(first)].into(), live: Some(receiver), open_call }),
+        None => Answer::listed(open_call, VecDeque::new()),
     }
 }
 
@@ -195,7 +195,7 @@ async fn play(
     attempt: Attempt,
     mut pushed: Option<mpsc::UnboundedReceiver<Pushed>>,
     sender: mpsc::Sender<Pushed>,
-    line: Line,
+    connection: Connection,
 ) {
     let mut gap = attempt.first_after;
     for event in attempt.events {
@@ -212,7 +212,7 @@ async fn play(
         }
         End::Stall => sender.closed().await,
         End::Cut(cut) => {
-            let _ = line.cut.send(cut);
+            let _ = connection.cut.send(cut);
             sender.closed().await;
         }
         End::StayOpen => {
@@ -235,18 +235,18 @@ async fn play(
 struct Answer {
     ready: VecDeque<Pushed>,
     live: Option<mpsc::Receiver<Pushed>>,
-    ticket: Ticket,
+    open_call: OpenCall,
 }
 
 impl Answer {
-    fn listed(mut ticket: Ticket, mut messages: VecDeque<Pushed>) -> Result<Self, Refusal> {
+    fn listed(mut open_call: OpenCall, mut messages: VecDeque<Pushed>) -> Result<Self, Refusal> {
         if matches!(messages.front(), Some(Err(_)))
             && let Some(Err(status)) = messages.pop_front()
         {
-            ticket.answered();
+            open_call.answered();
             return Err(status);
         }
-        Ok(Self { ready: messages, live: None, ticket })
+        Ok(Self { ready: messages, live: None, open_call })
     }
 }
 
@@ -260,7 +260,7 @@ impl Stream for Answer {
             (None, None) => Poll::Ready(None),
         };
         if let Poll::Ready(None | Some(Err(_))) = next {
-            self.ticket.answered();
+            self.open_call.answered();
         }
         next
     }

@@ -8,7 +8,7 @@ use tonic::Code;
 
 use super::client::Client;
 use crate::support::events::{Attempt, End};
-use crate::support::{CallState, Cut, FakeRuntime, Kind, Node, recording, wire};
+use crate::support::{CallState, ConnectionEnd, FakeRuntime, Node, RuntimeKind, recording, wire};
 
 fn event(id: &str) -> wire::ContainerEventResponse {
     wire::ContainerEventResponse { container_id: id.to_owned(), ..Default::default() }
@@ -56,7 +56,7 @@ async fn pushed_event_is_kept_until_the_first_subscriber() {
 
 #[tokio::test]
 async fn every_subscriber_gets_every_event_except_with_containerd_1_7() {
-    for (kind, second) in [(Kind::Containerd21, "c1"), (Kind::Containerd17, "c2")] {
+    for (kind, second) in [(RuntimeKind::Containerd21, "c1"), (RuntimeKind::Containerd17, "c2")] {
         let fake = FakeRuntime::start_as(kind, Node::new());
         let client = Client::connect(&fake).await;
         let push_once_both_listen = async {
@@ -93,7 +93,7 @@ async fn stalled_stream_sends_no_pushed_events() {
 #[tokio::test]
 async fn stream_can_lose_its_connection() {
     let fake = FakeRuntime::start(Node::new());
-    fake.streams([Attempt::ending(End::Cut(Cut::Close))]);
+    fake.streams([Attempt::ending(End::Cut(ConnectionEnd::Close))]);
     let client = Client::connect(&fake).await;
     assert!(client.events().await.is_err());
 }

@@ -16,7 +16,9 @@ use self::client::Client;
 use crate::support::fake::Step;
 use crate::support::socket::NotARuntime;
 use crate::support::wire::{self, pair};
-use crate::support::{CallState, Cut, FakeRuntime, Gate, Kind, Node, Reply, STREAM_BATCH, recording};
+use crate::support::{
+    CallState, ConnectionEnd, FakeRuntime, Gate, Node, Reply, RuntimeKind, STREAM_BATCH, recording,
+};
 
 fn two_pods() -> Node {
     Node::new()
@@ -180,7 +182,7 @@ async fn answer_above_the_size_limit_is_sent_completely() {
 #[tokio::test]
 async fn each_relist_gets_its_step_and_the_last_step_repeats() {
     let empty = Step::from(Node::new()).on(Rpc::ListContainers, None, Reply::fail(cri::Code::Unknown, "x"));
-    let fake = FakeRuntime::start_steps(Kind::Containerd21, [empty, two_pods().into()]);
+    let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, [empty, two_pods().into()]);
     let client = Client::connect(&fake).await;
     assert_eq!(client.sandboxes().await.unwrap(), [""; 0]);
     let of_pod = wire::ContainerFilter { id: "c-web".to_owned(), ..Default::default() };
@@ -206,7 +208,7 @@ async fn closed_connection_fails_the_call_and_no_other_connection() {
 #[tokio::test]
 async fn half_closed_connection_ends_the_clients_reads() {
     let fake = FakeRuntime::start(two_pods());
-    fake.on(Rpc::Version).reply(Reply::cut(Cut::HalfClose));
+    fake.on(Rpc::Version).reply(Reply::cut(ConnectionEnd::HalfClose));
     let client = Client::connect(&fake).await;
     assert!(client.version().await.is_err());
 }
@@ -214,7 +216,7 @@ async fn half_closed_connection_ends_the_clients_reads() {
 #[tokio::test]
 async fn frozen_connection_stays_open_and_sends_nothing() {
     let fake = FakeRuntime::start(two_pods());
-    fake.on(Rpc::Version).reply(Reply::cut(Cut::Freeze));
+    fake.on(Rpc::Version).reply(Reply::cut(ConnectionEnd::Freeze));
     let client = Client::connect(&fake).await;
     let other = Client::connect(&fake).await;
     let mut frozen = Box::pin(client.version());
@@ -264,11 +266,11 @@ async fn delayed_answer_arrives_after_the_delay() {
 #[tokio::test]
 async fn each_runtime_rejects_the_calls_that_it_does_not_implement() {
     for (kind, version, config, stream) in [
-        (Kind::Containerd16, "1.6.20~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
-        (Kind::Containerd17, "1.7.24~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
-        (Kind::Containerd21, "2.1.9+unknown", None, Some(Code::Unimplemented)),
-        (Kind::Containerd24, "2.4.0", None, None),
-        (Kind::Crio, "1.36.3", None, None),
+        (RuntimeKind::Containerd16, "1.6.20~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
+        (RuntimeKind::Containerd17, "1.7.24~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
+        (RuntimeKind::Containerd21, "2.1.9+unknown", None, Some(Code::Unimplemented)),
+        (RuntimeKind::Containerd24, "2.4.0", None, None),
+        (RuntimeKind::Crio, "1.36.3", None, None),
     ] {
         let fake = FakeRuntime::start_as(kind, Node::new());
         let client = Client::connect(&fake).await;
@@ -279,17 +281,17 @@ async fn each_runtime_rejects_the_calls_that_it_does_not_implement() {
         let answer = client.messages(Rpc::StreamPodSandboxes, &request).await;
         assert_eq!(answer.err().map(|status| status.code()), stream, "{kind:?}");
     }
-    let old = FakeRuntime::start_as(Kind::Containerd16, Node::new());
+    let old = FakeRuntime::start_as(RuntimeKind::Containerd16, Node::new());
     let status = Client::connect(&old).await.events().await.unwrap_err();
     assert_eq!(status.message(), "method GetContainerEvents not implemented");
-    let crio = FakeRuntime::start_as(Kind::Crio, Node::new());
+    let crio = FakeRuntime::start_as(RuntimeKind::Crio, Node::new());
     let mut stream = Client::connect(&crio).await.events().await.unwrap();
     assert!(stream.message().await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn crio_with_events_puts_the_containers_into_the_sandbox_status() {
-    let fake = FakeRuntime::start_as(Kind::CrioWithEvents, two_pods());
+    let fake = FakeRuntime::start_as(RuntimeKind::CrioWithEvents, two_pods());
     let answer = Client::connect(&fake).await.sandbox("s-web").await.unwrap();
     let ids: Vec<&str> = answer.containers_statuses.iter().map(|status| status.id.as_str()).collect();
     assert_eq!(ids, ["c-web", "c-init"]);
@@ -298,7 +300,7 @@ async fn crio_with_events_puts_the_containers_into_the_sandbox_status() {
 
 #[tokio::test]
 async fn streamed_list_comes_in_batches_and_can_break() {
-    let fake = FakeRuntime::start_as(Kind::Containerd24, Node::many(2, STREAM_BATCH));
+    let fake = FakeRuntime::start_as(RuntimeKind::Containerd24, Node::many(2, STREAM_BATCH));
     let client = Client::connect(&fake).await;
     let request = wire::StreamContainersRequest::default();
     assert_eq!(client.messages(Rpc::StreamContainers, &request).await.unwrap().len(), 2);

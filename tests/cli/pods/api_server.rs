@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::server::{Act, Asked, End, Server};
+use super::server::{Request, Server, ServerAction, StreamEnd};
 use crate::support::plegctl::{Invocation, Output, Running};
 
 /// A directory that goes when the test ends.
-pub struct Scratch(pub PathBuf);
+pub struct TestDir(pub PathBuf);
 
-impl Scratch {
+impl TestDir {
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("plegctl-pods-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -37,7 +37,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -53,9 +53,9 @@ pub fn pod(name: &str, version: u32, phase: &str) -> Value {
     })
 }
 
-pub fn list(version: u32, pods: &[Value]) -> Act {
+pub fn list(version: u32, pods: &[Value]) -> ServerAction {
     let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}, "items": pods});
-    Act::ok(list.to_string())
+    ServerAction::ok(list.to_string())
 }
 
 fn event(kind: &str, object: &Value) -> String {
@@ -70,16 +70,16 @@ fn status(code: u16) -> String {
     event("ERROR", &json!({"kind": "Status", "code": code, "message": "too old resource version"}))
 }
 
-fn is_watch(asked: &Asked) -> bool {
+fn is_watch(asked: &Request) -> bool {
     asked.path.contains("watch=true")
 }
 
 /// Lists and watches as they were written down; after the last a watch says nothing more, and a list is the last one again.
-fn scripted(lists: Vec<Act>, watches: Vec<Act>) -> Server {
+fn scripted(lists: Vec<ServerAction>, watches: Vec<ServerAction>) -> Server {
     Server::start(move |asked, before| {
         let number = before.iter().filter(|earlier| is_watch(earlier) == is_watch(asked)).count();
         if is_watch(asked) {
-            watches.get(number).cloned().unwrap_or(Act::Lines(Vec::new(), End::Stay))
+            watches.get(number).cloned().unwrap_or(ServerAction::Lines(Vec::new(), StreamEnd::Stay))
         } else {
             lists.get(number).or(lists.last()).unwrap().clone()
         }
@@ -90,7 +90,7 @@ fn scripted(lists: Vec<Act>, watches: Vec<Act>) -> Server {
 struct Watch(Running);
 
 impl Watch {
-    fn start(scratch: &Scratch, server: &Server, more: &[&str]) -> Self {
+    fn start(scratch: &TestDir, server: &Server, more: &[&str]) -> Self {
         let config = scratch.kubeconfig(&server.url(), "token: x");
         let arguments =
             ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
@@ -111,13 +111,13 @@ impl Watch {
 }
 
 fn versions(server: &Server) -> Vec<String> {
-    let version = |asked: &Asked| asked.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
-    server.asked().iter().filter(|asked| is_watch(asked)).map(version).collect()
+    let version = |asked: &Request| asked.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
+    server.requests().iter().filter(|asked| is_watch(asked)).map(version).collect()
 }
 
 #[test]
 fn list_and_watch_of_the_api_server_give_the_kubelets_updates() {
-    let scratch = Scratch::new("list-and-watch");
+    let scratch = TestDir::new("list-and-watch");
     let mut ending = pod("a", 8, "Running");
     ending["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
     let events = [
@@ -126,12 +126,14 @@ fn list_and_watch_of_the_api_server_give_the_kubelets_updates() {
         event("MODIFIED", &ending),
         event("DELETED", &ending),
     ];
-    let server =
-        scripted(vec![list(5, &[pod("a", 3, "Running")])], vec![Act::Lines(events.to_vec(), End::Stay)]);
+    let server = scripted(
+        vec![list(5, &[pod("a", 3, "Running")])],
+        vec![ServerAction::Lines(events.to_vec(), StreamEnd::Stay)],
+    );
     let mut watch = Watch::start(&scratch, &server, &[]);
     let told: Vec<String> = (0..5).map(|_| watch.next()).collect();
     assert_eq!(told, ["ADD a", "ADD b", "RECONCILE b", "DELETE a", "REMOVE a"]);
-    let asked = server.asked();
+    let asked = server.requests();
     assert_eq!(asked[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0");
     assert_eq!(
         asked[1].path,
@@ -143,25 +145,27 @@ fn list_and_watch_of_the_api_server_give_the_kubelets_updates() {
 
 #[test]
 fn closed_watch_continues_from_its_bookmark() {
-    let scratch = Scratch::new("closed");
+    let scratch = TestDir::new("closed");
     let server = scripted(
         vec![list(5, &[])],
         vec![
-            Act::Lines(vec![event("ADDED", &pod("a", 6, "Pending")), bookmark(9)], End::Close),
-            Act::Lines(vec![event("ADDED", &pod("b", 10, "Pending"))], End::Stay),
+            ServerAction::Lines(vec![event("ADDED", &pod("a", 6, "Pending")), bookmark(9)], StreamEnd::Close),
+            ServerAction::Lines(vec![event("ADDED", &pod("b", 10, "Pending"))], StreamEnd::Stay),
         ],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
     let told: Vec<String> = (0..3).map(|_| watch.next()).collect();
     assert_eq!(told, ["ADD", "ADD a", "ADD b"]);
     assert_eq!(versions(&server)[..2], ["5", "9"], "nothing is listed anew");
-    assert_eq!(server.asked().iter().filter(|asked| !is_watch(asked)).count(), 1);
+    assert_eq!(server.requests().iter().filter(|asked| !is_watch(asked)).count(), 1);
 }
 
 #[test]
 fn expired_resource_version_causes_a_new_list_without_a_message() {
-    for gone in [Act::Lines(vec![status(410)], End::Close), Act::status(410, "too old")] {
-        let scratch = Scratch::new("gone");
+    for gone in
+        [ServerAction::Lines(vec![status(410)], StreamEnd::Close), ServerAction::status(410, "too old")]
+    {
+        let scratch = TestDir::new("gone");
         let server = scripted(
             vec![list(5, &[pod("a", 1, "Running")]), list(50, &[pod("b", 40, "Running")])],
             vec![gone],
@@ -174,14 +178,14 @@ fn expired_resource_version_causes_a_new_list_without_a_message() {
 
 #[test]
 fn errors_are_reported_and_retried_and_known_pods_stay() {
-    let scratch = Scratch::new("trouble");
+    let scratch = TestDir::new("trouble");
     let server = scripted(
         vec![
             list(5, &[pod("a", 1, "Running")]),
-            Act::status(403, "pods is forbidden: User \"x\" cannot list resource \"pods\""),
+            ServerAction::status(403, "pods is forbidden: User \"x\" cannot list resource \"pods\""),
             list(7, &[pod("a", 1, "Running"), pod("b", 6, "Running")]),
         ],
-        vec![Act::Lines(vec![event("ADDED", &pod("c", 6, "Pending"))], End::Break)],
+        vec![ServerAction::Lines(vec![event("ADDED", &pod("c", 6, "Pending"))], StreamEnd::Break)],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
     assert_eq!((watch.next(), watch.next()), ("ADD a".to_owned(), "ADD c".to_owned()));
@@ -197,10 +201,13 @@ fn errors_are_reported_and_retried_and_known_pods_stay() {
 
 #[test]
 fn invalid_or_failing_watch_is_replaced_by_a_list() {
-    let scratch = Scratch::new("nonsense");
+    let scratch = TestDir::new("nonsense");
     let server = scripted(
         vec![list(5, &[])],
-        vec![Act::Lines(vec!["<html>".to_owned()], End::Stay), Act::Lines(vec![status(500)], End::Stay)],
+        vec![
+            ServerAction::Lines(vec!["<html>".to_owned()], StreamEnd::Stay),
+            ServerAction::Lines(vec![status(500)], StreamEnd::Stay),
+        ],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
     assert_eq!(watch.next(), "ADD");
@@ -212,7 +219,7 @@ fn invalid_or_failing_watch_is_replaced_by_a_list() {
 
 #[test]
 fn rejected_credential_is_read_again() {
-    let scratch = Scratch::new("unauthorized");
+    let scratch = TestDir::new("unauthorized");
     // The program prints another token each time it is run.
     let count = scratch.file("count", "");
     let program = scratch.file(
@@ -222,9 +229,9 @@ fn rejected_credential_is_read_again() {
         ),
     );
     let server = Server::start(|asked, before| match (is_watch(asked), before.len()) {
-        (false, 0) => Act::status(401, "Unauthorized"),
+        (false, 0) => ServerAction::status(401, "Unauthorized"),
         (false, _) => list(5, &[]),
-        (true, _) => Act::Lines(Vec::new(), End::Stay),
+        (true, _) => ServerAction::Lines(Vec::new(), StreamEnd::Stay),
     });
     let user = format!("exec: {{apiVersion: v1, command: /bin/sh, args: [{program}]}}");
     let config = scratch.kubeconfig(&server.url(), &user);
@@ -239,17 +246,19 @@ fn rejected_credential_is_read_again() {
 
 #[test]
 fn namespace_and_labels_select_updates() {
-    let scratch = Scratch::new("chosen");
+    let scratch = TestDir::new("chosen");
     let mut elsewhere = pod("b", 6, "Pending");
     elsewhere["metadata"]["namespace"] = "other".into();
     let events = [event("ADDED", &elsewhere), event("ADDED", &pod("c", 7, "Pending"))];
-    let server =
-        scripted(vec![list(5, &[pod("a", 1, "Running")])], vec![Act::Lines(events.to_vec(), End::Stay)]);
+    let server = scripted(
+        vec![list(5, &[pod("a", 1, "Running")])],
+        vec![ServerAction::Lines(events.to_vec(), StreamEnd::Stay)],
+    );
     let mut watch = Watch::start(&scratch, &server, &["-n", "shop", "-l", "app in (b,c)"]);
     assert_eq!(watch.next(), "ADD c");
 }
 
-fn once(scratch: &Scratch, server: &Server, more: &[&str]) -> Output {
+fn once(scratch: &TestDir, server: &Server, more: &[&str]) -> Output {
     let config = scratch.kubeconfig(&server.url(), "token: x");
     let arguments = ["pods", "-o", "json", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
     Invocation::new(&[&arguments, more].concat()).run()
@@ -261,13 +270,13 @@ fn report(output: &Output) -> Value {
 
 #[test]
 fn one_run_lists_once_and_reads_the_kubelets_own_pods_if_permitted() {
-    let scratch = Scratch::new("once");
+    let scratch = TestDir::new("once");
     let refused = json!({"kind": "PodList", "apiVersion": "v1", "items": [{
         "metadata": {"name": "a", "namespace": "shop", "uid": "uid-a"}, "spec": {"nodeName": "n1"},
         "status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}}]});
     let server = Server::start(move |asked, _| {
         if asked.path == "/api/v1/nodes/n1/proxy/pods" {
-            Act::ok(refused.to_string())
+            ServerAction::ok(refused.to_string())
         } else {
             list(5, &[pod("a", 1, "Pending"), pod("b", 1, "Running")])
         }
@@ -279,14 +288,18 @@ fn one_run_lists_once_and_reads_the_kubelets_own_pods_if_permitted() {
     assert_eq!(report["pods"].as_array().unwrap().len(), 1, "{output}");
     assert_eq!(report["pods"][0]["verdict"], "refused");
     assert_eq!(report["pods"][0]["why"], "OutOfcpu: Node didn't have enough resource: cpu");
-    assert!(server.asked().iter().all(|asked| !is_watch(asked)));
+    assert!(server.requests().iter().all(|asked| !is_watch(asked)));
 }
 
 #[test]
 fn missing_permission_on_the_kubelet_is_no_error() {
-    let scratch = Scratch::new("no-proxy");
+    let scratch = TestDir::new("no-proxy");
     let server = Server::start(move |asked, _| {
-        if asked.path.contains("proxy") { Act::status(403, "nodes is forbidden") } else { list(5, &[]) }
+        if asked.path.contains("proxy") {
+            ServerAction::status(403, "nodes is forbidden")
+        } else {
+            list(5, &[])
+        }
     });
     let output = once(&scratch, &server, &[]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");

@@ -7,15 +7,15 @@ use std::process::Command;
 use plegctl::cri::{Code, Rpc};
 use serde_json::{Value, json};
 
-use super::api_server::{Scratch, list, pod};
-use super::server::{Act, Server};
+use super::api_server::{TestDir, list, pod};
+use super::server::{Server, ServerAction};
 use crate::support::plegctl::{Invocation, Output};
 use crate::support::{FakeRuntime, Node, Reply};
 
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec:\n  containers: [{name: main, image: x}]\n";
 
 /// One good source, the directory, beside the one in question.
-fn beside_a_good_one(scratch: &Scratch, arguments: &[&str]) -> Output {
+fn beside_a_good_one(scratch: &TestDir, arguments: &[&str]) -> Output {
     let directory = scratch.0.join("good");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("web.yaml"), MANIFEST).unwrap();
@@ -32,7 +32,7 @@ fn report(output: &Output) -> Value {
 }
 
 /// The bad source has this to say, alone with status 2, and beside a good one with what that one has.
-fn says(scratch: &Scratch, source: &str, arguments: &[&str], words: &[&str]) {
+fn says(scratch: &TestDir, source: &str, arguments: &[&str], words: &[&str]) {
     let lonely = alone(arguments);
     assert_eq!(lonely.code, Some(2), "{lonely}");
     let output = beside_a_good_one(scratch, arguments);
@@ -51,35 +51,35 @@ fn says(scratch: &Scratch, source: &str, arguments: &[&str], words: &[&str]) {
     assert_eq!(report["pods"][0]["name"], "web-n1", "{output}");
 }
 
-fn url(scratch: &Scratch, act: Act, words: &[&str]) {
+fn url(scratch: &TestDir, act: ServerAction, words: &[&str]) {
     let server = Server::start(move |_, _| act.clone());
     says(scratch, "http", &["--manifest-url", &format!("{}/pods", server.url())], words);
 }
 
 #[test]
 fn url_with_an_error_a_huge_body_or_no_body_is_reported() {
-    let scratch = Scratch::new("bad-url");
-    url(&scratch, Act::Say(500, b"no".to_vec()), &["/pods: 500"]);
-    url(&scratch, Act::ok(vec![b'#'; 11 << 20]), &["more than 10 MiB"]);
-    url(&scratch, Act::ok("<html></html>"), &["neither a Pod nor a PodList"]);
+    let scratch = TestDir::new("bad-url");
+    url(&scratch, ServerAction::Say(500, b"no".to_vec()), &["/pods: 500"]);
+    url(&scratch, ServerAction::ok(vec![b'#'; 11 << 20]), &["more than 10 MiB"]);
+    url(&scratch, ServerAction::ok("<html></html>"), &["neither a Pod nor a PodList"]);
     let item = r#"{"metadata": {"name": "a"}, "spec": {}}"#;
     let list = format!(r#"{{"kind": "PodList", "apiVersion": "v1", "items": [{item}]}}"#);
-    url(&scratch, Act::ok(list), &["invalid pod"]);
+    url(&scratch, ServerAction::ok(list), &["invalid pod"]);
 }
 
 #[test]
 fn silent_url_is_given_up_after_ten_seconds() {
-    let scratch = Scratch::new("silent-url");
-    url(&scratch, Act::Silent, &["did not answer within 10"]);
+    let scratch = TestDir::new("silent-url");
+    url(&scratch, ServerAction::Silent, &["did not answer within 10"]);
 }
 
 #[test]
 fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
     let server = Server::start(|asked, _| match asked.path.as_str() {
-        "/a" => Act::Redirect("/b/c".to_owned()),
-        "/b/c" => Act::Redirect("d".to_owned()),
-        "/b/d" => Act::ok(MANIFEST),
-        _ => Act::Redirect("/loop".to_owned()),
+        "/a" => ServerAction::Redirect("/b/c".to_owned()),
+        "/b/c" => ServerAction::Redirect("d".to_owned()),
+        "/b/d" => ServerAction::ok(MANIFEST),
+        _ => ServerAction::Redirect("/loop".to_owned()),
     });
     let output = alone(&["--manifest-url", &format!("{}/a", server.url())]);
     assert_eq!(report(&output)["pods"][0]["name"], "web-n1", "{output}");
@@ -95,11 +95,11 @@ fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
 fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
     let server = Server::start(|_, _| {
         // Not UTF-8: what the kubelet hashes and compares are bytes.
-        Act::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
+        ServerAction::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
     });
     let place = format!("{}/pods", server.url());
     let output = alone(&["--manifest-url", &place, "--manifest-url-header", "X-Node: n1"]);
-    assert!(server.asked()[0].headers.lines().any(|line| line.eq_ignore_ascii_case("x-node: n1")));
+    assert!(server.requests()[0].headers.lines().any(|line| line.eq_ignore_ascii_case("x-node: n1")));
     // Go's YAML reader refuses such bytes; put through a lossy decoding they would be a comment.
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
@@ -107,8 +107,8 @@ fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
 
 #[test]
 fn truncated_or_invalid_pod_list_is_reported() {
-    let scratch = Scratch::new("bad-list");
-    let Act::Say(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
+    let scratch = TestDir::new("bad-list");
+    let ServerAction::Say(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
     let half = scratch.file("half.json", &whole[..whole.len() / 2]);
     says(&scratch, "api", &["--api-pods", &half], &["half.json", "it is no JSON: EOF"]);
     let node = scratch.file("node.json", r#"{"kind": "Node"}"#);
@@ -127,7 +127,7 @@ fn truncated_or_invalid_pod_list_is_reported() {
 
 #[test]
 fn unusable_kubeconfig_is_reported() {
-    let scratch = Scratch::new("bad-kubeconfig");
+    let scratch = TestDir::new("bad-kubeconfig");
     let exec = scratch
         .kubeconfig("http://127.0.0.1:1", "exec: {apiVersion: v1, command: no-such-credential-program}");
     says(&scratch, "api", &["--kubeconfig", &exec], &["`no-such-credential-program`", "cannot be run"]);
@@ -142,13 +142,16 @@ fn unusable_kubeconfig_is_reported() {
 
 #[test]
 fn api_server_with_errors_or_invalid_answers_is_reported() {
-    let scratch = Scratch::new("bad-api");
+    let scratch = TestDir::new("bad-api");
     for (act, words) in [
-        (Act::status(401, "Unauthorized"), vec!["does not accept the credentials (401)"]),
-        (Act::status(403, "pods is forbidden"), vec!["pods is forbidden", "the kubelet's own kubeconfig"]),
-        (Act::Redirect("https://login/".to_owned()), vec!["redirects to `https://login/`"]),
-        (Act::ok("<html>"), vec!["cannot be used: it is no JSON"]),
-        (Act::Say(500, b"etcd".to_vec()), vec!["500: etcd"]),
+        (ServerAction::status(401, "Unauthorized"), vec!["does not accept the credentials (401)"]),
+        (
+            ServerAction::status(403, "pods is forbidden"),
+            vec!["pods is forbidden", "the kubelet's own kubeconfig"],
+        ),
+        (ServerAction::Redirect("https://login/".to_owned()), vec!["redirects to `https://login/`"]),
+        (ServerAction::ok("<html>"), vec!["cannot be used: it is no JSON"]),
+        (ServerAction::Say(500, b"etcd".to_vec()), vec!["500: etcd"]),
     ] {
         let server = Server::start(move |_, _| act.clone());
         let config = scratch.kubeconfig(&server.url(), "token: x");
@@ -171,7 +174,7 @@ fn missing_directory_is_an_answer_and_a_device_is_an_error() {
 /// As somebody who has no rights: through `setpriv`, where the tests are run by root.
 #[test]
 fn directory_without_permission_is_reported() {
-    let scratch = Scratch::new("permission");
+    let scratch = TestDir::new("permission");
     let closed = scratch.0.join("closed");
     fs::create_dir_all(closed.join("manifests")).unwrap();
     let mode =
@@ -202,7 +205,7 @@ fn directory_without_permission_is_reported() {
 /// In a user name space of its own, whose limit is nobody else's.
 #[test]
 fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
-    let scratch = Scratch::new("inotify");
+    let scratch = TestDir::new("inotify");
     let directory = scratch.0.join("manifests");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("web.yaml"), MANIFEST).unwrap();
@@ -246,7 +249,7 @@ fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
 
 #[test]
 fn runtime_that_keeps_failing_is_reported_once() {
-    let scratch = Scratch::new("failing");
+    let scratch = TestDir::new("failing");
     fs::write(scratch.0.join("web.yaml"), MANIFEST).unwrap();
     let runtime = FakeRuntime::start(Node::new());
     let failing =

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::api_server::Scratch;
-use super::server::{Act, Server};
+use super::api_server::TestDir;
+use super::server::{Server, ServerAction};
 use crate::support::plegctl::{Invocation, Output};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -28,7 +28,7 @@ fn pod(name: &str, image: &str) -> String {
 
 fn of_url(body: &str) -> Output {
     let body = body.to_owned();
-    let server = Server::start(move |_, _| Act::ok(body.clone()));
+    let server = Server::start(move |_, _| ServerAction::ok(body.clone()));
     lint(&["--manifest-url", &format!("{}/pods", server.url())])
 }
 
@@ -86,9 +86,9 @@ fn url_without_pods_is_reported() {
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
     for (act, word) in [
-        (Act::Say(404, Vec::new()), "answers 404"),
-        (Act::ok(""), "answers with nothing"),
-        (Act::Redirect("/again".to_owned()), "redirects more than 10 times"),
+        (ServerAction::Say(404, Vec::new()), "answers 404"),
+        (ServerAction::ok(""), "answers with nothing"),
+        (ServerAction::Redirect("/again".to_owned()), "redirects more than 10 times"),
     ] {
         let server = Server::start(move |_, _| act.clone());
         let output = lint(&["--manifest-url", &server.url()]);
@@ -101,7 +101,7 @@ fn url_without_pods_is_reported() {
 }
 
 /// A directory with the manifest of `shop/web`, that old, and the API server's pods.
-fn with_pods(scratch: &Scratch, age: Duration, pods: &Value) -> Output {
+fn with_pods(scratch: &TestDir, age: Duration, pods: &Value) -> Output {
     let directory = scratch.0.join("manifests");
     fs::create_dir_all(&directory).unwrap();
     let file = directory.join("web.yaml");
@@ -119,7 +119,7 @@ fn found(output: &Output) -> Vec<String> {
 
 #[test]
 fn mirror_pod_is_current_outdated_missing_or_another_pod() {
-    let scratch = Scratch::new("lint-mirrors");
+    let scratch = TestDir::new("lint-mirrors");
     let shown = |hash: Option<&str>| {
         let annotations = hash.map(|hash| json!({"kubernetes.io/config.mirror": hash}));
         json!([{"metadata": {"name": "web-n1", "namespace": "shop", "uid": "api", "annotations": annotations},
@@ -140,7 +140,7 @@ fn mirror_pod_is_current_outdated_missing_or_another_pod() {
 
 #[test]
 fn unreadable_pod_list_is_reported() {
-    let scratch = Scratch::new("lint-list");
+    let scratch = TestDir::new("lint-list");
     let file = scratch.file("web.yaml", pod("web", "x"));
     let half = scratch.file("half.json", r#"{"kind": "PodList", "items": ["#);
     let output = lint(&[&file, "--api-pods", &half]);

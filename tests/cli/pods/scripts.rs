@@ -41,12 +41,12 @@ struct Script {
 
 #[derive(Deserialize)]
 struct Step {
-    r#do: Vec<Deed>,
+    r#do: Vec<Action>,
     expect: Vec<Value>,
 }
 
 #[derive(Deserialize)]
-struct Deed {
+struct Action {
     op: String,
     #[serde(default)]
     file: String,
@@ -103,44 +103,44 @@ fn outside(script: &Script) -> PathBuf {
     script.dir.with_file_name("outside")
 }
 
-fn perform(deed: &Deed, script: &Script, page: &Page, stdin: Option<&mut ChildStdin>) {
-    let file = script.dir.join(&deed.file);
-    let beside = outside(script).join(&deed.file);
+fn perform(action: &Action, script: &Script, page: &Page, stdin: Option<&mut ChildStdin>) {
+    let file = script.dir.join(&action.file);
+    let beside = outside(script).join(&action.file);
     // What fails, because there is no such file, is skipped: the recorder did the same.
-    let _ = match deed.op.as_str() {
-        "write" => fs::write(&file, &deed.text),
+    let _ = match action.op.as_str() {
+        "write" => fs::write(&file, &action.text),
         "append" => fs::OpenOptions::new()
             .append(true)
             .open(&file)
-            .and_then(|mut open| open.write_all(deed.text.as_bytes())),
+            .and_then(|mut open| open.write_all(action.text.as_bytes())),
         "rewrite-same" => fs::read(&file).and_then(|text| fs::write(&file, text)),
         "delete" => fs::remove_file(&file),
-        "rename" => fs::rename(&file, script.dir.join(&deed.to)),
+        "rename" => fs::rename(&file, script.dir.join(&action.to)),
         "move-out" => fs::rename(&file, &beside),
-        "move-in" => fs::write(&beside, &deed.text).and_then(|()| fs::rename(&beside, &file)),
+        "move-in" => fs::write(&beside, &action.text).and_then(|()| fs::rename(&beside, &file)),
         "replace" => {
-            let hidden = script.dir.join(format!(".tmp-{}", deed.file));
-            fs::write(&hidden, &deed.text).and_then(|()| fs::rename(&hidden, &file))
+            let hidden = script.dir.join(format!(".tmp-{}", action.file));
+            fs::write(&hidden, &action.text).and_then(|()| fs::rename(&hidden, &file))
         }
-        "chmod" => fs::set_permissions(&file, fs::Permissions::from_mode(deed.mode)),
+        "chmod" => fs::set_permissions(&file, fs::Permissions::from_mode(action.mode)),
         "touch" => fs::File::options()
             .write(true)
             .open(&file)
             .and_then(|open| open.set_modified(std::time::SystemTime::now())),
         "symlink" => {
-            let target = outside(script).join(format!("target-of-{}", deed.file));
+            let target = outside(script).join(format!("target-of-{}", action.file));
             let _ = fs::remove_file(&file);
-            fs::write(&target, &deed.text).and_then(|()| symlink(&target, &file))
+            fs::write(&target, &action.text).and_then(|()| symlink(&target, &file))
         }
-        "hardlink" => fs::hard_link(&file, script.dir.join(&deed.to)),
+        "hardlink" => fs::hard_link(&file, script.dir.join(&action.to)),
         "mkdir" => fs::create_dir_all(&file),
         "no-dir" => fs::remove_dir_all(&script.dir),
         "url" => {
-            *page.lock().unwrap() = (deed.code, deed.text.clone());
+            *page.lock().unwrap() = (action.code, action.text.clone());
             Ok(())
         }
-        "api" => writeln!(stdin.unwrap(), "{}", deed.pods),
-        other => panic!("{}: no such deed: {other}", script.name),
+        "api" => writeln!(stdin.unwrap(), "{}", action.pods),
+        other => panic!("{}: no such action: {other}", script.name),
     };
 }
 
@@ -216,18 +216,18 @@ fn play(script: &Script) -> Result<(), String> {
     let mut stdin: Option<ChildStdin> = None;
     for (number, step) in script.steps.iter().enumerate() {
         // The first step is done before the start; what it says on stdin has to wait for it.
-        let (now, later): (Vec<&Deed>, Vec<&Deed>) =
-            step.r#do.iter().partition(|deed| number > 0 || deed.op != "api");
-        for deed in now {
-            perform(deed, script, &page, stdin.as_mut());
+        let (now, later): (Vec<&Action>, Vec<&Action>) =
+            step.r#do.iter().partition(|action| number > 0 || action.op != "api");
+        for action in now {
+            perform(action, script, &page, stdin.as_mut());
         }
         let watched = running.get_or_insert_with(|| {
             let mut watched = start(script, &url);
             stdin = watched.child.stdin.take();
             watched
         });
-        for deed in later {
-            perform(deed, script, &page, stdin.as_mut());
+        for action in later {
+            perform(action, script, &page, stdin.as_mut());
         }
         let mut expected: VecDeque<Value> = step.expect.iter().cloned().collect();
         loop {

@@ -7,7 +7,7 @@ use std::thread;
 
 /// What it does with a request.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum ServerAction {
     /// Answers.
     Say(u16, Vec<u8>),
     /// Sends the asker elsewhere.
@@ -15,12 +15,12 @@ pub enum Act {
     /// Says nothing and keeps the connection.
     Silent,
     /// Begins an answer that goes on, with these lines.
-    Lines(Vec<String>, End),
+    Lines(Vec<String>, StreamEnd),
 }
 
 /// How an answer that goes on ends.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub enum StreamEnd {
     /// As it should.
     Close,
     /// The connection breaks.
@@ -29,7 +29,7 @@ pub enum End {
     Stay,
 }
 
-impl Act {
+impl ServerAction {
     /// 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::Say(200, body.into())
@@ -44,7 +44,7 @@ impl Act {
 
 /// A request as far as anybody looks at it.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Request {
     pub path: String,
     /// As they came, one a line.
     pub headers: String,
@@ -53,12 +53,12 @@ pub struct Asked {
 /// The server; its threads end with the test's process.
 pub struct Server {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
     /// Answers each request by the script, which also gets the requests before it.
-    pub fn start(script: impl Fn(&Asked, &[Asked]) -> Act + Send + Sync + 'static) -> Self {
+    pub fn start(script: impl Fn(&Request, &[Request]) -> ServerAction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -87,22 +87,22 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<Request> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-fn request(stream: &TcpStream) -> Asked {
+fn request(stream: &TcpStream) -> Request {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    Asked { path, headers: headers.join("\n") }
+    Request { path, headers: headers.join("\n") }
 }
 
-fn perform(stream: &mut TcpStream, act: &Act) -> std::io::Result<()> {
+fn perform(stream: &mut TcpStream, act: &ServerAction) -> std::io::Result<()> {
     match act {
-        Act::Say(code, body) => {
+        ServerAction::Say(code, body) => {
             write!(
                 stream,
                 "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -110,22 +110,22 @@ fn perform(stream: &mut TcpStream, act: &Act) -> std::io::Result<()> {
             )?;
             stream.write_all(body)
         }
-        Act::Redirect(to) => {
+        ServerAction::Redirect(to) => {
             write!(
                 stream,
                 "HTTP/1.1 302 X\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             )
         }
-        Act::Silent => stay(stream),
-        Act::Lines(lines, end) => {
+        ServerAction::Silent => stay(stream),
+        ServerAction::Lines(lines, end) => {
             write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             for line in lines {
                 write!(stream, "{:x}\r\n{line}\n\r\n", line.len() + 1)?;
             }
             match end {
-                End::Close => write!(stream, "0\r\n\r\n"),
-                End::Break => Ok(()),
-                End::Stay => stay(stream),
+                StreamEnd::Close => write!(stream, "0\r\n\r\n"),
+                StreamEnd::Break => Ok(()),
+                StreamEnd::Stay => stay(stream),
             }
         }
     }

@@ -25,7 +25,7 @@ use super::wire;
 /// One answer, as it goes over the wire.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Answer {
+pub struct RawAnswer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     /// Bytes of the body, gRPC's framing included.
@@ -33,21 +33,21 @@ pub struct Answer {
     /// The body goes on with its last piece, for ever.
     endless: bool,
     /// The body goes on with what this makes of each number, and is silent after that.
-    made: Option<Maker>,
+    made: Option<MessageSource>,
     trailers: Option<Vec<(&'static str, String)>>,
 }
 
 /// Makes messages as they are wanted.
 #[derive(Clone)]
-struct Maker(Arc<dyn Fn(usize) -> Option<Bytes> + Send + Sync>);
+struct MessageSource(Arc<dyn Fn(usize) -> Option<Bytes> + Send + Sync>);
 
-impl fmt::Debug for Maker {
+impl fmt::Debug for MessageSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Maker")
+        f.write_str("MessageSource")
     }
 }
 
-impl Answer {
+impl RawAnswer {
     /// A plain gRPC answer of these messages.
     pub fn of(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
         Self {
@@ -122,11 +122,11 @@ impl Answer {
 
     /// A stream of the messages that `make` makes of 0, 1, 2 and so on; from the first `None` on it is open and silent.
     pub fn made(make: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
-        Self { made: Some(Maker(Arc::new(make))), ..Self::of(Vec::<Bytes>::new()) }
+        Self { made: Some(MessageSource(Arc::new(make))), ..Self::of(Vec::<Bytes>::new()) }
     }
 
-    fn respond(&self) -> Response<Pieces> {
-        let mut response = Response::new(Pieces {
+    fn respond(&self) -> Response<RawBody> {
+        let mut response = Response::new(RawBody {
             data: self.data.iter().rev().cloned().collect(),
             endless: self.endless,
             made: self.made.clone(),
@@ -152,15 +152,15 @@ fn header_map(pairs: &[(&'static str, String)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
 }
 
-struct Pieces {
+struct RawBody {
     data: Vec<Bytes>,
     endless: bool,
-    made: Option<Maker>,
+    made: Option<MessageSource>,
     number: usize,
     trailers: Option<HeaderMap>,
 }
 
-impl Body for Pieces {
+impl Body for RawBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -168,7 +168,7 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(Maker(make)) = &self.made {
+        if let Some(MessageSource(make)) = &self.made {
             let made = make(self.number);
             self.number += 1;
             // Whoever waits is never woken: the stream is silent.
@@ -189,13 +189,13 @@ impl Body for Pieces {
 
 /// The server. Its thread ends with the test's process.
 #[derive(Debug)]
-pub struct Impostor {
+pub struct RawServer {
     folder: TempDir,
 }
 
-impl Impostor {
+impl RawServer {
     /// Answers each call as `answer` says; where it says nothing, as a sound and empty node.
-    pub fn start(answer: impl Fn(Rpc) -> Option<Answer> + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static) -> Self {
         let folder = TempDir::new();
         let listener = std::os::unix::net::UnixListener::bind(socket_in(&folder)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -204,7 +204,7 @@ impl Impostor {
     }
 
     /// Answers this one call so, and all others soundly.
-    pub fn answering(rpc: Rpc, answer: Answer) -> Self {
+    pub fn answering(rpc: Rpc, answer: RawAnswer) -> Self {
         Self::start(move |asked| (asked == rpc).then(|| answer.clone()))
     }
 
@@ -226,7 +226,7 @@ fn socket_in(folder: &TempDir) -> PathBuf {
 
 fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>)
 where
-    F: Fn(Rpc) -> Option<Answer> + Send + Sync + 'static,
+    F: Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async move {
@@ -238,7 +238,7 @@ where
                 let answer = Arc::clone(&answer);
                 async move {
                     let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()).unwrap();
-                    Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| Answer::sound(rpc)).respond())
+                    Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| RawAnswer::sound(rpc)).respond())
                 }
             });
             tokio::spawn(
