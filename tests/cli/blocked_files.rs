@@ -1,4 +1,5 @@
-//! Files that do not answer: a FIFO without another end stands for a disk that hangs.
+//! Input and output files that do not answer. A FIFO without a reader or writer behaves like a file on a disk that
+//! hangs.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +27,7 @@ fn verdict_is_printed_before_a_file_is_written() {
         let fifo = fifo(fake.folder());
         let mut running =
             Invocation::new(&["health", "-r", &fake.endpoint(), "-o", "jsonl", flag, &fifo]).spawn();
-        // Nobody has opened the other end: whoever writes first waits and gives up.
+        // Nobody opens the other end of the FIFO, so a write waits until plegctl gives it up.
         let line = running.line().unwrap_or_default();
         let report: Value = serde_json::from_str(&line).unwrap_or_else(|why| panic!("{flag}: {why}: {line}"));
         assert_eq!(report["verdict"], "healthy", "{flag}: {line}");
@@ -47,6 +48,6 @@ fn unreadable_credential_does_not_hide_the_verdict() {
     let skipped = report["notChecked"].as_array().unwrap();
     let late = |skipped: &&Value| skipped["why"].as_str().unwrap().contains("did not answer within 1s");
     assert!(skipped.iter().find(late).is_some(), "{output}");
-    // What somebody pointed to is no answer; a hang of the runtime would still be one.
+    // An unreadable credential gives no answer (status 2); a hang of the runtime would still be reported.
     assert_eq!((&report["verdict"], output.code), (&"unknown".into(), Some(2)), "{output}");
 }

@@ -1,7 +1,6 @@
-//! `plegctl sim serve` as crictl meets it: the calls of its commands, in their order, with what it looks at in the answers.
-//!
-//! crictl 1.36 asks the image service for `ImageFsInfo` before it does anything that may have to do with images, and gives
-//! up if that is refused.
+//! `plegctl sim serve` with the calls that crictl's commands make, in their order. The tests check the fields that
+//! crictl reads. crictl 1.36 calls `ImageFsInfo` before every command that may concern images, and stops if that call
+//! is refused.
 
 use tonic::Code;
 
@@ -10,7 +9,7 @@ use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;
 use crate::support::wire;
 
-/// What every command begins with.
+/// The calls with which every command begins.
 async fn begin(crictl: &mut Crictl) {
     let version: wire::VersionResponse =
         crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
@@ -27,13 +26,13 @@ fn crictl_commands_get_complete_answers() {
     let listen = socket.display().to_string();
     let logs = folder.path().join("logs").display().to_string();
     let mut serving =
-        // A node on which nothing happens meanwhile.
+        // This scenario does not change while the test runs.
         Invocation::new(&["sim", "serve", "dead-kubelet", "--listen", &listen, "--logs", &logs]).spawn();
     assert!(serving.line().is_some());
     with_crictl(&socket, async |mut crictl| {
         begin(&mut crictl).await;
 
-        // ps: running containers, and the image of each.
+        // ps: running containers with their images.
         let running = crictl.running().await;
         assert!(running.len() > 20, "{}", running.len());
         for container in &running {
@@ -44,7 +43,7 @@ fn crictl_commands_get_complete_answers() {
         }
         assert!(crictl.image("registry.example/nobody:v1").await.is_none());
 
-        // images, all of them and by name.
+        // images: all images, and one by name.
         let all: wire::ListImagesResponse =
             crictl.call(IMAGES, "ListImages", wire::ListImagesRequest::default()).await.unwrap();
         let image = Some(wire::ImageSpec { image: "registry.example/postgres".into(), ..Default::default() });
@@ -55,7 +54,7 @@ fn crictl_commands_get_complete_answers() {
         assert_eq!(one.images.len(), 1, "{one:?}");
         assert_eq!(one.images[0].repo_tags, ["registry.example/postgres:v1"]);
 
-        // inspect and logs, by the beginning of an id.
+        // inspect and logs with the first digits of an id.
         let question =
             wire::ContainerStatusRequest { container_id: running[0].id[..13].to_owned(), verbose: true };
         let answer: wire::ContainerStatusResponse =
@@ -88,7 +87,7 @@ fn crictl_commands_get_complete_answers() {
             crictl.call(RUNTIME, "PodSandboxStats", question).await.unwrap();
         assert_eq!(one.stats.unwrap().attributes, pods.stats[0].attributes);
 
-        // What would change something is not there, in the words of a Go server.
+        // The server does not implement calls that change the node, and uses the error text of a Go server.
         let refused = crictl.call::<_, ()>(IMAGES, "RemoveImage", ()).await.unwrap_err();
         assert_eq!(
             (refused.code(), refused.message()),
@@ -129,7 +128,7 @@ fn stats_of_a_pod_with_a_stopped_shim_are_silent() {
         assert_eq!(web.stats.len(), 1);
         let db =
             crictl.call::<_, wire::ListContainerStatsResponse>(RUNTIME, "ListContainerStats", answers("db"));
-        // It hangs for ever; a second of silence is as good as an hour of it.
+        // The call never answers, so a short deadline is enough.
         assert!(tokio::time::timeout(std::time::Duration::from_secs(1), db).await.is_err());
     });
     serving.signal("TERM");

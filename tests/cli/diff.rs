@@ -1,4 +1,4 @@
-//! `plegctl diff` as a process.
+//! The process tests of `plegctl diff`.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn exited() -> Node {
     Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app").exited(137)
 }
 
-/// Saves a report of `fake` and says where.
+/// Saves a report of `fake` and returns its path.
 fn save(fake: &FakeRuntime, name: &str) -> String {
     let path = fake.folder().join(name).display().to_string();
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "--save", &path, "-o", "jsonl"]);
@@ -60,7 +60,7 @@ fn either_side_can_be_stdin_but_not_both() {
     assert!(output.stderr.contains("cannot read both sides from stdin"), "{output}");
 }
 
-/// Runs `diff` on stdin: exit status 2 and these words.
+/// Runs `diff` with this text on stdin and expects exit status 2 and `words` on stderr.
 fn refused(text: impl Into<Vec<u8>>, words: &str) {
     let output = Invocation::new(&["diff", "-"]).stdin(text).run();
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");

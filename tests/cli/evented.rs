@@ -1,4 +1,5 @@
-//! `plegctl watch --mode evented` as a process: the kubelet's evented PLEG, and what this one does to be no danger.
+//! `plegctl watch --mode evented` as a process: it behaves like the kubelet's evented PLEG and does not endanger the
+//! node.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use crate::support::plegctl::{Invocation, Output, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
 use crate::support::{CallState, FakeRuntime, Node, ReceivedCall, RuntimeKind, recording};
 
-/// How many recordings are played at a time: each waits more than it works.
+/// The number of recordings that play at the same time. A recording mostly waits.
 const AT_A_TIME: usize = 5;
 
-/// A pod and its container that no recording has.
+/// A pod and a container that are in no recording.
 const ONE_MORE: &str = "one-more";
 
-/// When a watch that never does what the kubelet did is given up.
+/// The time limit for a watch that does not do what the kubelet did.
 const AT_MOST: &str = "50s";
 
-/// The delivered events, of both sources.
+/// The delivered events of relists and of the stream.
 fn delivered(records: &[Value]) -> Events {
     let mut events = Events::new();
     for event in of_kind(records, "Event").into_iter().filter(|event| event["delivered"] == true) {
@@ -47,7 +48,8 @@ fn replayed(history: &Value) -> Result<(), String> {
     let is_done =
         |seen: &[Value]| delivered(seen) == recorded && streams() == expected["streams"].as_u64().unwrap();
     let mut seen: Vec<Value> = Vec::new();
-    // As long as it takes on this machine. A stream that is open then has told everything when it tells of one more.
+    // Waits without a time limit of its own: once the open stream delivers another event, it has delivered all earlier
+    // ones.
     let gave_up = history["stream"]["fails"].as_u64().unwrap() >= expected["streams"].as_u64().unwrap();
     let mut asked = false;
     while let Some(line) = running.line() {
@@ -100,7 +102,7 @@ fn node() -> Node {
     Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app")
 }
 
-/// An event of pod `uid`, made now.
+/// An event of the pod `uid` with the present time.
 fn happened(kind: i32, id: &str, uid: &str) -> Event {
     aged(kind, id, uid, Duration::ZERO)
 }
@@ -109,7 +111,7 @@ fn aged(kind: i32, id: &str, uid: &str, age: Duration) -> Event {
     Event::aged(message(kind, id, Some(uid)), i64::try_from(age.as_nanos()).unwrap())
 }
 
-/// Without a pod it is an event that the kubelet makes nothing of.
+/// An event without a pod, which the kubelet ignores.
 fn message(kind: i32, id: &str, uid: Option<&str>) -> ContainerEventResponse {
     let sandbox = uid.map(|uid| wire::PodSandboxStatus {
         id: format!("sandbox-of-{uid}"),
@@ -144,7 +146,7 @@ fn summary(output: &Output) -> Value {
     of_kind(&records(&output.stdout), "WatchSummary")[0].clone()
 }
 
-/// Reads on to the next record that is wanted.
+/// Reads until the next record that fits.
 fn next(running: &mut Running, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let line = running.line().expect("the watch goes on");
@@ -164,7 +166,7 @@ fn in_state(calls: &[ReceivedCall], state: CallState) -> usize {
     streams.filter(|call| call.state == state).count()
 }
 
-/// The guard of a running watch.
+/// The guard process of a running watch.
 fn guard_of(running: &Running) -> String {
     let pid = running.pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -175,7 +177,7 @@ fn guard_of(running: &Running) -> String {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // One that nobody has taken note of yet is dead all the same.
+    // A zombie counts as ended.
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
@@ -184,7 +186,7 @@ fn wait_until_gone(pid: &str) {
     wait_until("is still there", pid, || !is_alive(pid));
 }
 
-/// Whoever goes on before it has stopped stays stopped.
+/// Waits until the process has stopped, because a SIGCONT before that has no effect.
 fn wait_until_stopped(running: &Running) {
     let pid = running.pid().to_string();
     wait_until("goes on", &pid, || {
@@ -193,7 +195,7 @@ fn wait_until_stopped(running: &Running) {
     });
 }
 
-/// A minute, which no machine needs: a guard looks after its watch many times a second.
+/// A generous limit: the guard checks its watch many times a second.
 fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6000 {
         if is_so() {
@@ -207,7 +209,7 @@ fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn disabled_pod_events_in_crio_are_reported_and_the_stream_is_given_up_after_five_relists() {
     let fake = FakeRuntime::start_as(RuntimeKind::Crio, node());
-    // The first, five that the ended streams owe, and that of the fallback.
+    // One relist at the start, five after the ended streams, and one for the fallback.
     let output = watch(&fake, &["--count", "7"]).run();
     let records = records(&output.stdout);
     let mut expected = ["connected", "closed"].repeat(5);
@@ -252,7 +254,7 @@ fn from_kubelet_1_37_on_an_event_makes_pleg_list_one_pod() {
     fake.streams([Attempt::ending(End::Stall)
         .events([happened(STARTED, "c2", "uid-1"), happened(STOPPED, "c1", "uid-1")])]);
     let running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10m"]).spawn();
-    // The relist of every pod, then that of the one pod, by its label.
+    // First the relist of all pods, then the list of one pod, selected by its label.
     let lists = |calls: &[ReceivedCall]| calls.iter().filter(|call| call.rpc == Rpc::ListContainers).count();
     fake.wait_until(|calls| lists(calls) == 2);
     running.signal("INT");
@@ -272,7 +274,7 @@ fn from_kubelet_1_37_on_an_ended_stream_is_not_opened_again() {
     let mut running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10ms"]).spawn();
     let fallback = next_stream(&mut running, "fallback");
     assert!(text(&fallback["error"]).contains("until it is restarted"), "{fallback}");
-    // And relisting goes on as it was.
+    // Relists continue at the same period.
     next(&mut running, |record| record["kind"] == "Relist");
     running.signal("INT");
     assert_eq!(summary(&running.wait())["stream"]["fellBack"], true);
@@ -294,7 +296,7 @@ fn restarted_runtime_gets_few_stream_attempts_whatever_retries_is() {
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
     assert_eq!(summary(&output)["stream"]["fellBack"], false, "{output}");
-    // The kubelet's five, of which the last waits a second, and those of a machine that is late with everything.
+    // The kubelet makes five attempts, the last one after a second; a slow machine may make a few more relists.
     let streams = fake.calls_of(Rpc::GetContainerEvents).len();
     assert!((1..12).contains(&streams), "{streams} streams: {output}");
 }
@@ -308,7 +310,7 @@ fn events_that_crio_never_sends_do_not_count_as_lost() {
     let mut running = Invocation::new(&words).spawn();
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     next(&mut running, |record| record["kind"] == "Relist" && record["relist"] == 3);
-    // RemovePodSandbox: everything is gone from the lists, and no event says so.
+    // After RemovePodSandbox the lists are empty, and no event reports it.
     fake.set_node(Node::new());
     next(&mut running, |record| record["kind"] == "Divergence" && record["type"] == "ContainerRemoved");
     running.signal("INT");
@@ -328,7 +330,7 @@ fn events_of_unknown_pods_count_and_old_events_and_events_without_a_pod_do_not()
         Event::from(message(STOPPED, "nobody", None)),
         aged(STOPPED, "stale", "new", hour),
         ahead,
-        // Now the cache has something from an hour ahead, and everything else is stale.
+        // The cache now has an entry one hour in the future, so every other message is outdated.
         happened(STOPPED, "unknown", "new"),
         happened(DELETED, "last", "new"),
     ])]);
@@ -370,7 +372,7 @@ fn removed_pods_leave_the_memory() {
     let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
     fake.streams([Attempt::ending(End::Stall).events(flood)]);
     let mut running = watch(&fake, &["--no-inspect"]).spawn();
-    // The next relist is due in five minutes; the flood brings it forward.
+    // The next relist is due in five minutes; the burst of events makes it start earlier.
     let relist = next(&mut running, |record| record["kind"] == "Relist" && record["relist"] == 2);
     assert_eq!(relist["outcome"], "ok");
     running.signal("INT");
@@ -442,7 +444,7 @@ fn ctrl_z_closes_the_stream_before_the_stop_and_fg_reopens_it() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
-    // It says so before the runtime has seen anything of it.
+    // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("TSTP");
@@ -463,7 +465,7 @@ fn guard_closes_the_stream_of_a_watch_stopped_by_sigstop() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
-    // It says so before the runtime has seen anything of it.
+    // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("STOP");
@@ -482,7 +484,7 @@ fn killed_watch_leaves_neither_stream_nor_guard() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
-    // It says so before the runtime has seen anything of it.
+    // The watch prints its first line before the runtime sees the stream.
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("KILL");
@@ -534,7 +536,7 @@ fn compare_mode_finds_containers_that_lived_between_two_relists() {
     assert_eq!(compare["missedByStream"], 0, "{compare}");
 }
 
-/// A kubelet from 1.36 on lists single pods besides: what relists of everything missed it may have seen.
+/// Kubelets from 1.36 on also list single pods, so they may have seen what full relists missed.
 #[test]
 fn compare_mode_reports_whether_the_kubelet_could_see_what_relists_missed() {
     for (release, told) in [("1.36", true), ("1.35", false)] {

@@ -1,4 +1,4 @@
-//! A node without a process, a thread or a descriptor to spare: the very node that plegctl is meant for.
+//! plegctl on a node that cannot start another process or thread and has no free file descriptor.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,10 @@ use crate::support::plegctl::{Invocation, Output};
 use crate::support::raw_server::RawServer;
 use crate::support::socket::TempDir;
 
-/// A user that has no process. Root is above the limit of processes, so as root the program runs as this one.
+/// A user without processes. The process limit does not apply to root, so under root the program runs as this user.
 const NOBODY: &str = "61234";
 
-/// The program where any user can start it.
+/// A copy of the program that every user can start.
 struct RestrictedUser {
     _folder: TempDir,
     program: PathBuf,
@@ -35,7 +35,7 @@ impl RestrictedUser {
         Self { _folder: folder, program, as_root }
     }
 
-    /// A file beside it, which anybody may read.
+    /// A readable file next to the program.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.program.with_file_name(name);
         fs::write(&path, text).unwrap();
@@ -43,12 +43,12 @@ impl RestrictedUser {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Runs it with no room for another process or thread.
+    /// Runs the program without room for another process or thread.
     fn alone(&self, arguments: &[&str]) -> Output {
         self.among(1, arguments)
     }
 
-    /// Runs it with room for so many processes and threads, its own first one included.
+    /// Runs the program with room for this number of processes and threads, including its first one.
     fn among(&self, most: usize, arguments: &[&str]) -> Output {
         let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
         let mut words: Vec<&str> = Vec::new();
@@ -90,14 +90,14 @@ fn watch_and_lint_work_without_threads() {
     assert_eq!(relist.code, Some(0), "{relist}");
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
     let lint = place.alone(&["static-pods", "lint", "--no-cri", "--fail-on", "never", manifests]);
-    // The folder of the sources may be closed to others.
+    // Other users may not be able to enter the directory of the sources.
     assert!(matches!(lint.code, Some(0 | 2)) && lint.signal.is_none(), "{lint}");
     let evented = place.alone(&["watch", "--mode", "evented", "--count", "1", "-r", &runtime.endpoint()]);
     assert_eq!(evented.code, Some(2), "{evented}");
     assert!(evented.stderr.contains("cannot start the guard of the event stream"), "{evented}");
 }
 
-/// tokio panics where it is refused a thread, and where an event loop is given up for want of one.
+/// tokio panics if it cannot start a thread, or if an event loop ends because of that.
 #[test]
 fn commands_that_need_a_thread_report_that_none_can_be_started() {
     let runtime = RawServer::start(|_| None);
@@ -129,7 +129,7 @@ fn commands_that_need_a_thread_report_that_none_can_be_started() {
         let told = format!("{}{}", output.stdout, output.stderr);
         assert!(told.contains("no thread c"), "{words:?}: {output}");
     }
-    // The writer, the guard and the reader of the stream each want one.
+    // The writer, the guard and the reader of the stream each need a thread or process.
     for most in 2..6 {
         let words = ["watch", "--mode", "evented", "--count", "1", "-r", &endpoint];
         let output = place.among(most, &words);
@@ -138,7 +138,7 @@ fn commands_that_need_a_thread_report_that_none_can_be_started() {
     }
 }
 
-/// However many file descriptors there are, it is enough or it is told.
+/// With any number of file descriptors, plegctl either works or reports that they are too few.
 #[test]
 fn too_few_file_descriptors_are_an_error_and_no_finding() {
     let runtime = RawServer::start(|_| None);

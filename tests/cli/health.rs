@@ -1,4 +1,4 @@
-//! `plegctl health` as a process: the scripted rows of the fault matrix, the exit status, and every way to print.
+//! The process tests of `plegctl health`: the rows of the fault matrix, the exit status, and every output format.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn health(endpoint: &str, more: &[&str]) -> Output {
     plegctl(&[["health", "-r", endpoint, "-o", "json"].as_slice(), more].concat())
 }
 
-/// The same where something hangs: what is reported of a silence, without waiting for the whole limits.
+/// Runs `health -o json` with shortened silence limits, for tests in which a call hangs.
 fn health_of_hang(endpoint: &str, more: &[&str]) -> Output {
     let arguments = [["health", "-r", endpoint, "-o", "json"].as_slice(), more].concat();
     Invocation::new(&arguments).with_short_silences().run()
@@ -25,7 +25,7 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// What a row of the matrix must come to.
+/// The expected result of a row of the fault matrix.
 struct Row {
     verdict: &'static str,
     phase: &'static str,
@@ -37,12 +37,12 @@ const fn row(verdict: &'static str, phase: &'static str, primary: &'static str, 
     Row { verdict, phase, primary, exit }
 }
 
-/// Runs `health` and holds it against the row.
+/// Runs `health` and compares the report with the row.
 fn expect(fake: &FakeRuntime, row: &Row) -> Value {
     found(&health(&fake.endpoint(), &[]), row)
 }
 
-/// The same for a row in which something hangs.
+/// Does the same for a row in which a call hangs.
 fn expect_hang(fake: &FakeRuntime, row: &Row) -> Value {
     found(&health_of_hang(&fake.endpoint(), &[]), row)
 }
@@ -56,7 +56,7 @@ fn found(output: &Output, row: &Row) -> Value {
     report
 }
 
-/// Pods with one running container each; `p17` has the sandbox `s17` and the container `c17`.
+/// Builds pods with one running container each; `p17` has the sandbox `s17` and the container `c17`.
 fn pods(count: usize) -> Node {
     (0..count).fold(Node::new(), |node, number| {
         node.pod(&format!("default/p{number}"), &format!("uid-{number}"))
@@ -124,7 +124,7 @@ fn hung_list_names_no_pod_without_evidence() {
     let report = expect(&fake, &row("unhealthy", "list", "D02", 1));
     assert_eq!(report["primary"]["rpc"], "ListContainers");
     assert_eq!(report["primary"]["confidence"], "certain", "{report}");
-    // In real time: no silence of less than ten seconds is a certain hang.
+    // Uses the real limits: a silence below ten seconds is never a certain hang.
     let probes = report["probes"].as_array().unwrap();
     let list = probes.iter().find(|probe| probe["name"] == "ListContainers").unwrap();
     assert!(list["durationSeconds"].as_f64().unwrap() >= 10.0, "{report}");
@@ -332,7 +332,7 @@ fn slow_calls_are_never_unhealthy_and_never_hang() {
         (slow(Rpc::ListPodSandbox, 4500), row("D30", "list")),
         (slow(Rpc::ListPodSandbox, 6000), row("D30", "list")),
     ];
-    // They only wait, so they may wait together.
+    // The runs mostly wait, so they run at the same time.
     std::thread::scope(|scope| {
         for (fake, row) in &rows {
             scope.spawn(move || {
@@ -363,8 +363,8 @@ fn interrupt_prints_the_report_so_far() {
     assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");
     let mut culprits = report["culprits"].as_array().unwrap().iter();
     assert!(!culprits.any(|one| one["id"] == "c7" && one["confidence"] == "certain"), "{output}");
-    // On a machine that stood still the silence may be long enough to be likely a hang by then, and answered calls may have
-    // been slow; then the report has such a call.
+    // On a machine that was suspended, the silence may be long enough for a likely hang, and answered calls may count
+    // as slow; then the report names such a call.
     let seconds = |probe: &Value| probe["durationSeconds"].as_f64().unwrap();
     let slow = |least: f64| {
         let mut answered =
@@ -442,7 +442,7 @@ fn pleg_age_is_judged_from_a_url_a_file_and_stdin() {
             let output = Invocation::new(&arguments).stdin(text.clone()).run();
             let report = report(&output);
             let found = (report["verdict"].as_str(), output.code);
-            // A URL is read twice when the age is doubtful, and this one stands still.
+            // plegctl reads a URL twice if the age is near the threshold, and the age at this URL does not change.
             let verdict = if (age, source) == (120, kubelet.url.as_str()) { "degraded" } else { verdict };
             assert_eq!(found, (Some(verdict), Some(exit)), "{age} s from {source}: {output}");
             let said = report["kubelet"]["plegAgeSeconds"].as_f64().unwrap();
@@ -455,7 +455,7 @@ fn pleg_age_is_judged_from_a_url_a_file_and_stdin() {
     }
 }
 
-/// Answers every request with the same metrics, as a kubelet's read-only port does.
+/// Answers every request with the same metrics, like the kubelet's read-only port.
 struct Kubelet {
     url: String,
 }
@@ -468,7 +468,7 @@ impl Kubelet {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // All of the question: what is left unread makes the end of the connection a reset.
+                // Reads the whole request, because closing a connection with unread bytes resets it.
                 let lines = BufReader::new(&stream).lines();
                 let _ = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).count();
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());

@@ -1,4 +1,4 @@
-//! What listens on the socket may answer with anything: each answer is named for what it is, none ends the program.
+//! Hostile answers of the process behind the socket: plegctl reports each answer correctly and never crashes.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -56,7 +56,7 @@ async fn status_details_that_are_not_base64_are_an_error_of_that_call() {
              gRPC status: ".to_owned() + status + ")"
         );
     }
-    // Sound details are nobody's concern.
+    // Valid details are ignored.
     let sound = RawAnswer::headers_only(&[
         ("grpc-status", "5"),
         ("grpc-message", "gone"),
@@ -158,7 +158,7 @@ async fn list_of_empty_entries_is_refused_and_the_next_call_is_made() {
     assert!(client.list_sandboxes(&Filter::default()).await.result.is_ok());
 }
 
-/// The kubelet bounds bytes only: what is refused here for its memory may be well for it.
+/// The kubelet limits bytes only, so it may accept a list that plegctl refuses because of its memory.
 #[test]
 fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
     for (mebibytes, verdict, said) in [
@@ -183,7 +183,7 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
     }
 }
 
-/// Dead sandboxes with next to no labels, by the ten thousand: above its 16 MiB the kubelet refuses them too.
+/// Ten thousands of ended sandboxes with few labels: above 16 MiB the kubelet refuses the list too.
 #[test]
 fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged() {
     let sandbox = |number: usize| wire::PodSandbox {
@@ -234,7 +234,7 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
 
 #[tokio::test]
 async fn endless_streamed_list_is_given_up() {
-    // One entry of a plausible size, a million bytes at a time.
+    // Entries of a plausible size, a million bytes in each message.
     let annotations = vec![wire::pair("a", &"x".repeat(1_000_000))];
     let entry = wire::StreamContainersResponse {
         containers: vec![wire::Container { annotations, ..Default::default() }],
@@ -312,7 +312,7 @@ fn endless_or_silent_input_file_is_given_up() {
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let fifo = fifo.to_str().unwrap();
-    // Longer than any memory, and next to nothing on the disk.
+    // A sparse file that is larger than any memory.
     let sparse = |name: &str, begin: &[u8]| {
         let path = folder.path().join(name);
         std::fs::write(&path, begin).unwrap();
@@ -348,12 +348,12 @@ fn endless_or_silent_input_file_is_given_up() {
             scope.spawn(move || {
                 let output = plegctl(arguments);
                 assert_eq!(output.code, Some(2), "{output}");
-                // A source of many is told among them.
+                // With several sources, the error is one of the reported source errors.
                 assert!(output.stderr.contains(words) || output.stdout.contains(words), "{output}");
             });
         }
     });
-    // Read by root it is the kernel's log, which has no end; by others it is not read.
+    // Root reads the kernel's log here, which has no end; other users cannot read it.
     let kmsg = plegctl(&["static-pods", "lint", "--no-cri", "/proc/kmsg"]);
     assert_eq!(kmsg.code, Some(2), "{kmsg}");
 }
@@ -373,7 +373,7 @@ fn recorder_follows_no_symbolic_link() {
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
 
-/// What a terminal would obey, if somebody printed the file.
+/// Asserts that a text has no byte that a terminal would interpret.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\0' | '\n')
 }
@@ -415,7 +415,7 @@ fn written_files_contain_no_terminal_escape_sequences() {
         } else {
             String::from_utf8(bytes).unwrap()
         };
-        // The path of a manifest is a URI.
+        // The path of a manifest appears as a URI.
         let spelled = if *path == lint { "%C2%9B2J" } else { "\\u009b2J" };
         assert!(text.contains(spelled), "{path} has what was escaped: {text}");
         assert!(!text.contains(is_obeyed), "{path}: {text:?}");

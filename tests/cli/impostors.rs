@@ -1,7 +1,6 @@
-//! Processes that are named `kubelet` and are none, beside the real binary run as root.
-//!
-//! Each test has a pid namespace and a process table of its own, made by `unshare`, so that it sees nothing of the machine.
-//! That needs root; without it the tests are skipped and say so.
+//! Processes that only have the name `kubelet`, next to the real binary that runs as root. Each test uses `unshare` to
+//! get its own PID namespace and process table, so that it does not see the machine's processes. This needs root;
+//! without root the tests are skipped with a message.
 
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
@@ -19,14 +18,14 @@ use crate::support::fake::FakeRuntime;
 use crate::support::node::Node;
 use crate::support::plegctl::{Invocation, Output};
 
-/// Nobody's account.
+/// The user id of `nobody`.
 const STRANGER: u32 = 65_534;
 
-/// A folder with a program called `kubelet` in it, which goes when the test ends.
+/// A directory with a program named `kubelet`; it is removed when the test ends.
 struct ImpostorDir(PathBuf);
 
 impl ImpostorDir {
-    /// Nothing where the rights for it are missing.
+    /// Returns `None` if the rights for `unshare` are missing.
     fn new(name: &str) -> Option<Self> {
         let unshared = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
         if !unshared.is_ok_and(|output| output.status.success()) {
@@ -57,8 +56,8 @@ impl ImpostorDir {
         path
     }
 
-    /// Runs plegctl after the kubelets that `before` starts. In `before`, `$K` is one: a program that waits for a line that
-    /// never comes, whatever arguments follow. Everything ends with the namespace.
+    /// Runs plegctl after the script `before`. In `before`, `$K` starts a kubelet: a program that waits for a line that
+    /// never comes, whatever its arguments are. All processes end with the namespace.
     fn plegctl(&self, before: &str, arguments: &[&str]) -> Output {
         let folder = self.0.display();
         let script = format!(
@@ -77,7 +76,7 @@ impl ImpostorDir {
     }
 }
 
-/// Knows whether somebody opens one of some files.
+/// Detects whether a program opens one of the files.
 struct OpenWatch(OwnedFd);
 
 impl OpenWatch {
@@ -107,7 +106,7 @@ fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
     let port = server.local_addr().unwrap().port();
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&connections);
-    // Whoever asks is counted and gets no answer.
+    // Each connection is counted and gets no answer.
     thread::spawn(move || server.incoming().for_each(|_| _ = counted.fetch_add(1, Ordering::SeqCst)));
     let token = scene.file("token", "only-root-may-read-this", 0o600);
     let kubeconfig = scene.file(
@@ -127,7 +126,7 @@ fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
     assert_eq!(output.code, Some(2), "{output}");
     assert_eq!(connections.load(Ordering::SeqCst), 0, "its server was asked: {output}");
     assert!(output.stderr.contains(&format!("it runs as user {STRANGER}")), "{output}");
-    // Root's own kubelet with the same command line is believed, and does ask.
+    // The same command line in root's kubelet counts, so plegctl connects to its server.
     let output = scene.plegctl(&format!("$K {named} &"), &["pods", "--no-cri"]);
     assert!(connections.load(Ordering::SeqCst) > 0, "{output}");
 }
@@ -139,7 +138,7 @@ fn manifest_path_of_another_users_kubelet_is_not_opened() {
     fs::set_permissions(secret.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
     let named = format!("--pod-manifest-path={}", secret.display());
     let stranger = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {named} &");
-    // A root of the node with a directory of its own, so that the usual path is not the machine's.
+    // The real kubelet has its own directory, so that plegctl does not use the machine's default path.
     let real = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644);
     let own = format!("$K --pod-manifest-path={} &", real.parent().unwrap().display());
     let lint = ["static-pods", "lint", "--no-cri"];
@@ -147,7 +146,7 @@ fn manifest_path_of_another_users_kubelet_is_not_opened() {
         scene.plegctl(&format!("{stranger}\nuntil grep -q kubelet /proc/*/comm; do :; done\n{own}"), &lint);
     assert!(!output.to_string().contains("only-root-may-read-this"), "{output}");
     assert!(output.stdout.contains("manifests/pod.yaml"), "the real kubelet's has the higher pid: {output}");
-    // That line would have been printed: the user himself may have it so.
+    // The line is printed if the user passes the file explicitly, so it would have been printed above.
     let output = scene.plegctl("true", &[lint.as_slice(), &[secret.to_str().unwrap()]].concat());
     assert!(output.stdout.contains("only-root-may-read-this"), "{output}");
 }
@@ -187,7 +186,7 @@ fn users_own_kubelet_counts_for_that_user() {
     let kubelet = format!("{as_user} $K --pod-manifest-path={} &", directory.display());
     let plain = format!("{kubelet}\nuntil grep -q '^kubelet$' /proc/*/comm; do :; done\nset -- {as_user}");
     let folder = scene.path().display();
-    // The build's own folder may be closed to that user.
+    // The build directory may not be readable for that user.
     fs::copy(env!("CARGO_BIN_EXE_plegctl"), scene.path().join("plegctl")).unwrap();
     let command = format!("{plain}\n\"$@\" {folder}/plegctl pods --no-cri > {folder}/out 2>&1");
     let output = scene.plegctl(&command, &["explain"]);
@@ -206,8 +205,8 @@ fn relative_manifest_path_is_resolved_from_the_kubelets_directory() {
     assert!(output.stdout.contains("theirs.yaml") && !output.stdout.contains("ours.yaml"), "{output}");
 }
 
-/// Impostors before and after the node's own kubelet: another user's, and root's in another pid and mount namespace. All
-/// of them are stopped, as no kubelet of a healthy node is.
+/// Starts impostors before and after the node's own kubelet: one of another user, and one of root in other PID and
+/// mount namespaces. All impostors are stopped, so a report that counts one in is different.
 #[test]
 fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
     let Some(scene) = ImpostorDir::new("beside") else { return };
@@ -262,7 +261,7 @@ fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
     }
 }
 
-/// What a command says, without its times.
+/// Returns the parts of an output that do not depend on time.
 fn without_times(output: &Output) -> Vec<String> {
     let Ok(report) = serde_json::from_str::<serde_json::Value>(&output.stdout) else {
         return output.stdout.lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! `plegctl static-pods lint` as a process: verdicts, findings, formats, exit status, and what is compared with.
+//! The process tests of `plegctl static-pods lint`: verdicts, findings, formats, exit status and comparisons.
 
 mod good;
 mod hostile;
@@ -25,7 +25,7 @@ spec:
     image: registry.k8s.io/app:1.0
 ";
 
-/// A directory with these files.
+/// Creates a directory with these files.
 pub(super) fn directory(files: &[(&str, &str)]) -> TempDir {
     let directory = TempDir::new();
     for (name, text) in files {
@@ -43,7 +43,7 @@ pub(super) fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The ids of a file's findings.
+/// The ids of the findings of a file.
 pub(super) fn ids(findings: &Value) -> Vec<&str> {
     findings.as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! The real binary and the product's client against a scripted runtime, one module per sub-command.
+//! Tests of the real binary and of plegctl's client against a scripted runtime, with one module for each sub-command.
 
 mod blocked_files;
 mod crictl;

@@ -1,10 +1,10 @@
-//! `-o`: each command has the forms that its help names, and they say the same.
+//! The formats of `-o`: each command has the formats that its help names, and all formats have the same content.
 
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, plegctl};
 
-/// What each command is asked, and which document it answers with.
+/// The arguments of each command and the document that it prints.
 const ROWS: [(&[&str], &str); 9] = [
     (&["health", "-r", "sim:hung-two-pods", "--budget", "6s"], "HealthReport"),
     (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),

@@ -1,4 +1,4 @@
-//! `plegctl relist` as a process: what it asks, prints and saves, and which night it is when it cannot.
+//! The process tests of `plegctl relist`: its calls, its output, its files, and its errors.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -75,7 +75,7 @@ fn filters_change_only_the_output() {
     assert_eq!(first_words, ["app", "side", "etcd"], "{by_name}");
 }
 
-/// Two namespaces, labels and digests.
+/// A node with two namespaces, labels and digests.
 fn labelled() -> Node {
     Node::new()
         .pod("shop/web-0", "uid-1")
@@ -182,7 +182,7 @@ fn progress_on_a_terminal_names_the_pending_calls() {
     let endpoint = fake.endpoint();
     let arguments = ["relist", "-r", &endpoint, "--inspect", "all"];
     let mut running = Invocation::in_terminal(&arguments).spawn();
-    // Carriage returns, no line ends: read until it has said so.
+    // Progress lines end with a carriage return and no line feed, so read until the text is complete.
     running.until("status of 2 of 3 pods, waiting ");
     running.until(" for ContainerStatus of kube-system/etcd-n1");
     gate.open();
@@ -283,7 +283,8 @@ fn names_from_the_runtime_are_escaped() {
     assert!(output.stdout.contains("\\u{1b}[2Jgone"), "{output}");
 }
 
-/// Runs `relist` against what is no runtime: exit status 2, nothing on stdout, these words on stderr, and a hint.
+/// Runs `relist` with an endpoint that is no runtime; expects exit status 2, an empty stdout, and `words` and a hint on
+/// stderr.
 fn no_answer(endpoint: &str, words: &str) {
     let output = plegctl(&["relist", "-r", endpoint, "--timeout", "3s"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
@@ -395,7 +396,7 @@ fn directory_without_permission_is_not_a_missing_socket() {
     let path = closed.join("x.sock");
     let arguments = ["relist", "-r", &path.display().to_string()];
     let output = if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        // Root opens any directory, so somebody else has to try, with a copy that he can reach.
+        // Root can open every directory, so another user runs a copy of the program.
         let copy = fake.folder().join("plegctl");
         fs::copy(env!("CARGO_BIN_EXE_plegctl"), &copy).unwrap();
         let copy = copy.display().to_string();

@@ -1,4 +1,4 @@
-//! The process runner tells what became of the program.
+//! Tests of the process runner.
 
 use std::time::Duration;
 

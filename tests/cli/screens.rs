@@ -1,6 +1,5 @@
-//! What a person sees: every screen of every scenario in real terminals, 80 columns by 24 lines and 120 by 40.
-//!
-//! The terminals are tmux's. Without tmux these tests say so and are skipped; where `CI=true` they fail instead.
+//! Every screen of every scenario in real terminals of tmux, with 80 columns by 24 lines and 120 by 40. Without tmux
+//! these tests are skipped with a message; with `CI=true` they fail instead.
 
 use std::fs;
 use std::time::Duration;
@@ -13,13 +12,13 @@ use crate::support::socket::TempDir;
 /// Columns and lines.
 const SIZES: [(usize, usize); 2] = [(80, 24), (120, 40)];
 
-/// No screen is longer, and no line wider, however large the terminal is.
+/// The limits for a screen, however large the terminal is.
 const LARGEST: (usize, usize) = (100, 24);
 
-/// Every call of a node of fifty thousand containers, in a build that is not optimised, on a machine that does other things.
+/// A time limit for all calls of a node with fifty thousand containers, in a debug build on a busy machine.
 const BOUND: Duration = Duration::from_secs(300);
 
-/// Whether there are terminals to be had.
+/// Whether tmux is available.
 fn has_tmux() -> bool {
     if std::process::Command::new("tmux").arg("-V").output().is_ok() {
         return true;
@@ -41,10 +40,10 @@ impl Terminal {
         let folder = TempDir::new();
         let terminal = Self { folder, columns };
         let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
-        // The screen as it is when the next prompt would come; then somebody has to hold the terminal open.
+        // The command after plegctl keeps the terminal open, so that the screen stays as it is before the next prompt.
         let script = format!(
             "{} '{}' {}\necho $? > '{}'\ntmux wait-for -S over\nexec sleep 3600\n",
-            // What hangs is shown without waiting for the whole limits; a large node is slow within the real ones.
+            // Scenarios that hang use the short silence limits; a large node is slow with the real ones.
             if words.iter().any(|word| word.starts_with("sim:hung-")) {
                 "PLEGCTL_TEST_SILENCE_DIVISOR=5"
             } else {
@@ -67,7 +66,7 @@ impl Terminal {
         let output = Invocation::program("tmux", &[&["-u", "-L", "screens"], arguments].concat())
             .env("TMUX_TMPDIR", self.folder.path())
             .env("LANG", "C.UTF-8")
-            // Some users have a shell that runs nothing.
+            // Some users have a login shell that runs nothing.
             .env("SHELL", "/bin/sh")
             .bound(BOUND)
             .run();
@@ -75,12 +74,12 @@ impl Terminal {
         output
     }
 
-    /// What can be seen.
+    /// The visible screen.
     fn seen(&self) -> Vec<String> {
         lines(&self.tmux(&["capture-pane", "-p"]))
     }
 
-    /// Everything that was written, what has scrolled away too; lines that did not fit are whole.
+    /// All output, including lines that have scrolled away; wrapped lines are joined.
     fn written(&self) -> Vec<String> {
         lines(&self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]))
     }
@@ -89,7 +88,7 @@ impl Terminal {
         fs::read_to_string(self.folder.path().join("status")).unwrap().trim().to_owned()
     }
 
-    /// Nothing was wrapped.
+    /// Asserts that no line was wrapped.
     fn assert_fits(&self, what: &str, width: usize) {
         for line in self.written() {
             let length = line.trim_end().chars().count();
@@ -106,7 +105,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Without what is empty at the end.
+/// Removes empty lines at the end.
 fn lines(output: &Output) -> Vec<String> {
     let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_end().to_owned()).collect();
     while lines.last().is_some_and(String::is_empty) {
@@ -115,7 +114,7 @@ fn lines(output: &Output) -> Vec<String> {
     lines
 }
 
-/// One test for each scenario, so that they run side by side and fail by name. A machine with much else to do may make a
+/// One test for each scenario, so that they run at the same time and each failure has a name. A busy machine may make a
 /// healthy node slow.
 macro_rules! each_scenario_is_one_screen_with_its_verdict {
     ($($test:ident: $scenario:literal $verdict:literal,)*) => {
@@ -158,7 +157,7 @@ fn health_screens(scenario: &str, verdict: &str) {
     let endpoint = format!("sim:{scenario}");
     let mut counts = Vec::new();
     for (number, size) in SIZES.into_iter().enumerate() {
-        // Asked once and shown twice: what a node says does not depend on the terminal.
+        // Runs once and shows the report twice, because the report does not depend on the terminal.
         let asked = ["health", "-r", &endpoint, "--at", "0s", "--save", &saved];
         let terminal = if number == 0 {
             Terminal::after(&asked, size)

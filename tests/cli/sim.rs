@@ -1,4 +1,4 @@
-//! `plegctl sim` and the endpoint `sim:SCENARIO` as processes.
+//! The process tests of `plegctl sim` and the endpoint `sim:SCENARIO`.
 
 use std::fs;
 
@@ -26,17 +26,17 @@ fn simulated_time_continues_from_one_command_to_the_next() {
     let node = ["-r", "sim:busy-deploy"];
     let before = plegctl(&[&["relist", "--at", "1m", "--save", &saved], node.as_slice()].concat());
     assert_eq!(before.code, Some(0), "{before}");
-    // Nobody has to wait: ten seconds later is where one says that it is.
+    // The test does not wait: `--at` moves the scenario ten seconds forward.
     let after = plegctl(&[&["diff", "--at", "70s", &saved], node.as_slice()].concat());
     assert_eq!(after.code, Some(1), "{after}");
     assert!(
         after.stdout.contains("ContainerStarted") && after.stdout.contains("ContainerRemoved"),
         "{after}"
     );
-    // What was there before is the same now: PLEG does not miss other times of creation.
+    // Both lists have the same containers again: PLEG does not detect other creation times.
     assert!(!after.stdout.contains("changes that PLEG would not have noticed"), "{after}");
     assert!(after.stdout.starts_with("00:01:10"), "{after}");
-    // Without a word about the moment it is the moment of the day.
+    // Without `--at`, the scenario's time depends on the time of day.
     let first = plegctl(&[&["relist", "-o", "json", "-n", "kube-system"], node.as_slice()].concat());
     let second = plegctl(&[&["relist", "-o", "json", "-n", "kube-system"], node.as_slice()].concat());
     let pods =
@@ -86,7 +86,7 @@ fn sim_serve_serves_a_kubelet_too() {
     assert_eq!(serving.wait().code, Some(0));
 }
 
-/// The scenarios about a kubelet and a shim, as `health` sees them.
+/// The scenarios with kubelet and shim faults, judged by `health`.
 #[test]
 fn kubelet_and_node_of_a_scenario_are_judged() {
     for (scenario, id, verdict) in [

@@ -1,4 +1,4 @@
-//! `plegctl stacks` as a process: dumps from files, stdin and sockets, and everything that is none.
+//! The process tests of `plegctl stacks`: dumps from files, stdin and sockets, and input that is no dump.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -116,7 +116,7 @@ fn wait_in_both_dumps_of_a_process_is_certain() {
         "{two}"
     );
     assert!(finding["evidence"].to_string().contains("in both dumps"), "{two}");
-    // The same dump twice is one moment, not two.
+    // The same dump given twice counts once.
     let same = plegctl(&["stacks", &recording("c2-lock.t5.usr1.gz"), &recording("c2-lock.t5.usr1.gz")]);
     assert_eq!(same.code, Some(0), "{same}");
     assert!(same.stdout.contains("both dumps are the same"), "{same}");
@@ -206,7 +206,7 @@ fn users_signatures_apply_first_and_invalid_ones_are_reported() {
     assert!(output.stderr.contains("line 2: `frame` is not known"), "{output}");
 }
 
-/// A socket that answers one request with `answer` and hands back what it was asked.
+/// A socket that answers one request with `answer` and returns the request.
 fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {

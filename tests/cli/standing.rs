@@ -1,4 +1,4 @@
-//! `plegctl health --state FILE`: a run every half minute, and what it leaves waiting in the runtime.
+//! `plegctl health --state FILE`: a run every half minute, and the calls that hang in the runtime.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn count(fake: &FakeRuntime, rpc: Rpc) -> usize {
     fake.calls_of(rpc).len()
 }
 
-/// Lets the pause of the call that hung be over, as if time had passed.
+/// Rewrites the state file as if the pause before the next call had passed.
 fn pass_time(path: &Path) {
     let mut state: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     for stamp in ["since", "askedAt"] {

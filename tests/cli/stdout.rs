@@ -1,4 +1,4 @@
-//! A stdout that leads nowhere, as a shell makes it.
+//! A stdout that is closed, full or a pipe without a reader.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn failed_write_to_stdout_gives_one_error_and_status_2() {
     }
 }
 
-/// A file may have 512 bytes, so that each is ended, by a signal or an error, while it is written.
+/// The file size limit is 512 bytes, so a signal or an error interrupts every write.
 #[test]
 fn interrupted_file_write_leaves_no_file() {
     let folder = TempDir::new();

@@ -1,7 +1,6 @@
-//! What plegctl does to a node, seen from the kernel and from the runtime: the closed lists of files written, programs
-//! run, connections made, signals sent and calls asked, for each command.
-//!
-//! The kernel's side needs strace. Without it a test says so and passes; with `CI=true` it fails.
+//! The effects of plegctl on a node, as the kernel and the runtime see them: for each command a complete list of
+//! written files, started programs, connections, signals and calls. Tracing needs strace. Without strace the test
+//! passes with a message; with `CI=true` it fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,26 +17,26 @@ use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;
 use crate::support::{FakeRuntime, Node};
 
-/// Everything that changes a file, a process or another machine, and what reaches other programs.
+/// The traced system calls: those that change a file, a process or another machine, or reach other programs.
 const TRACED: &str = "trace=open,openat,openat2,creat,connect,bind,kill,tkill,tgkill,pidfd_send_signal,unlink,unlinkat,\
     rename,renameat,renameat2,mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,chmod,fchmod,fchmodat,chown,fchown,\
     fchownat,lchown,truncate,ftruncate,fallocate,mknod,mknodat,setxattr,fsetxattr,mount,umount2,ptrace,\
     process_vm_writev,execve,execveat,reboot,init_module,finit_module,bpf,perf_event_open,setrlimit,prlimit64";
 
-/// What one run did, but for reading files.
+/// The effects of one run, without reads of files.
 #[derive(Debug, Default)]
 struct Effects {
-    /// Paths opened for writing, or made, moved and removed.
+    /// Paths that were opened for writing, created, moved or removed.
     written: BTreeSet<String>,
-    /// Paths and addresses connected to.
+    /// Paths and addresses of connections.
     connected: BTreeSet<String>,
-    /// Programs started.
+    /// Started programs.
     programs: BTreeSet<String>,
-    /// Everything else that was traced: system call and arguments.
+    /// All other traced system calls with their arguments.
     other: BTreeSet<String>,
 }
 
-/// Reads strace's output. Only what plegctl does counts, not what the programs do that it starts.
+/// Parses strace's output. Only plegctl's own processes count, not the programs that it starts.
 fn effects(trace: &str) -> Effects {
     let mut effects = Effects::default();
     let ours: BTreeSet<&str> = trace.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -45,7 +44,7 @@ fn effects(trace: &str) -> Effects {
     for line in trace.lines() {
         let Some((pid, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
-        // `???(` is no call, but strace's word for a task that it has let go of.
+        // `???(` is no system call; strace prints it for a task that it detached from.
         let (Some((name, arguments)), false) = (call.split_once('('), call.starts_with(['<', '+', '-', '?']))
         else {
             continue;
@@ -64,7 +63,7 @@ fn effects(trace: &str) -> Effects {
             continue;
         }
         match name {
-            // A file that has no name until `linkat` gives it one.
+            // A file without a name until `linkat` creates one.
             "openat" if arguments.contains("O_TMPFILE") && arguments.contains("0600") => {}
             "linkat" if path.starts_with("/proc/self/fd/") && arguments.contains("AT_SYMLINK_FOLLOW") => {
                 effects.written.extend(quoted.into_iter().skip(1).map(str::to_owned));
@@ -74,7 +73,8 @@ fn effects(trace: &str) -> Effects {
                     .iter()
                     .any(|flag| arguments.contains(flag))
                 {
-                    // A temporary file beside another is new, its writer's own, and nothing that a link leads to.
+                    // A temporary file next to another is new, belongs to its writer, and is not reached through a
+                    // link.
                     let safely = ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "0600"];
                     if path.starts_with(".plegctl-") && !safely.iter().all(|word| arguments.contains(word)) {
                         effects.other.insert(format!("unsafe {call}"));
@@ -89,9 +89,9 @@ fn effects(trace: &str) -> Effects {
                 let port = arguments.split_once("htons(").and_then(|(_, rest)| rest.split(')').next());
                 effects.connected.insert(port.map_or(path.clone(), |port| format!("{path}:{port}")));
             }
-            // To itself, to a child of its own, or to the process group that such a child leads.
+            // A signal to plegctl itself, to its child, or to the process group of that child.
             "kill" | "tkill" | "tgkill" if ours.contains(receiver(arguments)) => {}
-            // Asking for a limit is no setting of it.
+            // Reading a limit does not set it.
             "prlimit64" if arguments.contains(", NULL, ") => {}
             _ => {
                 effects.other.insert(call.to_owned());
@@ -101,7 +101,7 @@ fn effects(trace: &str) -> Effects {
     effects
 }
 
-/// The process that a signal goes to; of a process group the one that leads it.
+/// The process that a signal is sent to; for a process group its leader.
 fn receiver(arguments: &str) -> &str {
     let first = arguments.split([',', ')']).next().unwrap_or_default().trim();
     first.strip_prefix('-').unwrap_or(first)
@@ -122,7 +122,7 @@ fn traced(folder: &Path, arguments: &[&str]) -> Effects {
         vec!["-f", "-qq", "-s", "200", "-e", TRACED, "-e", "signal=none", "-o", trace.to_str().unwrap()];
     words.push(env!("CARGO_BIN_EXE_plegctl"));
     words.extend(arguments);
-    // Each file of the process table that is opened is two turns of strace's, and a busy machine gives few.
+    // Every opened file of the process table costs strace two context switches, which is slow on a busy machine.
     let output = Invocation::program("strace", &words).bound(Duration::from_secs(300)).run();
     assert!(matches!(output.code, Some(0..=2)), "{output}");
     effects(&fs::read_to_string(trace).unwrap())
@@ -141,20 +141,21 @@ fn node() -> FakeRuntime {
     )
 }
 
-/// A run, and what of it may be seen.
+/// A run and its permitted effects.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 struct Row {
     arguments: Vec<String>,
-    /// Calls that it may make.
+    /// The permitted calls.
     rpcs: &'static [Rpc],
-    /// Files that it has to write, below the test's folder, and no others; a name that begins with a dot is an ending.
+    /// The files that the run must write in the test's directory, and no others; a name that begins with a dot is a
+    /// file extension.
     writes: &'static [&'static str],
-    /// Programs that it may start.
+    /// The permitted programs.
     programs: &'static [&'static str],
-    /// Ports of this machine that it may connect to.
+    /// The permitted ports of this machine.
     ports: Vec<String>,
-    /// Other system calls that it may make, by name.
+    /// Other permitted system calls, by name.
     makes: &'static [&'static str],
 }
 
@@ -189,7 +190,7 @@ impl Row {
         self
     }
 
-    /// A file that it writes, or the temporary one beside it, under whatever name.
+    /// A file that the run writes, or its temporary file of any name.
     fn may_write(&self, name: &str) -> bool {
         let is = |file: &&str| if file.starts_with('.') { name.ends_with(file) } else { name == *file };
         name == "null"
@@ -198,14 +199,14 @@ impl Row {
     }
 
     fn may_make(&self, call: &str) -> bool {
-        // What replaces a file takes over its owner and mode.
+        // A file that replaces another one gets its owner and mode.
         let on_files: &[&str] = if self.writes.is_empty() { &[] } else { &["fchmod", "fchown"] };
         let name = call.split('(').next().unwrap_or_default();
         self.makes.contains(&name) || on_files.contains(&name)
     }
 }
 
-/// The port of the health check on the empty node of the tests.
+/// The port of the kubelet's health check on the empty node of the tests.
 const HEALTHZ: &str = "1";
 
 const LISTS: &[Rpc] = &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
@@ -281,7 +282,7 @@ fn each_command_makes_only_the_documented_system_calls() {
     }
 }
 
-/// Every command, in the order in which some of them need what others have written.
+/// All commands, in an order in which the input of some is the output of others.
 fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (saved, log, health, capture) =
@@ -291,7 +292,7 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
     let output_file = format!("sarif={}", place("lint.sarif"));
     let past = format!("capture:{capture}");
     let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/c2-nriplugin.t200.usr1.gz");
-    // An API server that takes connections and hangs up.
+    // An API server that accepts connections and closes them.
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port().to_string();
     thread::spawn(move || server.incoming().for_each(drop));

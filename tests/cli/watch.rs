@@ -1,4 +1,4 @@
-//! `plegctl watch` as a process: what it prints, what it asks, how it ends.
+//! The process tests of `plegctl watch`: its output, its calls, and how it ends.
 
 use std::io::{Read, Write};
 
@@ -9,7 +9,7 @@ use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, ReceivedCall, recording};
 
-/// The delivered events of relist `number`.
+/// The delivered events of the relist `number`.
 fn events(records: &[Value], number: u64) -> Events {
     let mut events = Events::new();
     for event in of_kind(records, "Event") {
@@ -124,7 +124,7 @@ fn ctrl_c_ends_a_watch_during_a_hung_call_and_names_the_call() {
     assert_eq!(output.code, Some(0), "{output}");
     let records = records(&output.stdout);
     let summary = of_kind(&records, "WatchSummary")[0];
-    // Among the others where its time puts it: a list may have taken longer than Ctrl-C did.
+    // The record is sorted in by its time, because a list may have taken longer than Ctrl-C did.
     let slowest = summary["slowest"].as_array().unwrap();
     let silent: Vec<&Value> = slowest.iter().filter(|call| call["silentSoFar"] == true).collect();
     assert_eq!(silent.len(), 1, "{output}");
@@ -139,7 +139,7 @@ fn ctrl_c_ends_a_watch_during_a_hung_call_and_names_the_call() {
 fn for_ends_a_watch_during_a_hung_list() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
-    // Until this machine comes as far as the call that hangs.
+    // The wait lasts until this machine has reached the call that hangs.
     let mut outputs = ["1s", "4s", "16s", "40s"].into_iter().map(|time| {
         let output = plegctl(&["watch", "-r", &fake.endpoint(), "--for", time, "-o", "jsonl"]);
         assert_eq!(output.code, Some(0), "{output}");
@@ -221,7 +221,7 @@ fn pending_call_continues_during_the_diagnosis_of_an_until_slow_watch() {
     let fake = FakeRuntime::start(node());
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
-    // The diagnosis asks for the sandbox too; by then the watch waits beside it.
+    // The diagnosis requests the sandbox too; until then the watch waits.
     let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--until-slow", "2s"]).spawn();
     fake.wait_for(Rpc::Status, 1);
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "what is pending is not asked again");
@@ -262,7 +262,7 @@ fn metrics_are_served_again_when_file_descriptors_are_free() {
     let mut running = Invocation::program("sh", &["-c", &watch]).spawn();
     assert!(running.line().is_some());
     let crowd: Vec<_> = (0..64).filter_map(|_| std::net::TcpStream::connect(&address).ok()).collect();
-    // Whoever is last in a crowd of more than there are descriptors was not accepted.
+    // The last connections were not accepted, because there are more connections than descriptors.
     assert_eq!(crowd.len(), 64);
     drop(crowd);
     let scraped = (0..600).find_map(|_| {
@@ -313,8 +313,8 @@ fn a_runtime_restart_is_reported_and_survived() {
     };
     next_relist("ok");
     fake.stop();
-    // The first to fail may be a relist that was on its way when the runtime went: its connection is closed.
-    // Whatever comes after it finds nobody at the socket.
+    // The first failure may be a relist that was running when the runtime ended: its connection is closed. Later
+    // relists find no listener on the socket.
     let failed = next_relist("error");
     let torn = failed["error"].as_str().unwrap().contains("closed the connection during");
     let failed = if torn { next_relist("error") } else { failed };
@@ -386,7 +386,7 @@ fn log_has_the_json_lines_while_stdout_has_the_table() {
 
 #[test]
 fn log_that_cannot_be_written_in_time_is_an_error() {
-    // More than a pipe holds.
+    // More bytes than a pipe holds.
     let fake = FakeRuntime::start(Node::many(500, 4));
     let log = fake.folder().join("fifo").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());

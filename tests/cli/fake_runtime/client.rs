@@ -1,4 +1,4 @@
-//! A client for the fake's own tests, apart from the product's.
+//! A client for the tests of the fake runtime, independent of plegctl's client.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use tonic::{Request, Status, Streaming};
 use crate::support::FakeRuntime;
 use crate::support::wire;
 
-/// A client without manners of its own: no deadline, no retry.
+/// A client without deadlines and retries.
 pub struct Client(tonic::client::Grpc<Channel>);
 
 impl Client {

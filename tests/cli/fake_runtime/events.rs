@@ -1,4 +1,4 @@
-//! Event streams of the fake.
+//! Tests of the fake runtime's event streams.
 
 use plegctl::cri;
 use prost::Message;

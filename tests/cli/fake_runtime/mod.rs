@@ -1,4 +1,4 @@
-//! The fake runtime does what it is told; the other tests rest on that.
+//! Tests of the fake runtime, on which the other tests depend.
 
 mod client;
 mod events;
@@ -240,7 +240,7 @@ async fn deadline_and_authority_are_recorded() {
     assert_eq!(calls[0].connection, 0);
 }
 
-/// The way to meet a deadline without waiting for it: the clock stands still until the call has come in.
+/// Reaches a deadline without waiting: the paused clock does not advance before the call has arrived.
 #[tokio::test(start_paused = true)]
 async fn paused_clock_does_not_advance_before_the_call_is_logged() {
     let fake = FakeRuntime::start(two_pods());

@@ -1,8 +1,8 @@
-//! Manifests as nodes of `kubeadm`, `RKE2`, `OpenShift` and `MicroShift` carry them give no finding above info.
+//! Manifests of `kubeadm`, `RKE2`, `OpenShift` and `MicroShift` nodes have no finding above info.
 
 use super::{directory, lint, report};
 
-/// In the shape of kubeadm's: host network, priority with its class, probes by port name, typed hostPaths.
+/// A manifest like kubeadm's: host network, priority class, probes with port names, typed hostPath volumes.
 fn kubeadm(name: &str, port: u16, more: &str) -> String {
     format!(
         "apiVersion: v1

@@ -1,4 +1,4 @@
-//! Bad input: a finding or a clear error, and no escape sequence on the terminal.
+//! Bad input gives a finding or a clear error, and no escape sequence reaches the terminal.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,7 @@ fn file_of_eleven_mebibytes_is_rejected_without_reading_it() {
     assert_rejected(&large, "SP018");
 }
 
-/// `/proc/kmsg` has no end: whoever reads it waits for the kernel's next word.
+/// `/proc/kmsg` has no end, so a reader waits for the kernel's next message.
 #[test]
 fn link_to_a_kernel_file_is_reported_and_not_read() {
     let directory = directory(&[("web.yaml", GOOD)]);
@@ -86,7 +86,7 @@ fn fifo_is_reported_and_never_opened() {
     let directory = directory(&[("a.yaml", GOOD)]);
     let fifo = directory.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    // Were it opened, the run would not end: nobody writes.
+    // If plegctl opened the FIFO, the run would not end, because nothing writes to it.
     let output = lint(directory.path(), &["-o", "json", "--no-cri"]);
     let read = report(&output);
     assert_eq!(read["files"][1]["verdict"], "ignored", "{output}");
@@ -125,7 +125,7 @@ fn escape_sequences_in_names_and_values_never_reach_the_terminal() {
     }
 }
 
-/// The kubelet's own reason is a dump of the whole object; ours says so in words and keeps what is in it.
+/// The kubelet's own message prints the whole object; plegctl's message omits its data.
 #[test]
 fn rejection_of_another_kind_does_not_print_its_data() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: t0p}\n";

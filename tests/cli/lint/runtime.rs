@@ -1,4 +1,4 @@
-//! What runs, compared with the files: each check true and false, on a fake runtime.
+//! Comparison of the files with the running pods of a fake runtime: each check is tested with and without its fault.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::support::{FakeRuntime, Node, node::EPOCH_NANOS};
 const IMAGE: &str = "registry.k8s.io/app:1.0";
 const UID: &str = "0123456789abcdef0123456789abcdef";
 
-/// A directory whose files are older than any pod of the fake.
+/// Creates a directory whose files are older than every pod of the fake runtime.
 fn old(files: &[(&str, &str)]) -> TempDir {
     let directory = directory(files);
     for (name, _) in files {
@@ -53,7 +53,7 @@ fn look(files: &TempDir, node: Node) -> (Output, Vec<(String, String)>) {
     look_as(files, node, &[])
 }
 
-/// Ids and severities of what is found against the runtime.
+/// The ids and severities of the findings about the runtime.
 fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, String)>) {
     let fake = FakeRuntime::start(node);
     let endpoint = fake.endpoint();
@@ -101,7 +101,7 @@ fn sp121_a_static_pod_without_a_file() {
     let of_a_url =
         app(web()).pod("default/x", "u2").sandbox("s2").annotation("kubernetes.io/config.source", "http");
     assert_found(&files, of_a_url, &[("SP121", "info")]);
-    // One file is not all that the kubelet reads.
+    // A single file is not everything that the kubelet reads.
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(&files.path().join("web.yaml"), &["-r", &fake.endpoint(), "-o", "json"]);
     assert_eq!(report(&output)["runtime"], Value::Array(Vec::new()), "{output}");
@@ -126,7 +126,7 @@ fn sp123_other_images_or_containers() {
     assert_found(&files, told, &[("SP123", "error")]);
     let other = app(web()).container("c2", "more");
     assert_found(&old(&[("web.yaml", GOOD)]), other, &[("SP123", "error")]);
-    // Before 1.31 the hash says nothing about the image.
+    // Before 1.31 the hash does not cover the image.
     let (output, found) = look_as(&files, app(web()), &["--kubelet-version", "1.30"]);
     assert_eq!(found, [], "{output}");
 }
@@ -176,7 +176,7 @@ fn sp128_container_that_restarts_repeatedly() {
     assert!(output.stdout.contains("7 restarts, last exit code 1"), "{output}");
     assert_found(&files, app(web()).attempt(1).exited(1), &[]);
     assert_found(&files, app(web()).attempt(7).exited(0), &[]);
-    // It has run for years since.
+    // The container has run for years since its last restart.
     let recovered = app(crashing()).edit_container(|container| container.id = "c2".to_owned()).attempt(8);
     assert_found(&files, recovered, &[]);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
@@ -274,7 +274,7 @@ fn without_an_endpoint_only_the_nodes_own_manifests_are_compared() {
     assert!(output.stderr.contains("not compared with the runtime"), "{output}");
 }
 
-/// The UID that a kubelet 1.`minor` gives web.yaml of this text.
+/// The UID that a kubelet 1.`minor` gives web.yaml with this text.
 fn uid_by(text: &str, minor: u8) -> String {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let file = inspect_bytes(Path::new("/etc/kubernetes/manifests/web.yaml"), text.as_bytes(), &kubelet);
@@ -295,7 +295,7 @@ fn equal_uid_names_the_release_that_created_the_pod() {
         let runs = made(&output);
         assert_eq!(runs["text"], "same", "{output}");
         assert!(runs["madeBy"].as_array().unwrap().contains(&Value::from(by)), "{output}");
-        // Who says that the kubelet is 1.36 is told that it did not make the pod.
+        // With `--kubelet-version 1.36`, lint reports that this release did not create the pod.
         let (output, found) = look_as(&files, node(), &["--kubelet-version", "1.36"]);
         let expected: &[(String, String)] = match minor {
             36 => &[],
@@ -322,7 +322,7 @@ fn sp123_is_certain_if_the_uids_of_the_node_are_known() {
     let message = report["runtime"][0]["message"].as_str().unwrap();
     assert!(message.contains("arguments") && message.contains("last changed at"), "{message}");
     assert_eq!(report["files"][1]["runs"]["text"], "another", "{output}");
-    // Without a pod that is explained, a strange UID proves nothing.
+    // Without a pod whose UID is explained, an unknown UID proves nothing.
     let (output, found) = look(&old(&[("web.yaml", &edited)]), app(web()));
     assert_eq!(found, [], "{output}");
     let report = crate::cli::lint::report(&output);

@@ -1,4 +1,4 @@
-//! `--upgrade-to`: what another release of the kubelet restarts, refuses and newly reads.
+//! `--upgrade-to`: what another kubelet release restarts, rejects, and newly reads.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn pod_restarts_if_the_new_release_computes_another_uid() {
     assert_ne!(file["uidFrom"], file["uidTo"], "{report}");
     assert_eq!(file["uidFrom"], report["files"][0]["podUid"], "{report}");
     assert_eq!(ids(&report["files"][0]["findings"]), ["SP142"], "{report}");
-    // 1.28 and 1.29 print this pod alike.
+    // 1.28 and 1.29 compute the same UID for this pod.
     let (_, report) = upgrade(&[("web.yaml", GOOD)], "1.28", "1.29");
     assert_eq!(report["upgrade"]["files"][0]["restarts"], false, "{report}");
 }

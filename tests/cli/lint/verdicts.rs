@@ -1,4 +1,4 @@
-//! The command says of each recorded file what nine real kubelets made of it.
+//! The command gives each recorded file the verdicts of nine real kubelets.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::{TempDir, report};
 use crate::support::plegctl::plegctl;
 use crate::support::static_pods::{content, nine_releases};
 
-/// Where the recorded kubelets had the files.
+/// The directory in which the recorded kubelets had the files.
 const DIRECTORY: &str = "/etc/kubernetes/manifests";
 
 fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
@@ -20,7 +20,7 @@ fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
     }
 }
 
-/// Each file has a directory of its own, so that no file shadows another.
+/// Each file has its own directory, so that no file shadows another.
 fn directories(place: &TempDir, records: &[Value]) -> Vec<PathBuf> {
     let directory = |(number, record): (usize, &Value)| {
         let directory = place.path().join(number.to_string());
@@ -67,7 +67,7 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
                 assert_eq!(file["podUid"], uid, "{name} {version}: {file}");
                 uids += 1;
             }
-            // A refusal without a word about the reason helps nobody.
+            // Every rejection has a reason.
             let explained = file["findings"].as_array().unwrap().iter().any(|one| one["severity"] == "error");
             assert!(found.0 != "rejected" || explained, "{name} {version}: {file}");
             compared += 1;
@@ -76,7 +76,7 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     assert_eq!((compared, uids), (161 * 9, 715));
 }
 
-/// The UID that the command gives a manifest, by the default that its pull policy has.
+/// The UID that the command computes for a manifest.
 fn uid_of(place: &TempDir, text: &str) -> String {
     let path = place.path().join("web.yaml");
     fs::write(&path, text).unwrap();

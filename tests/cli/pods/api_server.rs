@@ -1,4 +1,4 @@
-//! `pods --kubeconfig` against a scripted API server: list, watch, and each way in which they end.
+//! `pods --kubeconfig` with a scripted API server: list, watch, and the ways in which they end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::{Request, Server, ServerAction, StreamEnd};
 use crate::support::plegctl::{Invocation, Output, Running};
 
-/// A directory that goes when the test ends.
+/// A directory that is removed when the test ends.
 pub struct TestDir(pub PathBuf);
 
 impl TestDir {
@@ -25,7 +25,7 @@ impl TestDir {
         path.to_str().unwrap().to_owned()
     }
 
-    /// A kubeconfig that leads to `server` with these lines for the user.
+    /// Writes a kubeconfig for `server` with these lines for the user.
     pub fn kubeconfig(&self, server: &str, user: &str) -> String {
         self.file(
             "kubeconfig",
@@ -74,7 +74,7 @@ fn is_watch(asked: &Request) -> bool {
     asked.path.contains("watch=true")
 }
 
-/// Lists and watches as they were written down; after the last a watch says nothing more, and a list is the last one again.
+/// Answers lists and watches in the given order; after the last watch a watch stays silent, and the last list repeats.
 fn scripted(lists: Vec<ServerAction>, watches: Vec<ServerAction>) -> Server {
     Server::start(move |asked, before| {
         let number = before.iter().filter(|earlier| is_watch(earlier) == is_watch(asked)).count();
@@ -86,7 +86,7 @@ fn scripted(lists: Vec<ServerAction>, watches: Vec<ServerAction>) -> Server {
     })
 }
 
-/// `pods --watch` with this server alone.
+/// Runs `pods --watch` with this server as its only source.
 struct Watch(Running);
 
 impl Watch {
@@ -220,7 +220,7 @@ fn invalid_or_failing_watch_is_replaced_by_a_list() {
 #[test]
 fn rejected_credential_is_read_again() {
     let scratch = TestDir::new("unauthorized");
-    // The program prints another token each time it is run.
+    // The program prints another token in each run.
     let count = scratch.file("count", "");
     let program = scratch.file(
         "credential",

@@ -1,4 +1,4 @@
-//! Sources that cannot be read: each gets a clear word, the others go on, and only without any answer is it a 2.
+//! Unreadable sources: each one is reported, the others still work, and the status is 2 only if no source answers.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::{FakeRuntime, Node, Reply};
 
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec:\n  containers: [{name: main, image: x}]\n";
 
-/// One good source, the directory, beside the one in question.
+/// Runs `pods` with the source under test and a good directory.
 fn beside_a_good_one(scratch: &TestDir, arguments: &[&str]) -> Output {
     let directory = scratch.0.join("good");
     fs::create_dir_all(&directory).unwrap();
@@ -31,7 +31,7 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The bad source has this to say, alone with status 2, and beside a good one with what that one has.
+/// Asserts that the bad source is reported: alone with status 2, and with a good source next to that source's pods.
 fn says(scratch: &TestDir, source: &str, arguments: &[&str], words: &[&str]) {
     let lonely = alone(arguments);
     assert_eq!(lonely.code, Some(2), "{lonely}");
@@ -94,13 +94,13 @@ fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
 #[test]
 fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
     let server = Server::start(|_, _| {
-        // Not UTF-8: what the kubelet hashes and compares are bytes.
+        // The text is not UTF-8, because the kubelet hashes and compares bytes.
         ServerAction::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
     });
     let place = format!("{}/pods", server.url());
     let output = alone(&["--manifest-url", &place, "--manifest-url-header", "X-Node: n1"]);
     assert!(server.requests()[0].headers.lines().any(|line| line.eq_ignore_ascii_case("x-node: n1")));
-    // Go's YAML reader refuses such bytes; put through a lossy decoding they would be a comment.
+    // Go's YAML reader rejects these bytes; a lossy decoding would turn them into a comment.
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
 }
@@ -171,7 +171,7 @@ fn missing_directory_is_an_answer_and_a_device_is_an_error() {
     assert!(device.stdout.contains("not a directory or file"), "{device}");
 }
 
-/// As somebody who has no rights: through `setpriv`, where the tests are run by root.
+/// Runs as a user without rights: with `setpriv` if the tests run as root.
 #[test]
 fn directory_without_permission_is_reported() {
     let scratch = TestDir::new("permission");
@@ -202,7 +202,7 @@ fn directory_without_permission_is_reported() {
     assert!(output.stdout.contains("ermission denied"), "{output}");
 }
 
-/// In a user name space of its own, whose limit is nobody else's.
+/// Runs in its own user namespace, whose limit affects nobody else.
 #[test]
 fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
     let scratch = TestDir::new("inotify");
@@ -273,7 +273,7 @@ fn runtime_that_keeps_failing_is_reported_once() {
 fn skipped(reason: &str) {
     use std::io::Write;
     let thread = std::thread::current();
-    // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+    // Not `eprintln!`: the test harness captures its output in tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped {}: {reason}", thread.name().unwrap_or("a test"));
 }
 

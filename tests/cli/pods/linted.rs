@@ -1,4 +1,4 @@
-//! `static-pods lint` for what a URL serves, and for the mirrors of what a directory holds.
+//! `static-pods lint` for what a URL serves, and for the mirror pods of a directory.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -100,7 +100,7 @@ fn url_without_pods_is_reported() {
     assert!(output.stderr.contains("not an http or https URL"), "{output}");
 }
 
-/// A directory with the manifest of `shop/web`, that old, and the API server's pods.
+/// Creates a directory with the manifest of `shop/web` of this age, and the API server's pods.
 fn with_pods(scratch: &TestDir, age: Duration, pods: &Value) -> Output {
     let directory = scratch.0.join("manifests");
     fs::create_dir_all(&directory).unwrap();
@@ -133,7 +133,7 @@ fn mirror_pod_is_current_outdated_missing_or_another_pod() {
     assert_eq!(found(&with_pods(&scratch, HOUR, &shown(Some("0123")))), ["SP136"]);
     let taken = with_pods(&scratch, HOUR, &shown(None));
     assert_eq!((taken.code, found(&taken)), (Some(1), vec!["SP137".to_owned()]), "{taken}");
-    // For a minute nothing is missed.
+    // In the first minute, a missing mirror pod is not reported.
     assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &json!([]))), [""; 0]);
     assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &shown(Some("0123")))), [""; 0]);
 }

@@ -1,4 +1,5 @@
-//! The 52 scripts of `podconfig-1.36.2.jsonl.gz`: what happens to the sources, and what the kubelet's own code sent.
+//! The 52 scripts of `podconfig-1.36.2.jsonl.gz`: each has changes of the sources, and the updates that the kubelet's
+//! own code sent.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -18,12 +19,13 @@ use serde_json::{Value, json};
 
 use crate::support::plegctl::command;
 
-/// The recorder waited so long for silence after a step; where a period of a second matters, so much longer.
+/// How long the recorder waited for silence after a step; steps that depend on a period of a second wait that much
+/// longer.
 const QUIET: Duration = Duration::from_millis(250);
 const QUIET_WITH_PERIOD: Duration = Duration::from_millis(1250);
-/// An update that does not come at all.
+/// The time limit for an update that does not come.
 const BOUND: Duration = Duration::from_secs(20);
-/// Scripts that run side by side. They wait most of the time.
+/// The number of scripts that run at the same time. They mostly wait.
 const WORKERS: usize = 20;
 
 #[derive(Deserialize)]
@@ -68,7 +70,7 @@ fn scripts() -> Vec<Script> {
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
-/// What the URL answers now.
+/// The current answer of the URL.
 type Page = Arc<Mutex<(u16, String)>>;
 
 fn serve(page: &Page) -> String {
@@ -90,7 +92,7 @@ fn answer(mut stream: TcpStream, page: &Page) {
         line.clear();
     }
     let (code, text) = page.lock().unwrap().clone();
-    // Whoever has hung up in the meantime is asked no questions.
+    // A client that has closed its connection gets no answer.
     let _ = write!(
         stream,
         "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
@@ -98,7 +100,7 @@ fn answer(mut stream: TcpStream, page: &Page) {
     );
 }
 
-/// A directory outside, on the same file system, for what is moved in and out.
+/// A directory outside of the manifest directory, on the same file system, from and to which files move.
 fn outside(script: &Script) -> PathBuf {
     script.dir.with_file_name("outside")
 }
@@ -106,7 +108,7 @@ fn outside(script: &Script) -> PathBuf {
 fn perform(action: &Action, script: &Script, page: &Page, stdin: Option<&mut ChildStdin>) {
     let file = script.dir.join(&action.file);
     let beside = outside(script).join(&action.file);
-    // What fails, because there is no such file, is skipped: the recorder did the same.
+    // An action that fails because its file does not exist is skipped, as in the recorder.
     let _ = match action.op.as_str() {
         "write" => fs::write(&file, &action.text),
         "append" => fs::OpenOptions::new()
@@ -144,7 +146,7 @@ fn perform(action: &Action, script: &Script, page: &Page, stdin: Option<&mut Chi
     };
 }
 
-/// A `pods --watch` and its updates.
+/// A running `pods --watch` and its updates.
 struct Watched {
     child: Child,
     updates: Receiver<Value>,
@@ -187,7 +189,7 @@ fn forward(stdout: impl Read, sender: &Sender<Value>) {
     }
 }
 
-/// An update as the recording writes it. The UIDs of a URL's pods depend on its port and are left out.
+/// An update in the recording's format. The UIDs of a URL's pods are omitted, because they depend on its port.
 fn as_recorded(update: &Value) -> Value {
     let http = update["source"] == "http";
     let pods = update["pods"].as_array().unwrap().iter().map(|pod| {
@@ -203,7 +205,7 @@ fn as_recorded(update: &Value) -> Value {
     })
 }
 
-/// Plays a script; what came out differently, if anything.
+/// Plays a script and returns the differences.
 fn play(script: &Script) -> Result<(), String> {
     let base = script.dir.parent().unwrap();
     let _ = fs::remove_dir_all(base);
@@ -215,7 +217,7 @@ fn play(script: &Script) -> Result<(), String> {
     let quiet = if script.kind == "file" || script.kind == "api" { QUIET } else { QUIET_WITH_PERIOD };
     let mut stdin: Option<ChildStdin> = None;
     for (number, step) in script.steps.iter().enumerate() {
-        // The first step is done before the start; what it says on stdin has to wait for it.
+        // The first step happens before the start, except for its input on stdin.
         let (now, later): (Vec<&Action>, Vec<&Action>) =
             step.r#do.iter().partition(|action| number > 0 || action.op != "api");
         for action in now {
@@ -255,13 +257,13 @@ fn play(script: &Script) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the recording's manifests were: their UIDs depend on it, so nobody else may use it at the same time.
+/// The directory of the recording's manifests. The UIDs depend on this path, so only one run may use it at a time.
 const FOLDER: &str = "/tmp/plegctl-podconfig";
 
-/// Waits until no other run of these tests uses [`FOLDER`], another user's included.
+/// Waits until no other run of these tests uses [`FOLDER`], also of another user.
 fn lock_folder() -> File {
     let path = format!("{FOLDER}.lock");
-    // Another user's lock file cannot be written, and a lock needs no more than to read it.
+    // Another user's lock file cannot be written, but reading is enough for a lock.
     let file = File::open(&path).or_else(|_| File::create_new(&path)).or_else(|_| File::open(&path)).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     file

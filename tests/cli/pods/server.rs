@@ -1,52 +1,52 @@
-//! A scripted HTTP server: a manifest URL, an API server, a kubelet.
+//! A scripted HTTP server that acts as a manifest URL, an API server or a kubelet.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What it does with a request.
+/// What the server does with a request.
 #[derive(Clone, Debug)]
 pub enum ServerAction {
-    /// Answers.
+    /// Answers with a status and a body.
     Say(u16, Vec<u8>),
-    /// Sends the asker elsewhere.
+    /// Redirects the client.
     Redirect(String),
-    /// Says nothing and keeps the connection.
+    /// Sends nothing and keeps the connection open.
     Silent,
-    /// Begins an answer that goes on, with these lines.
+    /// Sends these lines as the beginning of a longer answer.
     Lines(Vec<String>, StreamEnd),
 }
 
-/// How an answer that goes on ends.
+/// How a longer answer ends.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamEnd {
-    /// As it should.
+    /// Regularly.
     Close,
     /// The connection breaks.
     Break,
-    /// Not at all.
+    /// The answer does not end.
     Stay,
 }
 
 impl ServerAction {
-    /// 200.
+    /// Answers with status 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::Say(200, body.into())
     }
 
-    /// A refusal in the API server's words.
+    /// Rejects the request with the API server's error document.
     pub fn status(code: u16, message: &str) -> Self {
         let status = serde_json::json!({"kind": "Status", "code": code, "message": message});
         Self::Say(code, status.to_string().into_bytes())
     }
 }
 
-/// A request as far as anybody looks at it.
+/// The parts of a request that the tests check.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub path: String,
-    /// As they came, one a line.
+    /// The headers as received, one on each line.
     pub headers: String,
 }
 
@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers each request by the script, which also gets the requests before it.
+    /// Answers each request with the script, which also gets the earlier requests.
     pub fn start(script: impl Fn(&Request, &[Request]) -> ServerAction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -75,7 +75,7 @@ impl Server {
                         log.push(request);
                         act
                     };
-                    // Whoever has hung up in the meantime is asked no questions.
+                    // A client that has closed its connection gets no answer.
                     let _ = perform(&mut stream, &act);
                 });
             }
@@ -131,7 +131,7 @@ fn perform(stream: &mut TcpStream, act: &ServerAction) -> std::io::Result<()> {
     }
 }
 
-/// Until the other side goes.
+/// Waits until the client closes the connection.
 fn stay(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.flush()?;
     stream.read_to_end(&mut Vec::new()).map(drop)
