@@ -1,4 +1,4 @@
-//! The plain answers: those of the runtimes that are out there.
+//! The default answers of the fake runtime, for each kind of runtime.
 
 use plegctl::cri::server::{Bytes, Refusal};
 use plegctl::cri::{Code, Rpc};
@@ -8,19 +8,19 @@ use super::events::Attempt;
 use super::node::{Node, encode};
 use super::wire::{self, pair};
 
-/// Entries in one message of a streamed list.
+/// The number of entries in one message of a streamed list.
 pub const STREAM_BATCH: usize = 1000;
 
-/// Which runtime the fake behaves like.
+/// The runtime that the fake behaves like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeKind {
     /// 1.6.20: no events, no `RuntimeConfig`.
     Containerd16,
-    /// 1.7.24: subscribers take events from each other, no `RuntimeConfig`.
+    /// 1.7.24: each event goes to one subscriber only; no `RuntimeConfig`.
     Containerd17,
     /// 2.1.9: every subscriber gets every event.
     Containerd21,
-    /// 2.4.0: as 2.1.9, and lists can be streamed.
+    /// 2.4.0: like 2.1.9, and lists can be streamed.
     Containerd24,
     /// CRI-O 1.36.3 with pod events off, which is its default.
     Crio,
@@ -29,7 +29,7 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// Whether it knows this call at all.
+    /// Whether this runtime implements the RPC.
     pub(super) fn refusal(self, rpc: Rpc) -> Option<Refusal> {
         match rpc {
             Rpc::GetContainerEvents if self == Self::Containerd16 => {
@@ -95,7 +95,7 @@ impl RuntimeKind {
     }
 }
 
-/// A request, as far as the fake looks into it.
+/// The part of a request that the fake evaluates.
 #[derive(Debug)]
 pub(super) enum RequestTarget {
     Plain,
@@ -126,7 +126,7 @@ impl RequestTarget {
         })
     }
 
-    /// The id asked about, or the filter in words.
+    /// The requested id, or the filter as text.
     pub(super) fn id(&self) -> String {
         match self {
             Self::Plain => String::new(),
@@ -143,7 +143,7 @@ impl RequestTarget {
         }
     }
 
-    /// A relist begins by asking for all sandboxes.
+    /// Whether this is an unfiltered sandbox list, with which a relist begins.
     pub(super) fn begins_relist(&self) -> bool {
         matches!(self, Self::Sandboxes(filter) if *filter == wire::PodSandboxFilter::default())
     }
@@ -156,7 +156,7 @@ fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair])
     ids.chain(state).chain(labels).collect::<Vec<_>>().join(",")
 }
 
-/// The messages of the plain answer; with `pad`, of at least so many bytes.
+/// The messages of the default answer; with `pad`, they have at least this number of bytes.
 pub(super) fn plain(
     kind: RuntimeKind,
     node: &Node,

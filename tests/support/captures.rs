@@ -1,4 +1,4 @@
-//! Captures recorded by the real binary, in folders that go when the test is over.
+//! Captures that the real binary records, in directories that are removed when the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::plegctl::{Output, plegctl};
 use plegctl::capture::Capture;
 
-/// A place for captures that is gone when the test is over.
+/// A directory for captures that is removed when the test ends.
 pub struct CaptureDir(PathBuf);
 
 impl CaptureDir {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn make() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -20,7 +20,7 @@ impl CaptureDir {
         Self(path)
     }
 
-    /// Something in it.
+    /// A path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -32,7 +32,7 @@ impl Drop for CaptureDir {
     }
 }
 
-/// A path as a word on a command line.
+/// A path as a command line argument.
 pub fn argument(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -44,29 +44,28 @@ pub fn record(endpoint: &str, directory: &Path, more: &[&str]) -> Output {
     output
 }
 
-/// The endpoint that replays a capture from a time on.
+/// The endpoint that replays a capture from `time` on.
 pub fn replayed(capture: &Path, time: &str) -> String {
     format!("capture:{}@{time}", argument(capture))
 }
 
-/// The endpoint that replays a capture from where its relist of this number was just over, however long it took to get
-/// there.
+/// The endpoint that replays a capture from the end of the relist with this number.
 pub fn replayed_after(capture: &Path, relist: u64) -> String {
     let relists = Capture::open(capture).unwrap().relists;
     let then = relists.iter().find(|known| known.done.number == relist);
     replayed(capture, &then.unwrap_or_else(|| panic!("{} relists", relists.len())).wall.to_string())
 }
 
-/// Whether the tests run where nothing may be skipped.
+/// Whether the tests run in CI, where no test may be skipped.
 pub fn on_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// Says on standard error why a test does nothing, which fails where nothing may be skipped.
+/// Prints on standard error why a test is skipped, or fails in CI.
 pub fn skip(why: &str) {
     use std::io::Write;
     assert!(!on_ci(), "CI=true, and {why}");
     let thread = std::thread::current();
-    // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+    // Not `eprintln!`: the test harness captures its output in tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped {}: {why}", thread.name().unwrap_or("a test"));
 }

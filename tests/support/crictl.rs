@@ -1,4 +1,4 @@
-//! The calls of crictl's commands, from a connection like its own.
+//! The calls of crictl's commands, over a connection like crictl's.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use tonic::{Request, Status};
 
 use super::wire;
 
-/// The service that pods are asked of.
+/// The service for pods and containers.
 pub const RUNTIME: &str = "runtime.v1.RuntimeService";
-/// The service that images are asked of.
+/// The service for images.
 pub const IMAGES: &str = "runtime.v1.ImageService";
 
-/// A connection as crictl makes one: the same socket for both services.
+/// A connection like crictl's: one socket for both services.
 #[derive(Debug)]
 pub struct Crictl(Grpc<Channel>);
 
@@ -32,7 +32,7 @@ impl Crictl {
         Self(Grpc::new(channel))
     }
 
-    /// One call.
+    /// Makes one call.
     pub async fn call<Q, A>(&mut self, service: &str, method: &str, target: Q) -> Result<A, Status>
     where
         Q: Message + Send + Sync + 'static,
@@ -53,7 +53,7 @@ impl Crictl {
         list.containers
     }
 
-    /// What `crictl ps` asks of an image.
+    /// What `crictl ps` requests about an image.
     pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
         let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
         let target = wire::ImageStatusRequest { image, verbose: false };
@@ -62,7 +62,7 @@ impl Crictl {
     }
 }
 
-/// Runs a session of a connection to the socket.
+/// Runs `session` with a connection to the socket.
 pub fn with_crictl<T>(socket: &Path, session: impl AsyncFnOnce(Crictl) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { session(Crictl::connect(socket.to_path_buf()).await).await })

@@ -1,9 +1,9 @@
-//! What a blessing changes, for whoever blesses: nobody should accept what nobody has seen.
+//! Shows what `PLEGCTL_BLESS=1` changes in a committed file.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// Puts `fresh` into `path` if the run blesses what is new, and says what that changed. Returns whether it did.
+/// Writes `fresh` to `path` if `PLEGCTL_BLESS=1`, and prints the difference. Returns whether it did.
 pub fn blessed(path: &Path, fresh: &str) -> bool {
     if env::var_os("PLEGCTL_BLESS").is_none() {
         return false;
@@ -17,7 +17,7 @@ pub fn blessed(path: &Path, fresh: &str) -> bool {
     true
 }
 
-/// The lines that went, behind `-`, and the lines that came, behind `+`.
+/// The removed lines with a `-` and the added lines with a `+`.
 pub fn difference(before: &str, after: &str) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {

@@ -1,4 +1,4 @@
-//! Event streams: what each attempt to subscribe meets, and events pushed by the test.
+//! Event streams: the answer to each subscription, and events that the test sends.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use super::node::encode;
 use super::reply::ConnectionEnd;
 use super::wire::ContainerEventResponse;
 
-/// What one `GetContainerEvents` call meets.
+/// What one `GetContainerEvents` call gets.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Attempt {
@@ -21,28 +21,28 @@ pub struct Attempt {
     pub(super) end: End,
 }
 
-/// How a stream goes on after its scripted events.
+/// How a stream continues after its scripted events.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// It stays open, and pushed events come through it.
+    /// The stream stays open and sends the events of the test.
     StayOpen,
-    /// It stays open, and nothing comes.
+    /// The stream stays open and sends nothing.
     Stall,
-    /// OK.
+    /// The stream ends with OK.
     Eof,
-    /// A gRPC status.
+    /// The stream ends with a gRPC status.
     Fail(Code, String),
-    /// The connection is cut.
+    /// The connection ends.
     Cut(ConnectionEnd),
 }
 
 impl Attempt {
-    /// Open and quiet.
+    /// An open stream without events.
     pub fn open() -> Self {
         Self::ending(End::StayOpen)
     }
 
-    /// OK at once, without a message: what CRI-O says when pod events are off.
+    /// OK at once, without a message: CRI-O's answer if pod events are off.
     pub fn eof() -> Self {
         Self::ending(End::Eof)
     }
@@ -52,18 +52,18 @@ impl Attempt {
         Self::ending(End::Fail(code, text.to_owned()))
     }
 
-    /// No events, then this.
+    /// A stream without events that ends like this.
     pub fn ending(end: End) -> Self {
         Self { first_after: Duration::ZERO, between: Duration::ZERO, events: Vec::new(), end }
     }
 
-    /// Events to begin with.
+    /// The events at the start of the stream.
     pub fn events(mut self, events: impl IntoIterator<Item = impl Into<Event>>) -> Self {
         self.events.extend(events.into_iter().map(Into::into));
         self
     }
 
-    /// Time before the first event, and between one and the next.
+    /// The time before the first event and between two events.
     pub fn paced(mut self, first_after: Duration, between: Duration) -> Self {
         self.first_after = first_after;
         self.between = between;
@@ -71,7 +71,7 @@ impl Attempt {
     }
 }
 
-/// An event to be sent.
+/// An event to send.
 #[derive(Clone, Debug)]
 pub struct Event {
     message: ContainerEventResponse,
@@ -79,7 +79,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Sent with a creation time so long before its sending.
+    /// An event whose creation time is this long before it is sent.
     pub fn aged(message: ContainerEventResponse, age_nanos: i64) -> Self {
         Self { message, age_nanos: Some(age_nanos) }
     }
@@ -93,7 +93,7 @@ impl Event {
 }
 
 impl From<ContainerEventResponse> for Event {
-    /// Sent as it is.
+    /// An event that is sent unchanged.
     fn from(message: ContainerEventResponse) -> Self {
         Self { message, age_nanos: None }
     }
@@ -104,10 +104,10 @@ pub(super) fn unix_nanos() -> i64 {
     since_epoch.as_nanos().try_into().unwrap()
 }
 
-/// What comes through an open stream.
+/// A message of an open stream.
 pub(super) type Pushed = Result<Bytes, Refusal>;
 
-/// Who gets a pushed event.
+/// The open streams, and which of them get an event.
 #[derive(Debug, Default)]
 pub(super) struct OpenStreams {
     competing: bool,
@@ -129,7 +129,8 @@ impl OpenStreams {
         receiver
     }
 
-    /// To all; or, as containerd 1.7 does, to one, each in turn. Without any it waits for the first to come.
+    /// Sends to all streams or, like containerd 1.7, to one stream in turn. Without a stream, the event waits for the
+    /// first one.
     pub(super) fn push(&mut self, event: &Bytes) {
         self.subscribers.retain(|subscriber| !subscriber.is_closed());
         if self.subscribers.is_empty() {
@@ -144,7 +145,7 @@ impl OpenStreams {
         }
     }
 
-    /// Ends all open streams: with a status, or with OK.
+    /// Ends all open streams with a status, or with OK.
     pub(super) fn end(&mut self, failure: Option<&Refusal>) {
         for subscriber in self.subscribers.drain(..) {
             if let Some(status) = failure {

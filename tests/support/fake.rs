@@ -1,4 +1,4 @@
-//! A container runtime that does what the test says.
+//! A container runtime that the test scripts.
 //!
 //! ```ignore
 //! let fake = FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
@@ -7,7 +7,7 @@
 //! assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1);
 //! ```
 //!
-//! It runs on a thread with a tokio runtime of its own, so it keeps going while a test blocks or pauses its clock.
+//! It runs in a thread with its own tokio runtime, so it works while a test blocks or pauses its clock.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -26,7 +26,7 @@ use super::reply::{ConnectionEnd, Gate, Reply, Rule};
 use super::server::Server;
 use super::socket::TempDir;
 
-/// The fake. It goes, with its socket, when it is dropped.
+/// The fake runtime. Dropping it ends the server and removes the socket.
 #[derive(Debug)]
 pub struct FakeRuntime {
     server: Option<Server>,
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     pub(super) log: Arc<Log>,
 }
 
-/// What is to be answered.
+/// The answers to give.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) hub: OpenStreams,
@@ -52,7 +52,7 @@ pub(super) struct Script {
     attempts: VecDeque<Attempt>,
 }
 
-/// The node during one relist, and what goes wrong in it.
+/// The node during one relist, and its faults.
 #[derive(Debug)]
 #[must_use]
 pub struct Step {
@@ -61,7 +61,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Every such call of this relist meets this; with an id, only those about it.
+    /// Gives every such call of this relist this reply; with an id, only calls about that id.
     pub fn on(mut self, rpc: Rpc, id: Option<&str>, reply: Reply) -> Self {
         self.rules.push(Rule::always(rpc, id.map(str::to_owned), reply));
         self
@@ -75,17 +75,18 @@ impl From<Node> for Step {
 }
 
 impl FakeRuntime {
-    /// A containerd 2.1.9 with this node.
+    /// Starts a containerd 2.1.9 with this node.
     pub fn start(node: Node) -> Self {
         Self::start_as(RuntimeKind::Containerd21, node)
     }
 
-    /// Another runtime with this node.
+    /// Starts another runtime with this node.
     pub fn start_as(kind: RuntimeKind, node: Node) -> Self {
         Self::start_steps(kind, [node])
     }
 
-    /// One step a relist: each unfiltered list of sandboxes begins the next, and the last stays.
+    /// Starts a runtime with one step for each relist: each unfiltered sandbox list begins the next step, and the last
+    /// step stays.
     pub fn start_steps(kind: RuntimeKind, steps: impl IntoIterator<Item = impl Into<Step>>) -> Self {
         let steps: Vec<Step> = steps.into_iter().map(Into::into).collect();
         assert!(!steps.is_empty(), "a fake needs a node");
@@ -97,44 +98,44 @@ impl FakeRuntime {
         Self { server, shared, folder }
     }
 
-    /// Path of its socket.
+    /// The path of the socket.
     pub fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }
 
-    /// Its socket as an endpoint: `unix:///…`.
+    /// The socket as an endpoint: `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    /// A folder of the test's own beside the socket.
+    /// A directory for the test, next to the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// From now on the node looks like this, whatever steps were left.
+    /// Replaces the node from now on and drops the remaining steps.
     pub fn set_node(&self, node: Node) {
         let mut script = self.script();
         script.steps = vec![node.into()];
         script.current = None;
     }
 
-    /// Says what calls of `rpc` meet; the rule made last is looked at first.
+    /// Begins a rule for the calls of `rpc`; newer rules apply first.
     pub fn on(&self, rpc: Rpc) -> RuleBuilder<'_> {
         RuleBuilder { fake: self, rpc, id: None }
     }
 
-    /// Forgets all rules: plain answers again.
+    /// Removes all rules.
     pub fn forgive(&self) {
         self.script().rules.clear();
     }
 
-    /// What the next subscriptions meet, one each; the last stays.
+    /// Sets the answers to the next subscriptions, one for each; the last one repeats.
     pub fn streams(&self, attempts: impl IntoIterator<Item = Attempt>) {
         self.script().attempts = attempts.into_iter().collect();
     }
 
-    /// Sends an event through the open streams; without any it waits for the first to come.
+    /// Sends an event to the open streams; without a stream, the event waits for the first one.
     pub fn push_event(&self, event: impl Into<Event>) {
         let event = event.into().encode();
         self.script().hub.push(&event);
@@ -150,44 +151,45 @@ impl FakeRuntime {
         self.script().hub.end(Some(&Refusal::new(code, text)));
     }
 
-    /// Every call so far, in order.
+    /// All calls so far, in order.
     pub fn calls(&self) -> Vec<ReceivedCall> {
         self.shared.log.calls()
     }
 
-    /// Every call of one RPC so far, in order.
+    /// All calls of one RPC so far, in order.
     pub fn calls_of(&self, rpc: Rpc) -> Vec<ReceivedCall> {
         self.calls().into_iter().filter(|call| call.rpc == rpc).collect()
     }
 
-    /// How many calls are in flight, open streams among them.
+    /// The number of unfinished calls, including open streams.
     pub fn in_flight(&self) -> usize {
         let open = |call: &&ReceivedCall| matches!(call.state, CallState::InFlight | CallState::Streaming);
         self.calls().iter().filter(open).count()
     }
 
-    /// The same as [`Self::wait_until`] for a test whose own runtime has to go on. A paused clock stands still meanwhile.
+    /// Like [`Self::wait_until`], for a test whose own tokio runtime must continue. A paused clock does not advance
+    /// meanwhile.
     pub async fn seen(&self, wanted: impl Fn(&[ReceivedCall]) -> bool + Send + 'static) -> Vec<ReceivedCall> {
         let log = Arc::clone(&self.shared.log);
         tokio::task::spawn_blocking(move || log.wait_until(wanted)).await.unwrap()
     }
 
-    /// Blocks until the calls are as wanted, and returns them; the test fails after half a minute.
+    /// Blocks until the calls fulfil the condition, and returns them; the test fails after half a minute.
     pub fn wait_until(&self, wanted: impl Fn(&[ReceivedCall]) -> bool) -> Vec<ReceivedCall> {
         self.shared.log.wait_until(wanted)
     }
 
-    /// Blocks until there were so many calls of one RPC.
+    /// Blocks until this number of calls of one RPC has arrived.
     pub fn wait_for(&self, rpc: Rpc, count: usize) -> Vec<ReceivedCall> {
         self.wait_until(|calls| calls.iter().filter(|call| call.rpc == rpc).count() >= count)
     }
 
-    /// Dies like a daemon that is killed: connections are closed, the socket file stays behind.
+    /// Ends like a killed daemon: connections close, and the socket file stays.
     pub fn stop(&mut self) {
         self.server = None;
     }
 
-    /// Dies, if it has not yet, and comes back at the same path with the same script.
+    /// Ends the server if it still runs, and starts it again with the same socket path and script.
     pub fn restart(&mut self) {
         self.stop();
         fs::remove_file(self.socket()).unwrap();
@@ -210,7 +212,7 @@ fn socket_in(folder: &TempDir) -> PathBuf {
 }
 
 impl Script {
-    /// How this call is met, by whom, and from which state of the node.
+    /// The reply to this call, the runtime and the node's state.
     pub(super) fn reply(
         &mut self,
         rpc: Rpc,
@@ -231,7 +233,7 @@ impl Script {
     }
 }
 
-/// A rule in the making.
+/// A rule that is not complete yet.
 #[derive(Debug)]
 #[must_use = "say what the call meets"]
 pub struct RuleBuilder<'a> {
@@ -241,58 +243,58 @@ pub struct RuleBuilder<'a> {
 }
 
 impl RuleBuilder<'_> {
-    /// Only calls about this container or sandbox, or with this filter.
+    /// Limits the rule to calls about this container or sandbox, or with this filter.
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// Every call meets this.
+    /// Gives every call this reply.
     pub fn reply(self, reply: Reply) {
         self.sequence([reply], true);
     }
 
-    /// One call each, then the last for ever.
+    /// Gives each call the next reply; the last reply repeats.
     pub fn replies(self, replies: impl IntoIterator<Item = Reply>) {
         self.sequence(replies, true);
     }
 
-    /// So many calls meet this, and those after them what was said before.
+    /// Gives this number of calls this reply; later calls get the replies of older rules.
     pub fn times(self, count: usize, reply: &Reply) {
         self.sequence(std::iter::repeat_n(reply.clone(), count), false);
     }
 
-    /// No answer, ever.
+    /// Never answers.
     pub fn hang(self) {
         self.reply(Reply::hang());
     }
 
-    /// The plain answer, once the gate is open.
+    /// Gives the default answer when the gate is open.
     pub fn hold(self, gate: &Gate) {
         self.reply(Reply::held(gate));
     }
 
-    /// The plain answer, late.
+    /// Gives the default answer after this time.
     pub fn delay(self, delay: Duration) {
         self.reply(Reply::normal().after(delay));
     }
 
-    /// A gRPC status.
+    /// Answers with a gRPC status.
     pub fn fail(self, code: Code, text: &str) {
         self.reply(Reply::fail(code, text));
     }
 
-    /// An answer with no field set.
+    /// Answers with a message without fields.
     pub fn empty(self) {
         self.reply(Reply::empty());
     }
 
-    /// The plain answer, padded to at least so many bytes.
+    /// Gives the default answer, padded to at least this number of bytes.
     pub fn oversize(self, bytes: usize) {
         self.reply(Reply::oversize(bytes));
     }
 
-    /// The connection is closed instead of an answer.
+    /// Closes the connection instead of answering.
     pub fn close(self) {
         self.reply(Reply::cut(ConnectionEnd::Close));
     }

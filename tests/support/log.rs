@@ -1,40 +1,40 @@
-//! What the fake was asked, in the order in which it was asked.
+//! The calls that the fake runtime received, in order.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use plegctl::cri::Rpc;
 
-/// No test waits longer than this for something that should happen.
+/// No test waits longer than this for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One call as it came in.
+/// One received call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedCall {
     /// The RPC.
     pub rpc: Rpc,
-    /// Container or sandbox asked about; for a list its filter (`key=value,…`); else empty.
+    /// The requested container or sandbox; for a list its filter (`key=value,…`); otherwise empty.
     pub id: String,
     /// The `grpc-timeout` header.
     pub deadline: Option<Duration>,
     /// The `:authority` header.
     pub authority: String,
-    /// Which connection it came over, counted from 0.
+    /// The number of the connection, counted from 0.
     pub connection: usize,
-    /// How it went.
+    /// The state of the call.
     pub state: CallState,
 }
 
-/// How a call went, as the server saw it.
+/// The state of a call as the server sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// Not answered in full.
+    /// The call has no complete answer.
     InFlight,
-    /// An event stream that is open: an event pushed now comes through it.
+    /// The event stream is open and sends new events.
     Streaming,
-    /// Answered, with whatever it was.
+    /// The call has its answer.
     Answered,
-    /// The client gave it up, or the connection went.
+    /// The client cancelled the call, or the connection ended.
     Cancelled,
 }
 
@@ -58,7 +58,7 @@ impl Log {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until the calls are as the test wants them.
+    /// Waits until the calls fulfil the condition.
     pub(super) fn wait_until(&self, wanted: impl Fn(&[ReceivedCall]) -> bool) -> Vec<ReceivedCall> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, wait) = self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
@@ -68,7 +68,7 @@ impl Log {
     }
 }
 
-/// A call in flight; dropped unfinished, it was given up.
+/// An unfinished call; if it is dropped before its end, it counts as cancelled.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     log: Arc<Log>,
@@ -77,7 +77,7 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// The stream is open.
+    /// Marks the stream as open.
     pub(super) fn streaming(&self) {
         self.record(CallState::Streaming);
     }

@@ -1,4 +1,5 @@
-//! What the tests stand on: a scripted runtime, odd sockets, recorded kubelets, and the real binary.
+//! The support code of the tests: a scripted runtime, sockets that are no runtime, recorded kubelets, and the real
+//! binary.
 
 mod answer;
 pub mod captures;

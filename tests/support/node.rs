@@ -1,4 +1,4 @@
-//! What a node looks like to its runtime, built in a few words.
+//! Builds the node that the fake runtime reports.
 //!
 //! ```ignore
 //! Node::new()
@@ -8,7 +8,8 @@
 //!     .container("c2", "init").exited(0)
 //! ```
 //!
-//! What follows a sandbox or a container (`exited`, `not_ready`, `annotation`, …) is about the last one named.
+//! A method that describes a sandbox or a container (`exited`, `not_ready`, `annotation`, …) applies to the last one
+//! that was added.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -18,12 +19,12 @@ use prost::bytes::Bytes;
 
 use super::wire::{self, ContainerState, ContainerStatus, PodSandboxState, PodSandboxStatus, pair};
 
-/// First creation time of a built node; each further sandbox or container is a second younger.
+/// The creation time of the first object; each further sandbox or container is a second younger.
 pub const EPOCH_NANOS: i64 = 1_700_000_000_000_000_000;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// One state of a node.
+/// The state of a node.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Node {
@@ -35,12 +36,12 @@ pub struct Node {
     index: OnceLock<Index>,
 }
 
-/// A container and the sandbox it runs in.
+/// A container with its sandbox.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerInSandbox {
     /// The sandbox's id.
     pub sandbox_id: String,
-    /// What its status call answers; the list entry is made from it.
+    /// The answer to its status call; the list entry has the same values.
     pub status: ContainerStatus,
 }
 
@@ -69,14 +70,13 @@ struct Index {
 }
 
 impl Node {
-    /// A node with nothing on it.
+    /// A node without pods.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `pods` pods of one sandbox and `containers` running containers each.
-    ///
-    /// Pod 7 is `default/pod-7` with UID `uid-7`, its sandbox `s7`, its containers `c7-0`, `c7-1`, ….
+    /// A node with `pods` pods, each with one sandbox and `containers` running containers. Pod 7 is `default/pod-7`
+    /// with UID `uid-7`, sandbox `s7` and containers `c7-0`, `c7-1`, ….
     pub fn many(pods: usize, containers: usize) -> Self {
         let mut node = Self::new();
         for pod in 0..pods {
@@ -88,7 +88,7 @@ impl Node {
         node
     }
 
-    /// Starts a pod; `name` is `namespace/name`.
+    /// Begins a pod; `name` is `namespace/name`.
     pub fn pod(mut self, name: &str, uid: &str) -> Self {
         let (namespace, name) = name.split_once('/').expect("a pod is named namespace/name");
         self.pod = Some(Pod {
@@ -100,7 +100,7 @@ impl Node {
         self
     }
 
-    /// A ready sandbox of the pod: with an address, and each further one of the same pod one attempt later.
+    /// Adds a ready sandbox with an address; a further sandbox of the same pod is one attempt later.
     pub fn sandbox(mut self, id: &str) -> Self {
         let created_at = self.next_birth();
         let number = self.sandboxes.len() + 1;
@@ -128,7 +128,7 @@ impl Node {
         })
     }
 
-    /// A running container in the sandbox last named.
+    /// Adds a running container to the last sandbox.
     pub fn container(mut self, id: &str, name: &str) -> Self {
         let created_at = self.next_birth();
         let sandbox_id = self.sandboxes.last().expect("a container needs a sandbox").id.clone();
@@ -151,50 +151,50 @@ impl Node {
         self.add_container(ContainerInSandbox { sandbox_id, status })
     }
 
-    /// A sandbox given in full.
+    /// Adds a complete sandbox.
     pub fn add_sandbox(mut self, sandbox: PodSandboxStatus) -> Self {
         self.sandboxes.push(sandbox);
         self.last = LastAdded::Sandbox;
         self
     }
 
-    /// A container given in full.
+    /// Adds a complete container.
     pub fn add_container(mut self, container: ContainerInSandbox) -> Self {
         self.containers.push(container);
         self.last = LastAdded::Container;
         self
     }
 
-    /// Anything else about the sandbox last named.
+    /// Changes the last sandbox.
     pub fn edit_sandbox(mut self, edit: impl FnOnce(&mut PodSandboxStatus)) -> Self {
         edit(self.sandboxes.last_mut().expect("no sandbox yet"));
         self
     }
 
-    /// Anything else about the container last named.
+    /// Changes the last container.
     pub fn edit_container(mut self, edit: impl FnOnce(&mut ContainerStatus)) -> Self {
         edit(&mut self.containers.last_mut().expect("no container yet").status);
         self
     }
 
-    /// The sandbox is not ready.
+    /// Makes the sandbox not ready.
     pub fn not_ready(self) -> Self {
         self.edit_sandbox(|sandbox| sandbox.state = PodSandboxState::SandboxNotready.into())
     }
 
-    /// The sandbox has this address; `""` is a network without one.
+    /// Sets the sandbox's address; `""` is a network without an address.
     pub fn ip(self, ip: &str) -> Self {
         self.edit_sandbox(|sandbox| {
             ip.clone_into(&mut sandbox.network.get_or_insert_default().ip);
         })
     }
 
-    /// The sandbox uses the node's network and has no address of its own.
+    /// Puts the sandbox into the node's network, without an address.
     pub fn host_network(self) -> Self {
         self.ip("").edit_sandbox(|sandbox| sandbox.linux = Some(linux(wire::NamespaceMode::Node)))
     }
 
-    /// The container is created and not started.
+    /// Makes the container created but not started.
     pub fn created(self) -> Self {
         self.edit_container(|container| {
             container.state = ContainerState::ContainerCreated.into();
@@ -202,7 +202,7 @@ impl Node {
         })
     }
 
-    /// The container has exited, ten seconds after its start.
+    /// Makes the container exited, ten seconds after its start.
     pub fn exited(self, code: i32) -> Self {
         self.edit_container(|container| {
             container.state = ContainerState::ContainerExited.into();
@@ -213,12 +213,12 @@ impl Node {
         })
     }
 
-    /// The runtime does not know the container's state.
+    /// Makes the container's state unknown.
     pub fn unknown(self) -> Self {
         self.edit_container(|container| container.state = ContainerState::ContainerUnknown.into())
     }
 
-    /// Attempt of the sandbox or container last named.
+    /// Sets the attempt of the last sandbox or container.
     pub fn attempt(mut self, attempt: u32) -> Self {
         match self.last {
             LastAdded::Sandbox => {
@@ -232,7 +232,7 @@ impl Node {
         }
     }
 
-    /// Creation time, in Unix nanoseconds, of the sandbox or container last named.
+    /// Sets the creation time of the last sandbox or container, in Unix nanoseconds.
     pub fn created_at(self, nanos: i64) -> Self {
         match self.last {
             LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.created_at = nanos),
@@ -240,7 +240,7 @@ impl Node {
         }
     }
 
-    /// One more annotation on the sandbox or container last named.
+    /// Adds an annotation to the last sandbox or container.
     pub fn annotation(self, key: &str, value: &str) -> Self {
         match self.last {
             LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.annotations.push(pair(key, value))),
@@ -250,7 +250,7 @@ impl Node {
         }
     }
 
-    /// One more label on the sandbox or container last named.
+    /// Adds a label to the last sandbox or container.
     pub fn label(self, key: &str, value: &str) -> Self {
         match self.last {
             LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.push(pair(key, value))),
@@ -258,7 +258,7 @@ impl Node {
         }
     }
 
-    /// The sandbox or container last named has no labels, as if something else than a kubelet had made it.
+    /// Removes all labels of the last sandbox or container, as if no kubelet had created it.
     pub fn without_labels(self) -> Self {
         match self.last {
             LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.clear()),
@@ -266,7 +266,7 @@ impl Node {
         }
     }
 
-    /// The sandbox or container last named has no metadata.
+    /// Removes the metadata of the last sandbox or container.
     pub fn without_metadata(self) -> Self {
         match self.last {
             LastAdded::Sandbox => self.edit_sandbox(|sandbox| sandbox.metadata = None),
@@ -281,25 +281,25 @@ impl Node {
     }
 }
 
-/// What the runtime answers from.
+/// The accessors for the fake runtime.
 impl Node {
-    /// A sandbox by id.
+    /// Finds a sandbox by id.
     pub fn find_sandbox(&self, id: &str) -> Option<&PodSandboxStatus> {
         self.index().sandboxes.get(id).map(|place| &self.sandboxes[*place])
     }
 
-    /// A container by id.
+    /// Finds a container by id.
     pub fn find_container(&self, id: &str) -> Option<&ContainerInSandbox> {
         self.index().containers.get(id).map(|place| &self.containers[*place])
     }
 
-    /// Statuses of a sandbox's containers.
+    /// The statuses of a sandbox's containers.
     pub fn containers_of(&self, sandbox_id: &str) -> Vec<ContainerStatus> {
         let of_it = self.containers.iter().filter(|container| container.sandbox_id == sandbox_id);
         of_it.map(|container| container.status.clone()).collect()
     }
 
-    /// List entries of the sandboxes that pass the filter.
+    /// The list entries of the sandboxes that pass the filter.
     pub fn list_sandboxes(&self, filter: &wire::PodSandboxFilter) -> Vec<wire::PodSandbox> {
         let passing = self.sandboxes.iter().filter(|sandbox| {
             (filter.id.is_empty() || filter.id == sandbox.id)
@@ -309,7 +309,7 @@ impl Node {
         passing.map(sandbox_entry).collect()
     }
 
-    /// List entries of the containers that pass the filter.
+    /// The list entries of the containers that pass the filter.
     pub fn list_containers(&self, filter: &wire::ContainerFilter) -> Vec<wire::Container> {
         let passing = self.containers.iter().filter(|ContainerInSandbox { sandbox_id, status }| {
             (filter.id.is_empty() || filter.id == status.id)
@@ -320,12 +320,12 @@ impl Node {
         passing.map(container_entry).collect()
     }
 
-    /// The encoded answer of an unfiltered `ListPodSandbox`.
+    /// The encoded answer to an unfiltered `ListPodSandbox`.
     pub fn sandbox_list(&self) -> Bytes {
         self.index().sandbox_list.clone()
     }
 
-    /// The encoded answer of an unfiltered `ListContainers`.
+    /// The encoded answer to an unfiltered `ListContainers`.
     pub fn container_list(&self) -> Bytes {
         self.index().container_list.clone()
     }
@@ -354,7 +354,7 @@ impl Pod {
     }
 }
 
-/// A message as it goes over the wire.
+/// A message in its encoded form.
 pub fn encode(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }

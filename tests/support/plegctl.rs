@@ -5,10 +5,10 @@
 //! assert_eq!(output.code, Some(0), "{output}");
 //! ```
 //!
-//! Every run is on an empty node (`tests/support/empty-node`), whatever this machine runs: there is no kubelet, no runtime,
-//! no settings file and no socket. A test about this machine says so: [`Invocation::on_this_machine`].
-//!
-//! It stands alone, so that any test target can include it by its path.
+//! By default plegctl runs on an empty node (`tests/support/empty-node`), whatever runs on this machine: that node has
+//! no kubelet, no runtime, no settings file and no socket. A test that needs this machine uses
+//! [`Invocation::on_this_machine`]. The module depends on no other module, so that any test target can include it by
+//! its path.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,27 +19,27 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// A run that takes longer has failed.
+/// The time limit of a run.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// How long a killed program's stderr is waited for.
+/// How long to wait for the stderr of a killed program.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// The node that a debug build takes for its own: no process, no settings, no socket.
+/// The host root that a debug build uses in tests: no process, no settings, no socket.
 const EMPTY_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node");
 
-/// Its process table.
+/// The process table of the empty node.
 pub const EMPTY_PROC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node/proc");
 
-/// SIGPIPE in the masks of `/proc/PID/status`. It is ignored by every Rust program, and a program that it starts has
-/// it as usual.
+/// SIGPIPE in the masks of `/proc/PID/status`. Every Rust program ignores it and resets it for the programs that it
+/// starts.
 const SIGPIPE: u64 = 1 << 12;
 
-/// A program on the empty node, in UTC and the C locale, with nothing else of this environment but `PATH`, and with every
-/// signal as it is for a program that a person starts.
+/// A program on the empty node, in UTC and the C locale, with only `PATH` from this environment, and with the default
+/// action for every signal.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = if signals_are_ignored() {
-        // Whoever runs the tests in the background may have them ignored, and what is ignored stays ignored.
+        // Signals may be ignored if the tests run in the background, and programs inherit that.
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program);
         command
@@ -60,17 +60,17 @@ fn signals_are_ignored() -> bool {
     u64::from_str_radix(mask, 16).unwrap() & !SIGPIPE != 0
 }
 
-/// Runs plegctl with these arguments and nothing else.
+/// Runs plegctl with these arguments on the empty node.
 pub fn plegctl(arguments: &[impl AsRef<OsStr>]) -> Output {
     Invocation::new(arguments).run()
 }
 
-/// The same on the machine that runs the tests instead of the empty node.
+/// Runs plegctl on the machine that runs the tests instead of the empty node.
 pub fn plegctl_on_this_machine(arguments: &[impl AsRef<OsStr>]) -> Output {
     Invocation::new(arguments).on_this_machine().run()
 }
 
-/// A run in the making: see [`command`].
+/// A run that is not started yet: see [`command`].
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation {
@@ -97,12 +97,12 @@ impl Invocation {
         Self::program_in_terminal(env!("CARGO_BIN_EXE_plegctl"), arguments)
     }
 
-    /// In a terminal, by util-linux's `script`: both streams come out of stdout, and lines end in `\r\n`.
+    /// A program in a terminal made by util-linux's `script`: stdout has both streams, and lines end in `\r\n`.
     pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
         Self::in_terminal_of((50, 200), program, arguments)
     }
 
-    /// The same, of so many rows and columns.
+    /// The same in a terminal with this number of rows and columns.
     pub fn in_terminal_of((rows, columns): (u16, u16), program: &str, arguments: &[&str]) -> Self {
         let words = [&[program], arguments].concat();
         let words: Vec<String> = words.into_iter().map(quoted).collect();
@@ -111,55 +111,55 @@ impl Invocation {
             .env("TERM", "xterm-256color")
     }
 
-    /// With every limit of silence a fifth of what it is for users: a call hangs likely after 1 s and certainly after 2 s.
-    /// For tests of what is reported of a silence, not of the limits themselves.
+    /// Divides every silence limit by five: a call hangs likely after 1 s and certainly after 2 s. This is for tests of
+    /// the report, not of the limits.
     pub fn with_short_silences(self) -> Self {
         self.env("PLEGCTL_TEST_SILENCE_DIVISOR", "5")
     }
 
-    /// As on a machine that does nothing else: for calls that never answer, whose silence no load can excuse.
+    /// Ignores the machine's load. This is for calls that never answer, whose silence the load cannot explain.
     pub fn without_load(self) -> Self {
         self.env("PLEGCTL_TEST_NO_LOAD", "1")
     }
 
-    /// On the machine that runs the tests instead of the empty node.
+    /// Uses the machine that runs the tests instead of the empty node.
     pub fn on_this_machine(mut self) -> Self {
         self.command.env_remove("PLEGCTL_TEST_NODE");
         self
     }
 
-    /// With this in the environment.
+    /// Sets an environment variable.
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
     }
 
-    /// With this on stdin; otherwise it is empty.
+    /// Sets the text on stdin, which is empty by default.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = text.into();
         self
     }
 
-    /// In this folder.
+    /// Sets the working directory.
     pub fn current_dir(mut self, folder: &std::path::Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// Killed, and the test failed, after this time.
+    /// Sets the time limit, after which the program is killed and the test fails.
     pub fn bound(mut self, bound: Duration) -> Self {
         self.bound = bound;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(self) -> Output {
         let mut running = self.spawn();
         let stdout = drained(running.stdout.take().unwrap());
         running.finish(&stdout)
     }
 
-    /// Starts it; nobody reads its stdout until the test does.
+    /// Starts the program; only the test reads its stdout.
     pub fn spawn(mut self) -> Running {
         let text = format!("{:?}", self.command);
         let command = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -179,7 +179,7 @@ impl Invocation {
     }
 }
 
-/// A run that goes on while the test does something else.
+/// A program that runs while the test does something else.
 #[derive(Debug)]
 pub struct Running {
     pid: u32,
@@ -192,7 +192,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The next line of its stdout, without the line's end; `None` when there is no more.
+    /// The next line of its stdout without the line end; `None` at the end.
     pub fn line(&mut self) -> Option<String> {
         let mut reader = self.stdout.take()?;
         let (sender, receiver) = mpsc::channel();
@@ -208,7 +208,7 @@ impl Running {
         line
     }
 
-    /// Reads on until it has written this, line ends or not.
+    /// Reads until the program has written `words`.
     pub fn until(&mut self, words: &str) {
         let Some(mut reader) = self.stdout.take() else { self.fail("has no stdout") };
         let (sender, receiver) = mpsc::channel();
@@ -227,12 +227,12 @@ impl Running {
         self.stdout = Some(reader);
     }
 
-    /// Sends it a signal: `INT`, `TERM`, `TSTP`, ….
+    /// Sends the program a signal: `INT`, `TERM`, `TSTP`, ….
     pub fn signal(&self, name: &str) {
         send_signal(self.pid, name);
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -242,12 +242,12 @@ impl Running {
         self.stdout = None;
     }
 
-    /// Waits for its end while its stdout, if still open, stays unread.
+    /// Waits for its end without reading its stdout.
     pub fn wait_unread(mut self) -> Output {
         self.end(Vec::new())
     }
 
-    /// Waits for its end and collects what was not read yet.
+    /// Waits for its end and collects the rest of its stdout.
     pub fn wait(mut self) -> Output {
         match self.stdout.take() {
             Some(stdout) => {
@@ -287,7 +287,7 @@ impl Running {
 
     fn fail(&mut self, what: &str) -> ! {
         self.kill();
-        // A grandchild may still hold it open.
+        // A child of the program may still hold it open.
         let stderr = self.stderr.recv_timeout(LAST_WORDS).unwrap_or_default();
         panic!(
             "{} {what} within {:?}; its stderr was:\n{}",
@@ -299,24 +299,24 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that fails half-way leaves no process behind.
+    /// Kills the program, so that a failed test leaves no process.
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-/// What came of a run; shown, it says all of it.
+/// The result of a run; `Display` shows all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The command line.
     pub command: String,
-    /// All of its stdout that the test had not read.
+    /// The part of its stdout that the test had not read.
     pub stdout: String,
     /// All of its stderr.
     pub stderr: String,
-    /// Exit status; `None` if a signal ended it.
+    /// The exit status; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
 }
 
@@ -330,7 +330,7 @@ impl fmt::Display for Output {
 
 fn feed(mut stdin: ChildStdin, text: Vec<u8>) {
     thread::spawn(move || {
-        // A program that does not read its stdin is none of our business.
+        // Writing fails if the program does not read its stdin, which is allowed.
         let _ = stdin.write_all(&text);
     });
 }
@@ -354,7 +354,7 @@ fn awaited(mut child: Child) -> Receiver<ExitStatus> {
     receiver
 }
 
-/// Through the `kill` program, since a library call would need unsafe code.
+/// Uses the `kill` program, because a library call would need unsafe code.
 fn send_signal(pid: u32, name: &str) {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
 }

@@ -1,5 +1,5 @@
-//! A server that answers over HTTP/2 with whatever the test wants: headers, bytes and trailers that no gRPC library
-//! would let out.
+//! A server that answers over HTTP/2 with any headers, bytes and trailers, including those that a gRPC library would
+//! not send.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,22 +22,22 @@ use tokio::net::UnixListener;
 use super::socket::TempDir;
 use super::wire;
 
-/// One answer, as it goes over the wire.
+/// One answer as it is sent.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct RawAnswer {
     status: u16,
     headers: Vec<(&'static str, String)>,
-    /// Bytes of the body, gRPC's framing included.
+    /// The body in pieces, including gRPC's frame headers.
     data: Vec<Bytes>,
-    /// The body goes on with its last piece, for ever.
+    /// Whether the last piece of the body repeats for ever.
     endless: bool,
-    /// The body goes on with what this makes of each number, and is silent after that.
+    /// The source of further messages; after its end the body stays open.
     made: Option<MessageSource>,
     trailers: Option<Vec<(&'static str, String)>>,
 }
 
-/// Makes messages as they are wanted.
+/// Creates messages on demand.
 #[derive(Clone)]
 struct MessageSource(Arc<dyn Fn(usize) -> Option<Bytes> + Send + Sync>);
 
@@ -48,7 +48,7 @@ impl fmt::Debug for MessageSource {
 }
 
 impl RawAnswer {
-    /// A plain gRPC answer of these messages.
+    /// A regular gRPC answer with these messages.
     pub fn of(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
         Self {
             status: 200,
@@ -60,7 +60,7 @@ impl RawAnswer {
         }
     }
 
-    /// What a sound and empty node answers.
+    /// The answer of a healthy, empty node.
     pub fn sound(rpc: Rpc) -> Self {
         let condition =
             |name: &str| wire::RuntimeCondition { r#type: name.into(), status: true, ..Default::default() };
@@ -81,26 +81,26 @@ impl RawAnswer {
         }
     }
 
-    /// An answer without a body: everything is in its headers.
+    /// An answer without a body: all fields are in its headers.
     pub fn headers_only(pairs: &[(&'static str, &str)]) -> Self {
         let plain = Self { data: Vec::new(), trailers: None, ..Self::of([Bytes::new()]) };
         pairs.iter().fold(plain, |answer, (name, value)| answer.header(name, value))
     }
 
-    /// With this HTTP status.
+    /// Sets the HTTP status.
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// With this header, instead of one of that name.
+    /// Sets a header, replacing one of the same name.
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.into()));
         self
     }
 
-    /// With this trailer, instead of one of that name.
+    /// Sets a trailer, replacing one of the same name.
     pub fn trailer(mut self, name: &'static str, value: &str) -> Self {
         let trailers = self.trailers.get_or_insert_default();
         trailers.retain(|(known, _)| *known != name);
@@ -108,19 +108,20 @@ impl RawAnswer {
         self
     }
 
-    /// With this body instead of messages.
+    /// Sets the body instead of messages.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.data = vec![body.into()];
         self
     }
 
-    /// Its last message again and again, without an end.
+    /// Repeats the last message for ever.
     pub fn endless(mut self) -> Self {
         self.endless = true;
         self
     }
 
-    /// A stream of the messages that `make` makes of 0, 1, 2 and so on; from the first `None` on it is open and silent.
+    /// A stream of the messages that `make` creates for 0, 1, 2 and so on; after the first `None` it stays open without
+    /// messages.
     pub fn made(make: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
         Self { made: Some(MessageSource(Arc::new(make))), ..Self::of(Vec::<Bytes>::new()) }
     }
@@ -139,7 +140,7 @@ impl RawAnswer {
     }
 }
 
-/// A message with gRPC's five bytes before it.
+/// A message with gRPC's header of five bytes.
 pub fn framed(message: &[u8], compressed: u8) -> Bytes {
     let mut framed = BytesMut::new();
     framed.put_u8(compressed);
@@ -171,7 +172,7 @@ impl Body for RawBody {
         if let Some(MessageSource(make)) = &self.made {
             let made = make(self.number);
             self.number += 1;
-            // Whoever waits is never woken: the stream is silent.
+            // Nothing wakes the reader, so the stream stays open without messages.
             return made.map_or(Poll::Pending, |made| Poll::Ready(Some(Ok(Frame::data(framed(&made, 0))))));
         }
         let data = match self.data.last() {
@@ -194,7 +195,7 @@ pub struct RawServer {
 }
 
 impl RawServer {
-    /// Answers each call as `answer` says; where it says nothing, as a sound and empty node.
+    /// Answers each call with `answer`; if that is `None`, like a healthy, empty node.
     pub fn start(answer: impl Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static) -> Self {
         let folder = TempDir::new();
         let listener = std::os::unix::net::UnixListener::bind(socket_in(&folder)).unwrap();
@@ -203,17 +204,17 @@ impl RawServer {
         Self { folder }
     }
 
-    /// Answers this one call so, and all others soundly.
+    /// Gives this answer to one RPC, and answers all others like a healthy, empty node.
     pub fn answering(rpc: Rpc, answer: RawAnswer) -> Self {
         Self::start(move |asked| (asked == rpc).then(|| answer.clone()))
     }
 
-    /// Its socket.
+    /// The socket's path.
     pub fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }
 
-    /// Its socket, as an endpoint.
+    /// The socket as an endpoint.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }

@@ -1,4 +1,4 @@
-//! Histories recorded from real kubelets (`tests/recordings/`), and the fake that plays one.
+//! Histories that were recorded from real kubelets (`tests/recordings/`), and a fake runtime that plays them.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,10 +16,10 @@ use super::node::{ContainerInSandbox, Node};
 use super::reply::Reply;
 use super::wire::{self, pair};
 
-/// The recorded kubelet leaves this much time between two events.
+/// The recorded kubelet waits this long between two events.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
-/// The histories of one file, by its name without `.jsonl.gz`.
+/// The histories of a file, by its name without `.jsonl.gz`.
 pub fn histories(name: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let file = File::open(folder.join(format!("{name}.jsonl.gz"))).unwrap();
@@ -29,7 +29,7 @@ pub fn histories(name: &str) -> Vec<Value> {
 }
 
 impl FakeRuntime {
-    /// Plays a recorded history: its steps, its faults and, where it has one, its event stream.
+    /// Plays a recorded history: its steps, its faults and its event stream, if it has one.
     pub fn replay(history: &Value) -> Self {
         let steps = list(&history["steps"]).iter().map(step);
         let fake = Self::start_steps(RuntimeKind::Containerd21, steps);
@@ -165,7 +165,7 @@ fn number<T: TryFrom<i64, Error: std::fmt::Debug>>(value: &Value) -> T {
     value.as_i64().unwrap_or_default().try_into().unwrap()
 }
 
-/// A gRPC code by its name in the gRPC documents.
+/// The gRPC code with this name in the gRPC documentation.
 fn code(name: &Value) -> Code {
     match name.as_str() {
         Some("UNKNOWN") => Code::Unknown,

@@ -1,4 +1,4 @@
-//! What the fake does with a call instead of, or before, the plain answer.
+//! What the fake runtime does instead of, or before, its default answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use plegctl::cri::server::Bytes;
 use plegctl::cri::{Code, Rpc};
 use tokio::sync::watch;
 
-/// What happens to one call.
+/// The reply to one call.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Reply {
@@ -31,16 +31,16 @@ pub(super) enum Action {
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionEnd {
-    /// Both directions are closed.
+    /// Both directions close.
     Close,
-    /// The fake will send nothing more and says so; it does not close its reading side.
+    /// The fake closes its sending side and still reads.
     HalfClose,
-    /// The connection stays open and nobody is at the other end: not even a ping is answered.
+    /// The connection stays open without any data, not even an answer to a ping.
     Freeze,
 }
 
 impl Reply {
-    /// The plain answer.
+    /// The default answer.
     pub fn normal() -> Self {
         Self { delay: Duration::ZERO, action: Action::Normal }
     }
@@ -50,47 +50,47 @@ impl Reply {
         Action::Fail(code, text.to_owned()).into()
     }
 
-    /// No answer, ever. The connection stays alive.
+    /// No answer; the connection stays alive.
     pub fn hang() -> Self {
         Action::Hang.into()
     }
 
-    /// The plain answer, once the gate is open.
+    /// The default answer when the gate is open.
     pub fn held(gate: &Gate) -> Self {
         Action::Held(gate.clone()).into()
     }
 
-    /// An answer with no field set: a status call without a status, a list without entries.
+    /// A message without fields: a status call without a status, a list without entries.
     pub fn empty() -> Self {
         Self::raw([Bytes::new()])
     }
 
-    /// OK without any message.
+    /// OK without a message.
     pub fn nothing() -> Self {
         Action::Raw(Vec::new()).into()
     }
 
-    /// The plain answer, padded by annotations to at least so many bytes.
+    /// The default answer, padded with annotations to at least this number of bytes.
     pub fn oversize(bytes: usize) -> Self {
         Action::Oversize(bytes).into()
     }
 
-    /// These messages, whatever they are.
+    /// These messages.
     pub fn raw(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
         Action::Raw(messages.into_iter().map(Into::into).collect()).into()
     }
 
-    /// The first messages of the plain answer, then a gRPC status.
+    /// The first messages of the default answer, then a gRPC status.
     pub fn broken_after(messages: usize, code: Code, text: &str) -> Self {
         Action::Broken(messages, code, text.to_owned()).into()
     }
 
-    /// The connection is cut instead of an answer.
+    /// The end of the connection instead of an answer.
     pub fn cut(cut: ConnectionEnd) -> Self {
         Action::Cut(cut).into()
     }
 
-    /// The same, so much later.
+    /// The same reply after this time.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -103,7 +103,7 @@ impl From<Action> for Reply {
     }
 }
 
-/// Holds calls back until the test opens it.
+/// Delays calls until the test opens it.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<watch::Sender<bool>>);
 
@@ -113,7 +113,7 @@ impl Gate {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Lets all through, those who wait and those who come later.
+    /// Opens the gate for waiting and later calls.
     pub fn open(&self) {
         self.0.send_replace(true);
     }
@@ -129,7 +129,7 @@ impl Default for Gate {
     }
 }
 
-/// Which calls get which replies.
+/// The calls that get replies, with these replies.
 #[derive(Debug)]
 pub(super) struct Rule {
     rpc: Rpc,
@@ -152,7 +152,7 @@ impl Rule {
         Self { rpc, id, replies: replies.into_iter().collect(), last_stays }
     }
 
-    /// The reply for this call, if the rule is about it and has one left.
+    /// The reply to this call, if the rule applies and has a reply left.
     pub(super) fn take(&mut self, rpc: Rpc, id: &str) -> Option<Reply> {
         if self.rpc != rpc || self.id.as_deref().is_some_and(|wanted| wanted != id) {
             return None;

@@ -1,4 +1,4 @@
-//! The gRPC server of the fake: its thread, its connections, and the way of one call through it.
+//! The gRPC server of the fake runtime: its thread, its connections and its calls.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
@@ -23,17 +23,17 @@ use super::fake::{Script, Shared};
 use super::log::{CallState, OpenCall, ReceivedCall};
 use super::reply::{Action, ConnectionEnd};
 
-/// A running server; it ends, with all its connections, when this is dropped.
+/// A running server; dropping it ends the server and all connections.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// A handle on the listening socket, as the type that can be shut down.
+    /// A second handle on the listening socket, of a type that can be shut down.
     listener: std::os::unix::net::UnixStream,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Listens when this returns.
+    /// Starts the server. It listens when this returns.
     pub(super) fn start(socket: &Path, shared: Arc<Shared>) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -72,7 +72,7 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
 }
 
 async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
-    // A second handle on the socket: what is shut down through it is shut down for hyper too.
+    // A second handle on the socket: shutting it down also affects hyper's handle.
     let stream = stream.into_std().unwrap();
     let handle = stream.try_clone().unwrap();
     let stream = UnixStream::from_std(stream).unwrap();
@@ -88,11 +88,11 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
         Some(ConnectionEnd::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
         Some(ConnectionEnd::Freeze) => {}
     }
-    // The socket is kept, and nobody looks after it any more.
+    // The socket stays open without a reader.
     std::future::pending::<()>().await;
 }
 
-/// A connection, and what its calls meet.
+/// A connection and the script for its calls.
 #[derive(Clone)]
 struct Connection {
     number: usize,
@@ -162,14 +162,14 @@ fn script(shared: &Shared) -> MutexGuard<'_, Script> {
     shared.script.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Even a sleep of no time at all takes tokio a millisecond.
+/// tokio takes a millisecond even for a sleep of zero.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-/// Opens an event stream. Its headers go out with the first message, as they do from grpc-go's servers.
+/// Opens an event stream. Its headers are sent with the first message, as from a grpc-go server.
 async fn stream(
     mut open_call: OpenCall,
     attempt: Attempt,
@@ -231,7 +231,7 @@ async fn play(
     }
 }
 
-/// The messages of an answer: those at hand, then those to come.
+/// The messages of an answer: the known ones, then the messages of the stream.
 struct Answer {
     ready: VecDeque<Pushed>,
     live: Option<mpsc::Receiver<Pushed>>,

@@ -1,4 +1,4 @@
-//! Temporary folders, and the things that can be found where a runtime's socket should be.
+//! Temporary directories, and objects that are no runtime at the path of its socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::{env, fs, process, thread};
 
-/// A folder that goes when this is dropped. Its path is short: a socket's may have 107 bytes.
+/// A directory that is removed when this is dropped. Its path is short, because a socket's path may have 107 bytes.
 #[derive(Debug)]
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// A new, empty folder.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -22,7 +22,7 @@ impl TempDir {
         Self(path)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -40,7 +40,7 @@ impl Drop for TempDir {
     }
 }
 
-/// Something that is no CRI runtime, at a path of its own.
+/// An object at its own path that is no CRI runtime.
 #[derive(Debug)]
 pub struct NotARuntime {
     folder: TempDir,
@@ -48,62 +48,62 @@ pub struct NotARuntime {
 }
 
 impl NotARuntime {
-    /// Takes connections, reads, never says a word.
+    /// A socket that accepts connections, reads, and sends nothing.
     pub fn accepts_and_is_silent() -> Self {
         Self::listening(|stream| {
             thread::spawn(move || std::io::copy(&mut &stream, &mut std::io::sink()));
         })
     }
 
-    /// Answers whatever comes with an HTTP/1.1 error page, as a docker or podman socket would.
+    /// A socket that answers everything with an HTTP/1.1 error page, like docker or podman.
     pub fn speaks_http1() -> Self {
         Self::listening(|mut stream| {
             thread::spawn(move || {
-                // The first bytes are read before the answer: closing with unread ones would be a reset.
+                // Reads the first bytes before it answers, because closing with unread bytes resets the connection.
                 let _ = stream.read(&mut [0; 4096]);
                 let _ = stream.write_all(
                     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\
                       Content-Length: 12\r\n\r\nbad request\n",
                 );
-                // So would closing while the client still writes.
+                // Closing while the client still writes would reset the connection too.
                 let _ = stream.shutdown(std::net::Shutdown::Write);
                 let _ = std::io::copy(&mut stream, &mut std::io::sink());
             });
         })
     }
 
-    /// Takes connections and closes them.
+    /// A socket that accepts connections and closes them.
     pub fn closes_at_once() -> Self {
         Self::listening(drop)
     }
 
-    /// A socket file whose daemon is dead.
+    /// A socket file without a listener.
     pub fn nobody_listens() -> Self {
         let folder = TempDir::new();
         drop(UnixListener::bind(path_in(&folder)).unwrap());
         Self { folder, listener: None }
     }
 
-    /// An ordinary file.
+    /// A regular file.
     pub fn regular_file() -> Self {
         let folder = TempDir::new();
         fs::write(path_in(&folder), "not a socket\n").unwrap();
         Self { folder, listener: None }
     }
 
-    /// A folder.
+    /// A directory.
     pub fn directory() -> Self {
         let folder = TempDir::new();
         fs::create_dir(path_in(&folder)).unwrap();
         Self { folder, listener: None }
     }
 
-    /// Nothing at all, in a folder that exists.
+    /// A path without an object in an existing directory.
     pub fn missing() -> Self {
         Self { folder: TempDir::new(), listener: None }
     }
 
-    /// Its path.
+    /// The path of the object.
     pub fn path(&self) -> PathBuf {
         path_in(&self.folder)
     }
@@ -117,7 +117,7 @@ impl NotARuntime {
 
 impl Drop for NotARuntime {
     fn drop(&mut self) {
-        // Before the folder goes, since it is woken through its path.
+        // The thread ends before the directory is removed, because a connection to the path wakes it.
         drop(self.listener.take());
     }
 }

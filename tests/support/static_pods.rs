@@ -1,4 +1,4 @@
-//! The manifest files that real kubelets were given, with their verdicts.
+//! Manifest files that real kubelets read, with the kubelets' verdicts.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,10 +7,10 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// The first recordings: four kubelets, 84 files, a record a line.
+/// The first recordings: four kubelets, 84 files, one record in each line.
 pub const RECORDINGS: &str = include_str!("../recordings/static-pods.jsonl");
 
-/// The bytes of a recorded file; huge ones are stored as a size and a tail.
+/// The bytes of a recorded file; large files are stored as a size and a tail.
 pub fn content(record: &Value) -> Vec<u8> {
     if let Some(hex) = record["hex"].as_str() {
         return (0..hex.len())
@@ -27,13 +27,13 @@ pub fn content(record: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Nine kubelets, 161 files: verdict and UID of each.
+/// Nine kubelets, 161 files: the verdict and UID of each.
 pub fn nine_releases() -> Vec<Value> {
     let text = unpacked("static-pods-1.28-1.36.jsonl.gz");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Mutated files, as name, bytes and what each kubelet made of them: 0, or name, namespace and UID.
+/// Mutated files: name, bytes and each kubelet's result (0, or name, namespace and UID).
 pub fn odd() -> Vec<(String, Vec<u8>, Value)> {
     let groups: Value = serde_json::from_str(&unpacked("static-pods-odd.json.gz")).unwrap();
     let files = groups.as_array().unwrap().iter().flat_map(|group| group["files"].as_object().unwrap());

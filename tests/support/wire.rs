@@ -1,6 +1,5 @@
-//! The messages of the CRI as the product's own proto has them.
-//!
-//! The fake speaks in bytes so that a big node is encoded once, and so that it can also say what no message says.
+//! The CRI messages of plegctl's own proto file. The fake works with bytes, so that it encodes a big node only once and
+//! can send what no message allows.
 
 #[expect(missing_docs, reason = "generated from proto/cri.proto, which has the comments")]
 #[expect(clippy::pedantic, reason = "generated")]
