@@ -1,7 +1,5 @@
-//! The committed completion scripts are what the program prints.
-//!
-//! After a change of the command line: `PLEGCTL_BLESS=1 cargo test --test product completions`; with `-- --nocapture` it shows
-//! what changed.
+//! The committed completion scripts are equal to the program's output. After a change of the command line, run
+//! `PLEGCTL_BLESS=1 cargo test --test product completions`; with `-- --nocapture` it shows what changed.
 
 use std::path::Path;
 use std::{env, fs};
@@ -29,7 +27,7 @@ fn committed_completions_are_current() {
     }
 }
 
-/// What bash offers behind each of these lines.
+/// What bash offers after each of these command lines.
 fn offered(lines: &[&str]) -> Vec<Vec<String>> {
     let script = r#"source "$1"; shift
         for COMP_LINE; do

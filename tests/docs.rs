@@ -1,9 +1,7 @@
-//! The sessions that the documents show are what the program prints.
-//!
-//! A block is introduced by `<!-- run: plegctl … -->`. Figures that no two runs share (durations, ages, times of day)
-//! are compared by their presence only. After `<!-- sample: plegctl … -->` what happens depends on the moment: which events
-//! and calls there are, and how many of each line; every other line is compared as it stands. After a change:
-//! `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` shows what it makes of it.
+//! The sessions in the documents show what the program prints. A block follows `<!-- run: plegctl … -->`. Figures that
+//! differ between runs (durations, ages, times of day) are only compared by their presence. After `<!-- sample: plegctl
+//! … -->`, events and calls depend on the moment, so their content and number are not compared; all other lines are.
+//! After a change, `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` shows the difference.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,24 +49,24 @@ fn check(document: &str) {
 
 fn run(arguments: &str) -> String {
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    // The figures are masked, so that a shorter silence reads the same.
+    // The figures are masked, so a shorter silence has the same text.
     let text = plegctl::Invocation::new(&words).with_short_silences().run().stdout;
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// One word for each figure that differs between runs, one blank for any number of them.
+/// Replaces each figure that differs between runs with one word, and several blanks with one.
 fn masked(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with('≤')).map(|line| words(line) + "\n").collect()
 }
 
-/// The lines, each once and in no order. Of an event or a call, only that there is one.
+/// The sorted lines without repetitions. Events and calls are reduced to their presence.
 fn lines(text: &str) -> String {
     let masked = masked(text);
     let lines: BTreeSet<&str> = masked.lines().map(without_the_moment).collect();
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What a line has whatever the moment was.
+/// The part of a line that does not depend on the moment.
 fn without_the_moment(line: &str) -> &str {
     let second = line.split(' ').nth(1).unwrap_or_default();
     let is_call = second.starts_with("List") || second.contains("Status");
@@ -87,7 +85,7 @@ fn words(line: &str) -> String {
     words.join(" ")
 }
 
-/// A word that is nothing but digits, points, colons, signs and units of time or size.
+/// Whether a word has only digits, points, colons, signs and units of time or size.
 fn is_figure(word: &str) -> bool {
     let word = word.trim_matches(|edge: char| "(),;~≈".contains(edge));
     word.starts_with(|first: char| first.is_ascii_digit())

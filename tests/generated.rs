@@ -1,6 +1,5 @@
-//! The committed Rust is what `proto/` says: made again in a temporary folder and compared.
-//!
-//! After an edit of a `.proto` file: `PLEGCTL_BLESS=1 cargo test --test product generated -- --nocapture` shows what it changes.
+//! The committed Rust code is equal to the code generated from `proto/`. After a change of a `.proto` file,
+//! `PLEGCTL_BLESS=1 cargo test --test product generated -- --nocapture` shows the difference.
 
 use std::path::Path;
 use std::{env, fs};
@@ -8,7 +7,7 @@ use std::{env, fs};
 use crate::support::difference;
 use crate::support::socket::TempDir;
 
-/// What the product's messages are generated into.
+/// The file with the generated messages.
 const COMMITTED: &str = "src/cri/generated/runtime.v1.rs";
 
 #[test]

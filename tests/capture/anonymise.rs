@@ -1,4 +1,4 @@
-//! An export without names is searched for every name that there was.
+//! Searches an anonymised export for every name of the original capture.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::{command, plegctl};
 
-/// Every name that a capture's lists hold.
+/// All names in the lists of a capture.
 fn names(capture: &Path) -> BTreeSet<String> {
     let relist = plegctl(&["relist", "-r", &format!("capture:{}", argument(capture)), "-o", "json"]);
     let report: Value = serde_json::from_str(&relist.stdout).unwrap_or_else(|why| panic!("{why}: {relist}"));
@@ -29,7 +29,7 @@ fn names(capture: &Path) -> BTreeSet<String> {
     names
 }
 
-/// Everything readable in a capture.
+/// All readable text of a capture.
 fn texts(capture: &Path) -> Vec<String> {
     let capture = Capture::open(capture).unwrap();
     let messages = capture.calls.iter().filter_map(|call| capture.messages(call.end.as_ref()?)).flatten();
@@ -41,7 +41,7 @@ fn texts(capture: &Path) -> Vec<String> {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).chain(incidents).chain(ends).collect()
 }
 
-/// Whether `name` stands in `text` as a word of its own.
+/// Whether `text` contains `name` as a separate word.
 fn holds(text: &str, name: &str) -> bool {
     let part = |letter: char| letter.is_alphanumeric() || letter == '-';
     text.match_indices(name).any(|(at, _)| {
@@ -66,7 +66,7 @@ fn anonymised_export_has_no_names_and_gives_the_same_events() {
         ("missed-events", "100ms"),
     ];
     let place = CaptureDir::make();
-    // They only wait, so they may wait together.
+    // The recordings mostly wait, so they run at the same time.
     thread::scope(|scope| {
         let place = &place;
         for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
@@ -75,7 +75,7 @@ fn anonymised_export_has_no_names_and_gives_the_same_events() {
     });
 }
 
-/// Records a scenario, exports it without its names, and compares the two.
+/// Records a scenario, exports it without names, and compares the two captures.
 fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, period: &str) {
     let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
     let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
@@ -87,7 +87,7 @@ fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, peri
         let found = texts.iter().find(|text| holds(text, &name));
         assert!(found.is_none(), "{scenario}: `{name}` is still in {found:?}");
     }
-    // The same events come of it.
+    // Both captures give the same events.
     let kinds = |capture: &Path| -> Vec<String> {
         let endpoint = format!("capture:{}@+0s", argument(capture));
         let watch = plegctl(&["watch", "-r", &endpoint, "-o", "jsonl"]);
@@ -102,7 +102,7 @@ fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, peri
     assert!(lists.count() > 0, "{scenario}");
 }
 
-/// From an image that has no `tar`, standard output is the only way out.
+/// In an image without `tar`, standard output is the only way to copy a capture.
 #[test]
 fn export_to_stdout_equals_the_capture() {
     let place = CaptureDir::make();

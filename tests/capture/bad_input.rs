@@ -1,4 +1,4 @@
-//! What cannot be: one clear line, and exit status 2.
+//! Unusable input: one clear error line and exit status 2.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn error_names_a_file_that_is_no_capture() {
     refused(&plegctl(&["capture", "ls", argument(&later)]), "version 99");
 }
 
-/// Root may do everything, so that somebody else has to try.
+/// Root may write everywhere, so another user runs the program.
 #[test]
 fn error_names_a_directory_without_permission() {
     use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ fn error_names_a_directory_without_permission() {
     let locked = place.path("locked");
     fs::create_dir(&locked).unwrap();
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
-    // A copy where everybody may run it.
+    // A copy of the program that every user can run.
     let program = place.path("plegctl");
     fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -73,7 +73,7 @@ fn second_recorder_is_refused_and_the_error_names_the_first() {
     assert!(first.line().is_some());
     let second = plegctl(&["record", "-r", "sim:quiet", argument(&directory)]);
     refused(&second, &format!("(process {})", first.pid()));
-    // Readers are welcome meanwhile.
+    // Reading a capture is possible while a recorder writes to it.
     assert_eq!(plegctl(&["capture", "ls", argument(&directory)]).code, Some(0));
     first.signal("TERM");
     assert_eq!(first.wait().code, Some(0));
@@ -83,7 +83,7 @@ fn second_recorder_is_refused_and_the_error_names_the_first() {
 fn error_names_a_moment_outside_of_the_capture() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    // A busy machine is slow, which is no incident here.
+    // A busy machine is slow, which would open an incident.
     record("sim:quiet", &directory, &["--period", "10ms", "--count", "3", "--slow", "1h"]);
     let relist = |time: &str| plegctl(&["relist", "-r", &replayed(&directory, time)]);
     refused(&relist("+2h"), "is outside of the capture");

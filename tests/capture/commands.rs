@@ -1,4 +1,4 @@
-//! Every command asks a capture as it asks a runtime, at any moment of it.
+//! Every command works with a capture as with a runtime, at any moment of the capture.
 
 use plegctl::capture::Capture;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// A node whose static pod is another one than its manifest says, recorded for a while.
+/// Records a node whose static pod differs from its manifest.
 fn capture(place: &CaptureDir) -> std::path::PathBuf {
     let directory = place.path("capture");
     let how = ["--at", "0s", "--period", "500ms", "--for", "6s", "--no-diagnose"];
@@ -20,7 +20,7 @@ fn capture(place: &CaptureDir) -> std::path::PathBuf {
     directory
 }
 
-/// Names and ids of whatever is listed, in their order.
+/// The names and ids of the listed objects, in order.
 fn listed(output: &Output) -> Vec<String> {
     let report = json(output);
     let pods = report["pods"].as_array().unwrap().iter();
@@ -46,14 +46,14 @@ fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
     assert_eq!(difference.code, Some(1), "{difference}");
     let events = json(&difference)["events"].as_array().unwrap().len();
     assert!(events > 0, "{difference}");
-    // What a saved relist of that moment says is the same.
+    // A saved relist of that moment gives the same report.
     let saved = place.path("early.json");
     plegctl(&["relist", "-r", &early, "--save", argument(&saved)]);
     let again = plegctl(&["diff", argument(&saved), &late, "-o", "json"]);
     let told = |output: &Output| {
         let mut events = json(output)["events"].take();
         for event in events.as_array_mut().unwrap() {
-            // Each was taken at a moment of its own.
+            // Each report has its own recorded time.
             event.as_object_mut().unwrap().remove("time");
         }
         events
@@ -120,9 +120,9 @@ fn crictl_is_served_from_a_capture() {
         let version: wire::VersionResponse =
             crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
         assert_eq!(version.runtime_name, "containerd");
-        // Without an answer to this crictl gives up.
+        // Without an answer to this call, crictl stops.
         let _: wire::ImageFsInfoResponse = crictl.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
-        // ps: the recorder never asked for the running ones alone, but it has all of them.
+        // ps: the recorder never listed running containers only, but the capture has all containers.
         let found = crictl.running().await;
         let mut ids: Vec<_> = found.iter().map(|container| container.id.clone()).collect();
         let mut expected: Vec<_> =
@@ -131,12 +131,12 @@ fn crictl_is_served_from_a_capture() {
         expected.sort();
         assert_eq!(ids, expected);
         assert!(crictl.image("registry.example/web:v1").await.is_none());
-        // inspect, by the beginning of an id.
+        // inspect with the first digits of an id.
         let question = wire::ContainerStatusRequest { container_id: ids[0][..13].to_owned(), verbose: true };
         let answer: wire::ContainerStatusResponse =
             crictl.call(RUNTIME, "ContainerStatus", question).await.unwrap();
         assert_eq!(answer.status.unwrap().id, ids[0]);
-        // stats: nobody asked then, and nothing is made up.
+        // stats: the recorder did not make this call, so there is no answer.
         let usage = crictl
             .call::<_, wire::ListContainerStatsResponse>(
                 RUNTIME,

@@ -1,9 +1,7 @@
-//! `watch --mode compare` over a capture says what it said live.
-//!
-//! Two programs cannot look at one runtime at the same moment, so a script is gone through twice, once beside a watch and
-//! once beside a recorder. Each relist's first list is held until whatever the stream has to say before it was read, so
-//! that all that happens is in the same order in both, however fast the machine is. What is not compared is how long
-//! anything took, and what is worked out from that: these are two runs by a real clock.
+//! `watch --mode compare` prints the same for a capture as it did live. Two programs cannot see a runtime at the same
+//! moment, so the test plays a script twice: once for a watch and once for a recorder. The first list of each relist
+//! waits until the stream's scripted events have been read, so that the order is the same in both runs on any machine.
+//! The test does not compare durations and what depends on them.
 
 use std::path::Path;
 use std::thread;
@@ -19,10 +17,10 @@ use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
 use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
 
-/// How many relists there are: enough for what the stream never says to be a loss after its grace of five seconds.
+/// The number of relists: enough that a change without an event counts as lost after the grace period of five seconds.
 const RELISTS: usize = 14;
 
-/// A test that waits for longer has failed.
+/// The time limit for the test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const CREATED: i32 = 0;
@@ -51,7 +49,7 @@ fn event(kind: i32, id: &str, with_pod: bool) -> Event {
     Event::aged(message, 0)
 }
 
-/// The node as a relist finds it.
+/// The node as one relist sees it.
 fn node(relist: usize) -> Node {
     let mut node = Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app");
     if relist >= 3 {
@@ -70,10 +68,10 @@ fn node(relist: usize) -> Node {
     node
 }
 
-/// What the stream says while a relist waits for its first list. The last of each is one that a watch tells.
+/// The events that the stream sends while a relist waits for its first list. A watch prints the last one of each group.
 fn scripted_events(relist: usize) -> Vec<Event> {
     match relist {
-        // One that both see, and one that is over before a relist could see it.
+        // One container that both see, and one that has ended before a relist can see it.
         3 => vec![
             event(STARTED, "c2", true),
             event(CREATED, "c9", true),
@@ -81,15 +79,15 @@ fn scripted_events(relist: usize) -> Vec<Event> {
             event(STOPPED, "c9", true),
             event(DELETED, "c9", true),
         ],
-        // A relist had it first.
+        // A relist reported this change earlier.
         5 => vec![event(STARTED, "c3", true)],
-        // The kubelet makes nothing of an event without its pod.
+        // The kubelet ignores an event without a pod.
         7 => vec![event(DELETED, "c3", false), event(STARTED, "c4", true)],
         _ => Vec::new(),
     }
 }
 
-/// A runtime at which the script is gone through.
+/// A runtime that plays the script.
 struct Scripted {
     fake: FakeRuntime,
     gates: Vec<Gate>,
@@ -103,7 +101,7 @@ impl Scripted {
         Self { fake, gates }
     }
 
-    /// Goes through it; `has_read` waits until so many events were read, the last of them of this container.
+    /// Plays the script; `has_read` waits until this number of events was read, the last one of this container.
     fn play(&self, mut has_read: impl FnMut(usize)) {
         let mut read = 0;
         for (relist, gate) in (1..).zip(&self.gates) {
@@ -136,7 +134,7 @@ fn live() -> Vec<Value> {
         ["watch", "--mode", "compare", "-o", "jsonl", "--period", "1s", "--count", &count, "-r", &endpoint];
     let mut running = Invocation::new(&how).bound(PATIENCE).spawn();
     let mut seen = Vec::new();
-    // What a watch says of the last event of each: the rest came before.
+    // The last printed event of each group: the others came before it.
     let mut last = ["ContainerRemoved c9", "ContainerStarted c3", "ContainerStarted c4"].into_iter();
     let streamed = |record: &Value| {
         let event = format!("{} {}", text(&record["type"]), text(&record["id"]));
@@ -184,8 +182,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// What does not depend on the time that anything took: every event of either side in its order, every divergence with
-/// its explanation in its order, and the counts.
+/// The part of the records that does not depend on time: the events of each side in order, the divergences with their
+/// explanations in order, and the counts.
 fn comparable(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
     let of = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
     let events = of("Event").map(|event| {
@@ -198,7 +196,7 @@ fn comparable(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
         format!("{} {earlier:?}", fields.map(|field| divergence[field].to_string()).join(" "))
     });
     let mut compared = of("WatchSummary").next().unwrap()["compare"].clone();
-    // How long it took decides what an evented kubelet, which relists by the clock, would have asked meanwhile.
+    // These fields depend on durations, because an evented kubelet relists by the clock.
     for by_time in ["gainedSeconds", "streamSeconds", "relistSeconds", "sparedCalls", "eventedBytes"] {
         compared.as_object_mut().unwrap().remove(by_time);
     }
@@ -218,7 +216,7 @@ fn compare_mode_prints_the_same_live_and_replayed() {
     let output = plegctl(&["watch", "--mode", "compare", "-o", "jsonl", "-r", &then]);
     assert_eq!(output.code, Some(0), "{output}");
     let (live, then) = (comparable(&live), comparable(&records(output.stdout.lines())));
-    // Everything that the script has is in what was said live.
+    // The live run has everything that the script contains.
     let (_, divergences, compared) = &live;
     let why = |words: &str| divergences.iter().filter(|divergence| divergence.contains(words)).count();
     let seen = [why("over before a relist"), why("its event had no pod status"), why("Some(true)")];

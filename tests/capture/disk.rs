@@ -1,4 +1,4 @@
-//! A disk that is full, or keeps what it has.
+//! A full disk, and a disk on which files cannot be deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::support::{FakeRuntime, Node, RuntimeKind};
 struct Disk(CaptureDir);
 
 impl Disk {
-    /// In memory.
+    /// A file system in memory.
     fn in_memory(options: &str) -> Option<Self> {
         let (place, target) = Self::target();
         let mounted = done("mount", &["-t", "tmpfs", "-o", options, "tmpfs", argument(&target)]);
         mounted.then_some(Self(place))
     }
 
-    /// In a file, by a loop device.
+    /// A file system in a file, with a loop device.
     fn in_a_file(bytes: u64) -> Option<Self> {
         let (place, target) = Self::target();
         let image = place.path("image");
@@ -49,8 +49,8 @@ impl Drop for Disk {
     }
 }
 
-/// The node of a relist: one container more or less each time, whose name and annotations nobody has said before, so that
-/// each relist takes as much as any other, however fast the machine is.
+/// The node in one relist: it has a container more or less each time, with a new name and new annotations, so that each
+/// relist needs the same space on any machine.
 fn node(relist: u32) -> Node {
     let noise = |number: u32| {
         let mut state = u64::from(relist * 64 + number) + 1;
@@ -63,10 +63,10 @@ fn node(relist: u32) -> Node {
     (0..32).fold(node, |node, number| node.annotation(&noise(number), &noise(number + 32)))
 }
 
-/// How many relists there are: far more than the disk takes.
+/// The number of relists: far more than fit on the disk.
 const RELISTS: u32 = 200;
 
-/// Records until the disk is full and beyond.
+/// Records until the disk is full, and continues.
 fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
     let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..RELISTS).map(node));
     let (count, endpoint) = (RELISTS.to_string(), fake.endpoint());
@@ -80,10 +80,10 @@ fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
     (output, capture)
 }
 
-/// Nothing is slow however busy the machine is, so that no incident pins anything.
+/// No call counts as slow on a busy machine, so no incident pins a segment.
 const NEVER_SLOW: [&str; 2] = ["--slow", "1h"];
 
-/// The oldest evidence makes room for the newest, and nothing is lost.
+/// The newest entries replace the oldest, and no new entry is lost.
 fn recycled(directory: &Path, more: &[&str]) {
     let (output, capture) = recorded(directory, &[&NEVER_SLOW, more].concat());
     assert!(!output.stdout.contains("lost"), "{output}");
@@ -94,7 +94,7 @@ fn recycled(directory: &Path, more: &[&str]) {
     assert!(first > 1 && numbers.len() > 3, "from {first}");
 }
 
-/// Everything belongs to an incident: the recording stops and says why, and the watch goes on.
+/// The whole capture is one incident: the recording stops with a reason, and the relists continue.
 fn stopped(directory: &Path) {
     let (output, capture) = recorded(directory, &["--slow", "1us"]);
     assert!(output.stdout.contains("No space left on device"), "{output}");
@@ -106,7 +106,7 @@ fn stopped(directory: &Path) {
     assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");
 }
 
-/// Leaves so many bytes, those in reserve for root among them: the rest is somebody else's.
+/// Fills the disk except for this number of bytes, including the blocks reserved for root.
 fn leave(disk: &Disk, bytes: u64) {
     let mount = disk.0.path("disk");
     let free = rustix::fs::statvfs(&mount).map(|about| about.f_bfree * about.f_frsize).unwrap();
@@ -124,7 +124,7 @@ fn full_disk_keeps_the_newest_entries_and_drops_the_oldest() {
 
 #[test]
 fn disk_without_inodes_keeps_the_newest_entries_and_drops_the_oldest() {
-    // Its root, the directory, the lock and two segments.
+    // The root directory, the capture directory, the lock file and two segments need an inode each.
     let Some(disk) = Disk::in_memory("size=16m,nr_inodes=5") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
@@ -136,7 +136,7 @@ fn full_loop_device_keeps_the_newest_entries() {
     let Some(disk) = Disk::in_a_file(4 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };
-    // The file system needs room of its own: with less, hardly a segment is had.
+    // The file system itself needs space; with less there is hardly space for a segment.
     leave(&disk, 240 << 10);
     recycled(&disk.0.path("disk/capture"), &[]);
 }
@@ -168,7 +168,7 @@ fn recorder_waits_for_a_disk_on_which_it_cannot_create_its_directory() {
     );
 }
 
-/// A segment that not even root can remove.
+/// A segment that even root cannot delete.
 #[test]
 fn immutable_segment_does_not_make_the_capture_exceed_its_size() {
     let Some(disk) = Disk::in_a_file(8 << 20) else {

@@ -16,13 +16,13 @@ use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node};
 
-/// A test that waits for longer has failed.
+/// The time limit for the test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a document of the kubelet's metrics is, in captures of every release.
+/// The kind of the document with the kubelet's metrics, in captures of every release.
 const LOOK: u32 = 6;
 
-/// A kubelet that answers each GET with `page`, or never; and how often it was asked.
+/// A kubelet that answers each GET with `page`, or never, and counts the requests.
 fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -51,7 +51,7 @@ fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     (url, asked)
 }
 
-/// Records until a look at the kubelet's metrics is in the capture, however long that takes, and `enough` of the rest.
+/// Records until the capture contains the kubelet's metrics and `enough` other entries.
 fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, Moment) -> bool) {
     let mut running = Invocation::new(&[["record", argument(directory)].as_slice(), how].concat()).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
@@ -85,19 +85,19 @@ fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
     let directory = place.path("capture");
     let (url, _) = kubelet(Some(PAGE));
     let how = ["-r", "sim:quiet", "--at", "0s", "--kubelet-url", &url, "--period", "100ms"];
-    // A diagnosis of the end needs a relist from after the look.
+    // The last diagnosis needs a relist from after the metrics were read.
     recorded(&how, &directory, |capture, look| capture.relists.iter().any(|relist| relist.began > look));
     let found = report(argument(&directory));
     let look = &found["kubelet"][0];
     assert_eq!(look["outcome"], "ok", "{found}");
     assert!(look["ageSeconds"].as_f64().unwrap() > 0.0, "{look}");
-    // Nothing else of the page is kept.
+    // The rest of the page is not recorded.
     let segment = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
     for file in segment {
         let bytes = std::fs::read(file).unwrap();
         assert!(!bytes.windows(18).any(|window| window == b"secret-of-somebody"));
     }
-    // The kubelet of this page has not relisted for years, and a diagnosis of then knows it.
+    // The kubelet of this page has not relisted for years, and a diagnosis of that moment reports it.
     let health = plegctl(&["health", "-r", &format!("capture:{}", argument(&directory)), "-o", "json"]);
     let health: Value = serde_json::from_str(&health.stdout).unwrap_or_else(|why| panic!("{why}: {health}"));
     assert_eq!(health["kubelet"]["version"], "v1.36.2", "{health}");
@@ -118,7 +118,7 @@ fn silent_kubelet_metrics_are_recorded_and_not_requested_again() {
     assert!(table.stdout.contains("did not answer within 5s"), "{table}");
 }
 
-/// A kubelet in a process table, which tells its metrics at the port of `url`.
+/// A kubelet in a process table that serves its metrics on the port of `url`.
 fn start_kubelet(proc: &Path, pid: u32, url: &str) {
     let made = proc.join("made");
     fs::create_dir_all(&made).unwrap();

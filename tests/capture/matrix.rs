@@ -1,4 +1,4 @@
-//! Faults recorded while they last, and judged from the capture: the same culprit as live.
+//! Faults are recorded while they last; `health` names the same culprit from the capture as live.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
-/// What a diagnosis comes to: which rule, which call, whose.
+/// The result of a diagnosis: rule, call and culprit.
 fn culprit(output: &Output) -> [String; 5] {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let of = |path: &str| report.pointer(path).map(Value::to_string).unwrap_or_default();
@@ -20,12 +20,12 @@ fn culprit(output: &Output) -> [String; 5] {
     ]
 }
 
-/// What `health` says live, and what it says of the recording.
+/// The live result of `health` and its result from the capture.
 fn live_and_then(scenario: &str, lasts: [&str; 2]) -> [Output; 2] {
     let place = CaptureDir::make();
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
-    // Ten thousand dead containers take a loaded machine far longer than any other scenario.
+    // With ten thousand dead containers, a busy machine takes far longer than with any other scenario.
     let plegctl = |arguments: &[&str]| {
         let invocation = Invocation::new(arguments).bound(Duration::from_secs(600));
         if lasts == WHILE_IT_HANGS { invocation.with_short_silences().without_load() } else { invocation }
@@ -47,8 +47,7 @@ fn judged_the_same(scenario: &str, lasts: [&str; 2]) {
 
 #[test]
 fn too_many_dead_containers_are_found_live_and_replayed() {
-    // How long ten thousand status calls take is the speed of this machine, and whether that (D05) or their number (D04)
-    // comes first follows from it.
+    // The duration of ten thousand status calls depends on the machine, so either D05 or D04 may come first.
     for output in live_and_then("too-many-dead", ["--count", "1"]) {
         let report: Value = serde_json::from_str(&output.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
@@ -57,12 +56,12 @@ fn too_many_dead_containers_are_found_live_and_replayed() {
     }
 }
 
-/// What hangs ends no relist.
+/// A hung call does not end its relist, so the wait counts calls.
 const WHILE_IT_HANGS: [&str; 2] = ["--for", "8s"];
-/// Where every call ends, so many relists are seen, however long they take.
+/// If every call ends, the wait counts relists.
 const RELISTS: [&str; 2] = ["--count", "15"];
 
-/// One test for each fault, so that they run side by side and fail by name.
+/// One test for each fault, so that they run at the same time and each failure has a name.
 macro_rules! fault_is_judged_from_a_capture_as_it_was_live {
     ($($fault:ident: $scenario:literal $lasts:expr,)*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! The flight recorder as a process: what it keeps, what is left of it after a kill, and what a replay makes of it.
+//! The process tests of `plegctl record`: the capture, its state after a kill, and its replay.
 
 mod anonymise;
 mod bad_input;

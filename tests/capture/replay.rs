@@ -1,4 +1,4 @@
-//! What is replayed is what was recorded.
+//! A replay gives what was recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn events(records: &[Value], relists: usize) -> Vec<Events> {
     all
 }
 
-/// What the kubelet made of each step.
+/// The kubelet's events at each step.
 fn expected(history: &Value) -> Vec<Events> {
     let steps = history["expect"].as_array().unwrap().iter();
     steps
@@ -57,7 +57,7 @@ fn history_survives(version: &str, histories: usize) {
         let how = ["--kubelet-version", version, "--period", "1ms", "--count", &count, "--no-diagnose"];
         record(&fake.endpoint(), &directory, &how);
         drop(fake);
-        // Nobody is there any more who could answer.
+        // The fake runtime has ended, so only the capture can answer.
         let endpoint = replayed(&directory, "+0s");
         let output = plegctl(&["watch", "-r", &endpoint, "--kubelet-version", version, "-o", "jsonl"]);
         assert_eq!(output.code, Some(0), "{output}");
@@ -90,7 +90,7 @@ fn recorded_histories_of_1_28_6_are_equal_when_replayed() {
 fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    // A moment at which nothing is about to happen.
+    // At this moment nothing is about to change.
     record("sim:quiet", &directory, &["--at", "5s", "--period", "100ms", "--count", "5"]);
     let live = plegctl(&["relist", "-r", "sim:quiet", "--at", "5s", "-o", "json"]);
     let then = plegctl(&["relist", "-r", &replayed_after(&directory, 3), "-o", "json"]);
@@ -117,7 +117,7 @@ fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
     let streamed = plegctl(&["relist", "-r", &endpoint, "--stream-lists"]);
     assert_eq!(streamed.code, Some(2), "{streamed}");
     assert!(streamed.stderr.contains("is not recorded"), "{streamed}");
-    // A diagnosis leaves it out instead of blaming the runtime.
+    // A diagnosis omits the missing call instead of blaming the runtime.
     let health = plegctl(&["health", "-r", &endpoint, "--probe-shims", "-o", "json"]);
     let report: Value = serde_json::from_str(&health.stdout).unwrap();
     assert_eq!(report["verdict"], "healthy", "{health}");
@@ -125,7 +125,7 @@ fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
     assert!(left_out.contains("not recorded"), "{left_out}");
 }
 
-/// What a comparison came to over a kept capture with the event stream, when it was made.
+/// The result of compare mode for a stored capture, from when it was recorded.
 fn compared_as_ever(file: &Path) {
     let endpoint = replayed(file, "+0s");
     let output = plegctl(&["watch", "--mode", "compare", "-r", &endpoint, "-o", "jsonl"]);

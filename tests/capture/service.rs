@@ -1,4 +1,4 @@
-//! The recorder as a service: signals, and what it says of itself.
+//! The recorder as a service: its signals and its output.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
 
-/// What a document of pressure and processes is, in captures of every release.
+/// The kind of the document with pressure and processes, in captures of every release.
 const LOOK: u32 = 4;
 
 fn until(running: &mut Running, words: &str) -> String {
@@ -33,7 +33,7 @@ fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() 
     until(&mut running, "incident 1:");
     let judged = until(&mut running, "incident 1:");
     assert!(judged.contains("D0"), "{judged}");
-    // The call would hang for two minutes more, which is longer than anybody waits for this test.
+    // The call would hang for two more minutes, longer than this test waits.
     running.signal("TERM");
     let output = running.wait();
     assert_eq!(output.code, Some(0), "{output}");
@@ -47,18 +47,18 @@ fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() 
 fn summary_at_the_end_equals_the_capture_on_disk() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    // A busy machine is slow, which is no incident here.
+    // A busy machine is slow, which would open an incident.
     let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms", "--slow", "1h"]).stdout;
     let list = plegctl(&["capture", "ls", argument(&directory)]).stdout;
     let (_, size) = list.lines().next().unwrap().split_once("2 relists, ").unwrap();
     assert!(said.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{said}{list}");
 }
 
-/// The next look by the clock would come after half a minute.
+/// The next periodic diagnosis would come after half a minute.
 #[test]
 fn incident_starts_a_recorded_diagnosis_of_the_node() {
     if !Path::new("/proc/pressure/cpu").exists() {
-        // Then there may be nothing to look at, and nothing is made up.
+        // Without a second diagnosis there is nothing to read, and nothing is invented.
         return;
     }
     let fake = FakeRuntime::start(Node::default());
@@ -82,13 +82,13 @@ fn sighup_makes_the_recorder_reopen_its_directory() {
     let how = ["record", "-r", "sim:quiet", argument(&directory), "--period", "5ms"];
     let mut running = Invocation::new(&how).spawn();
     until(&mut running, "recording");
-    // The first word comes before the first segment.
+    // The recorder prints its first line before it creates the first segment.
     while !directory.join("0000000001.seg").exists() {
         std::thread::yield_now();
     }
     fs::rename(&directory, &moved).unwrap();
     running.signal("HUP");
-    // There is no other sign of it than the directory.
+    // Only the directory shows that it was reopened.
     while !directory.join("0000000001.seg").exists() {
         std::thread::yield_now();
     }
@@ -142,7 +142,7 @@ fn systemd_accepts_the_unit_file() {
     {
         assert!(text.contains(wanted), "{wanted}");
     }
-    // It names a program that is not installed where the tests run.
+    // The unit names a program that is not installed on the machine of the tests.
     let place = CaptureDir::make();
     let copy = place.path("plegctl-record.service");
     fs::write(&copy, text.replace("/usr/bin/plegctl", env!("CARGO_BIN_EXE_plegctl"))).unwrap();

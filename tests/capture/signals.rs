@@ -1,4 +1,4 @@
-//! Signals that do not ask for a recorder's end leave it alone, whenever they come.
+//! Signals that do not request the recorder's end have no effect, whenever they arrive.
 
 use plegctl::cri::Rpc;
 
@@ -6,7 +6,7 @@ use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, Reply};
 
-/// Every signal that somebody may send to a daemon without meaning its end.
+/// Every signal that a daemon may receive without a request to end.
 const HARMLESS: [&str; 4] = ["USR1", "USR2", "ALRM", "XFSZ"];
 
 #[test]
@@ -48,7 +48,7 @@ fn signals_while_a_list_hangs_do_not_end_a_recorder() {
     assert_eq!(output.code, Some(0), "{output}");
 }
 
-/// `ulimit -f` counts blocks of 512 bytes or of 1024.
+/// `ulimit -f` counts blocks of 512 or 1024 bytes.
 #[test]
 fn file_size_limit_does_not_end_the_recorder() {
     let place = CaptureDir::make();

@@ -1,4 +1,4 @@
-//! The event stream in a capture: read by the same rules as by `watch`, replayed at the same times.
+//! The event stream in a capture: it is read under the same rules as by `watch`, and replayed at the recorded times.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ fn records(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Twice the same is said of the same capture, whatever the machine does meanwhile.
+/// Two replays of one capture give the same output, whatever the load of the machine is.
 #[test]
 fn replayed_event_stream_gives_the_same_events_each_time() {
     let place = CaptureDir::make();
@@ -74,12 +74,12 @@ fn stopped_recorder_keeps_no_event_stream_open() {
     };
     let mut running = Invocation::new(&how).spawn();
     assert!(running.line().is_some());
-    // Asked to stand still, it closes the stream itself; stopped hard, its guard does.
+    // After SIGTSTP, the recorder closes the stream itself; after SIGSTOP, its guard closes it.
     for (number, signal) in ["TSTP", "STOP"].into_iter().enumerate() {
         streams(CallState::Streaming, 1);
         running.signal(signal);
         streams(CallState::Cancelled, number + 1);
-        // What is told to go on before it stands still stands still afterwards.
+        // A SIGCONT before the stop has no effect.
         while state_of(running.pid()) != "T" {
             std::thread::yield_now();
         }

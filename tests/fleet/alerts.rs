@@ -9,7 +9,7 @@ use super::{file, output_of, text, tool};
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 const CASES: &str = "deploy/prometheus/tests/alerts.yaml";
 
-/// What follows `key` on the lines that have it.
+/// The values of `key` on all lines that have it.
 fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).map(str::trim).collect()
 }
@@ -57,7 +57,7 @@ fn every_alert_has_a_runbook_with_commands() {
     assert_eq!(pages, alerts().len() + 1, "a page without its alert");
 }
 
-/// Debian's Prometheus knows no Kubernetes, so what finds the targets is taken out.
+/// Debian's Prometheus is built without Kubernetes, so the service discovery is removed.
 #[test]
 fn all_scrape_configurations_are_equal() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };

@@ -1,4 +1,4 @@
-//! A scripted HTTPS server that stands for a kubelet or an API server: it answers as it is told, or does not.
+//! A scripted HTTPS server that acts as a kubelet or an API server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,29 +15,29 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::file;
 
-/// What it does with a request.
+/// What the server does with a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Answers.
+    /// Answers with a status and a body.
     Say(u16, String),
-    /// Sends the asker elsewhere.
+    /// Redirects the client.
     Redirect(&'static str),
-    /// Says nothing and keeps the connection.
+    /// Sends nothing and keeps the connection open.
     Silent,
-    /// Says this much of a larger answer and keeps the connection.
+    /// Sends this beginning of a larger answer and keeps the connection open.
     Half(&'static str),
-    /// Says this much of a larger answer and ends the connection.
+    /// Sends this beginning of a larger answer and closes the connection.
     Cut(&'static str),
 }
 
 impl Reply {
-    /// 200.
+    /// Answers with status 200.
     pub fn ok(body: impl Into<String>) -> Self {
         Self::Say(200, body.into())
     }
 }
 
-/// A request as far as anybody looks at it.
+/// The parts of a request that the tests check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub path: String,
@@ -54,17 +54,17 @@ pub struct Server {
     _runtime: tokio::runtime::Runtime,
 }
 
-/// Whom it wants to see.
+/// The clients that the server accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Clients {
-    /// Anybody.
+    /// Every client.
     Any,
-    /// Somebody with a certificate of our authority.
+    /// Clients with a certificate of the test authority.
     WithCertificate,
 }
 
 impl Server {
-    /// One that shows the certificate `pki/{certificate}.crt`.
+    /// Starts a server with the certificate `pki/{certificate}.crt`.
     pub fn start(
         certificate: &str,
         clients: Clients,
@@ -84,7 +84,7 @@ impl Server {
                 let (acceptor, script, log) = (acceptor.clone(), Arc::clone(&script), Arc::clone(&log));
                 *count.lock().unwrap() += 1;
                 tokio::spawn(async move {
-                    // A handshake that fails is what some tests want.
+                    // Some tests expect a failed handshake.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         let _ = converse(stream, &*script, &log).await;
                     }
@@ -94,17 +94,17 @@ impl Server {
         Self { address, asked, connections, _runtime: runtime }
     }
 
-    /// Where it is.
+    /// The address of the server.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// What it was asked.
+    /// The received requests.
     pub fn requests(&self) -> Vec<Request> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// How many connections were made to it.
+    /// The number of connections.
     pub fn connections(&self) -> usize {
         *self.connections.lock().unwrap()
     }

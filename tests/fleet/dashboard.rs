@@ -1,4 +1,4 @@
-//! The dashboard asks for series that somebody has.
+//! The dashboard queries only series that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::support::plegctl::Invocation;
 const DASHBOARD: &str = "deploy/grafana/pleg-node.json";
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 
-/// Series that no exporter has: Prometheus makes them.
+/// Series that Prometheus itself creates.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
 
-/// The series of an exposition, also of families that have no sample yet.
+/// The series of an exposition, including families without a sample.
 fn names(exposition: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for line in exposition.lines() {
@@ -30,7 +30,7 @@ fn names(exposition: &str) -> BTreeSet<String> {
     names
 }
 
-/// All series that kubelet or plegctl have. That the names of `watch` are the kubelet's is a promise of its own.
+/// All series of the kubelet and of plegctl. The metrics of `watch` have the kubelet's names.
 fn known() -> BTreeSet<String> {
     let arguments = ["health", "-r", "sim:hung-container", "-o", "prometheus"];
     let health = Invocation::new(&arguments).with_short_silences().run();
@@ -58,7 +58,7 @@ fn queries() -> Vec<String> {
     queries
 }
 
-/// The metric names in a query: words outside of braces and quotes that are neither function nor keyword.
+/// The metric names in a query: words outside of braces and quotes that are neither functions nor keywords.
 fn metrics_of(query: &str) -> BTreeSet<String> {
     let mut bare = String::new();
     let (mut depth, mut quoted) = (0_u32, false);
@@ -114,14 +114,14 @@ fn rules_use_only_existing_metrics() {
     }
 }
 
-/// promtool has no command that reads one expression offline, so each becomes a rule.
+/// promtool has no command that parses one expression offline, so each expression becomes a rule.
 #[test]
 fn queries_of_the_dashboard_are_valid_promql() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
     for (number, query) in queries().iter().enumerate() {
         let query = query.replace("$__rate_interval", "5m");
-        // The variable's query stands in a function of Grafana's own.
+        // The query of a variable is inside of a Grafana function.
         let own = query.strip_prefix("query_result(").and_then(|rest| rest.strip_suffix(')'));
         let query = serde_json::to_string(own.unwrap_or(&query)).unwrap();
         rules.extend(["  - record: q", &number.to_string(), "\n    expr: ", &query, "\n"]);

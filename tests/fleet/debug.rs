@@ -1,15 +1,15 @@
-//! `kubectl debug node/…`: what its profiles give, and the terminal that it has before anybody is attached to it.
+//! `kubectl debug node/…`: the node files that its profiles provide, and its terminal before a client attaches.
 
 use crate::support::plegctl::{Invocation, plegctl};
 
-/// What these arguments print on a terminal of that size.
+/// The output of these arguments on a terminal of this size.
 fn on_terminal(size: (u16, u16), arguments: &[&str]) -> String {
     let output = Invocation::in_terminal_of(size, env!("CARGO_BIN_EXE_plegctl"), arguments).run();
     assert_eq!(output.code, Some(0), "{output}");
     output.stdout
 }
 
-/// Whether anything of it is more than lines of text.
+/// Whether the output contains escape sequences.
 fn moves(text: &str) -> bool {
     text.contains('\u{1b}') || text.replace("\r\n", "\n").contains('\r')
 }
@@ -28,7 +28,7 @@ fn terminal_without_columns_is_treated_as_no_terminal() {
     assert!(moves(&seen), "nothing moves on a terminal that is measured: {seen:?}");
 }
 
-/// The profiles `netadmin` and `baseline` mount no node.
+/// The profiles `netadmin` and `baseline` do not mount the node's files.
 #[test]
 fn error_without_the_nodes_files_names_the_debug_profile() {
     for command in ["relist", "watch", "health"] {

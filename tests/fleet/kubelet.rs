@@ -1,4 +1,4 @@
-//! `plegctl health` beside a scripted kubelet: by its own port, and through an API server.
+//! `plegctl health` with a scripted kubelet: through its own port, and through an API server.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,10 +10,10 @@ use super::file;
 use super::nodes::{TestFile, authority, kubeconfig};
 use crate::support::plegctl::{Invocation, Output};
 
-/// A minute and a half longer than the default, so that it is seen where it is used.
+/// A minute and a half more than the default, so that the report shows where it is used.
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"3m30s","staticPodURLHeader":{"Authorization":["Bearer hidden"]}}}"#;
 
-/// The metrics of a kubelet that relisted so many seconds ago.
+/// The metrics of a kubelet whose last relist was this number of seconds ago.
 fn metrics(age: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     format!(
@@ -22,7 +22,7 @@ fn metrics(age: u64) -> String {
     )
 }
 
-/// What a kubelet says at these paths, the proxy's prefix left out.
+/// A kubelet's answers on these paths, without the proxy's prefix.
 fn document(asked: &Request) -> Reply {
     match asked.path.rsplit('/').next() {
         Some("configz") => Reply::ok(CONFIGZ),
@@ -42,7 +42,7 @@ fn health(arguments: &[&str]) -> (Output, Value) {
     (output, report)
 }
 
-/// A run that shows a token, and trusts our authority.
+/// A run that sends a token and trusts the test authority.
 fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
     let token = TestFile::new("t0ken\n");
     let token = token.0.to_str().unwrap();
@@ -65,7 +65,7 @@ fn why_not<'a>(report: &'a Value, what: &str) -> &'a str {
     found.map_or("", |found| found["why"].as_str().unwrap())
 }
 
-/// The time-out that the estimate rests on, and who says so.
+/// The time-out of the estimate and its source.
 fn request_timeout(report: &Value) -> String {
     let basis = report["estimate"]["basis"].as_array().unwrap();
     let lines: Vec<String> =
@@ -86,7 +86,7 @@ fn token_gives_access_to_metrics_and_configuration() {
     let asked = server.requests();
     assert!(asked.iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")), "{asked:?}");
     assert!(asked.iter().all(|asked| ["/metrics", "/configz"].contains(&asked.path.as_str())), "{asked:?}");
-    // What somebody says beats what it says.
+    // An explicit option overrides the kubelet's own value.
     let (_, report) = with_token(&server, &["--runtime-request-timeout", "50s"]);
     assert!(request_timeout(&report).contains("--runtime-request-timeout"), "{report}");
 }
@@ -154,7 +154,7 @@ fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
     for what in ["the kubelet's metrics", "the kubelet's /healthz"] {
         assert!(why_not(&report, what).starts_with("not known: "), "{what}: {output}");
     }
-    // Another path of the same kubelet answers: the way is open.
+    // Another path of the same kubelet answers, so the connection works.
     let server = Server::start("server", Clients::Any, |asked| {
         if asked.path.ends_with("/healthz") { Reply::Silent } else { document(asked) }
     });
@@ -179,7 +179,7 @@ fn silent_metrics_through_the_api_server_need_a_second_path() {
     }
 }
 
-/// The default screen of a run with a token, beside a server with this certificate.
+/// The default screen of a run with a token and a server with this certificate.
 fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
     let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
     let token = TestFile::new("t0ken\n");
@@ -228,7 +228,8 @@ fn each_kubelet_failure_has_its_own_error() {
         let why = why_not(&report, "the kubelet's metrics");
         assert!(why.contains(expected), "{expected}: {output}");
         assert!(!why_not(&report, "the kubelet's configz").is_empty(), "{expected}: {output}");
-        // A page is none of what was pointed to: that is no answer. The others stand in the way, and are said.
+        // A page that is no metrics page gives no answer for `--kubelet-metrics`. The other failures are reported and
+        // do not hide the verdict.
         assert_eq!(
             output.code,
             Some(if expected.starts_with("does not contain") { 2 } else { 0 }),
@@ -283,7 +284,7 @@ fn proxy_of_the_api_server_gives_all_three_documents() {
     paths.sort();
     let proxy = "/api/v1/nodes/n1/proxy";
     assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");
-    // The environment's own kubeconfig will do.
+    // The kubeconfig of the environment is sufficient.
     let arguments = ["health", "-r", "sim:quiet", "-o", "json", "--node", "n1"];
     let output = Invocation::new(&arguments).env("KUBECONFIG", config).run();
     assert!(output.stdout.contains("v1.34.2"), "{output}");
@@ -308,7 +309,7 @@ fn removed_node_is_not_reported_as_unhealthy() {
             assert!(why_not(&report, what).contains(expected), "{what}: {output}");
         }
     }
-    // The kubelet's own word comes through as such.
+    // The report contains the kubelet's own message.
     let failing = "[+]ping ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n";
     let server = Server::start("server", Clients::Any, |asked| {
         if asked.path.ends_with("/healthz") { Reply::Say(500, failing.to_owned()) } else { document(asked) }

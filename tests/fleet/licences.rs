@@ -1,4 +1,4 @@
-//! What is linked in: licences, banned crates and sources by `deny.toml`, and the SBOM.
+//! The linked crates: licences, banned crates and sources of `deny.toml`, and the SBOM.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// The SBOM as `packaging/release.sh` makes it.
+/// The SBOM as `packaging/release.sh` creates it.
 fn bom() -> Value {
     sbom::bom(&serde_json::from_str(&metadata()).unwrap()).expect("cargo metadata has every field")
 }
@@ -41,7 +41,7 @@ fn listed(table: &str, key: &str) -> BTreeSet<String> {
     list.split(']').next().unwrap().split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Whether an expression can be met with these licences. Cargo's expressions have no brackets within brackets.
+/// Whether these licences satisfy an expression. Cargo's expressions have no nested brackets.
 fn acceptable(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let expression = expression.replace(['(', ')'], "");
     expression.split(" AND ").all(|part| part.split(" OR ").any(|license| allowed.contains(license.trim())))

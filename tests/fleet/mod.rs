@@ -1,7 +1,6 @@
-//! What distributes plegctl and acts on its word: alerts, dashboard, node-problem-detector, Kubernetes objects, packages.
-//!
-//! Some of it can only be judged by somebody else's program (promtool, kubectl, lintian). Where that is missing a test says
-//! so and passes; with `CI=true` it fails.
+//! The files that distribute plegctl and use its results: alerts, dashboard, node-problem-detector, Kubernetes objects,
+//! packages. Some of them need another program to be checked (promtool, kubectl, lintian). Without it the test passes
+//! with a message; with `CI=true` it fails.
 
 mod alerts;
 mod api;
@@ -19,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// A file of the checkout.
+/// The path of a file of the checkout.
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// What is in it.
+/// The content of a file of the checkout.
 fn text(path: &str) -> String {
     fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -39,12 +38,12 @@ fn tool(name: &str, package: &str) -> Option<PathBuf> {
     let reason = format!("there is no {name} here (Debian: {package})");
     assert_ne!(env::var("CI").as_deref(), Ok("true"), "{reason}");
     let thread = std::thread::current();
-    // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+    // Not `eprintln!`: the test harness captures its output in tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped {}: {reason}", thread.name().unwrap_or("a test"));
     None
 }
 
-/// What a program prints; the test fails unless it ends well.
+/// The output of a program; the test fails if the program fails.
 fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

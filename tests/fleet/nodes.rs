@@ -13,12 +13,12 @@ use super::api::{Clients, Reply, Request, Server};
 use super::file;
 use crate::support::plegctl::{Invocation, Output};
 
-/// Noon of the day on which every scripted answer is given, in seconds since the epoch.
+/// Noon of the day of every scripted answer, in seconds since the epoch.
 const NOON: u32 = 1_795_262_400;
 
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"2m0s"}}"#;
 
-/// A kubelet's metrics whose last relist was so many seconds before noon.
+/// The metrics of a kubelet whose last relist was this number of seconds before noon.
 fn metrics(age: u32) -> String {
     format!(
         "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds {}\n\
@@ -43,12 +43,12 @@ fn node_list(names: &[String]) -> String {
     serde_json::json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string()
 }
 
-/// The node and the document that a path of the node proxy names.
+/// The node and the document of a node proxy path.
 fn proxied(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
 }
 
-/// A file that goes when the test ends.
+/// A file that is removed when the test ends.
 pub struct TestFile(pub PathBuf);
 
 impl TestFile {
@@ -68,7 +68,7 @@ impl Drop for TestFile {
     }
 }
 
-/// A kubeconfig with these lines for the cluster and for the user.
+/// Writes a kubeconfig with these lines for the cluster and for the user.
 pub fn kubeconfig(server: &str, cluster: &str, user: &str) -> TestFile {
     TestFile::new(&format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
@@ -114,7 +114,7 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
     let report = report(&output);
     assert_eq!((&report["apiVersion"], &report["kind"]), (&"plegctl/v1".into(), &"NodesReport".into()));
     let node = &report["nodes"][0];
-    // By our own clock it would be years.
+    // With plegctl's own clock, the age would be years.
     assert_eq!(node["plegAgeSeconds"], 1.0, "{output}");
     assert_eq!(node["discardedEvents"], 4.0);
     assert_eq!(node["runtimeErrors"], 3.0);
@@ -180,7 +180,7 @@ fn worst_node_is_first_and_each_problem_has_its_word() {
     );
 }
 
-/// A list of one node for each condition Ready: its status and its message.
+/// A list with one node for each condition Ready: its status and its message.
 fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
     let items: Vec<Value> = nodes
         .iter()
@@ -280,14 +280,14 @@ fn two_hundred_nodes_share_sixteen_connections() {
     let output = nodes(&config, &["-o", "json"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(report(&output)["counts"]["healthy"], 200);
-    // One for the list, and one for each that asks.
+    // One connection for the list, and one for each concurrent request.
     assert_eq!(server.connections(), 17);
 }
 
 #[test]
 fn watch_shows_recent_figures_and_survives_a_failed_update() {
     let looks = AtomicU32::new(0);
-    // Ten relists more for each look at the node, all of them slow.
+    // Each update has ten more relists, all of them slow.
     let slow = |looks: u32| {
         let all = format!("+Inf\"}} {}", 1000 + 10 * looks);
         metrics(1).replace("+Inf\"} 1000", &all)
@@ -311,7 +311,7 @@ fn watch_shows_recent_figures_and_survives_a_failed_update() {
         (None, &"healthy".into()),
         "{first}"
     );
-    // The look between them has failed.
+    // The update between them has failed.
     let second = &next()["nodes"][0];
     assert_eq!(second["relists"]["recentCount"], 20.0, "{second}");
     assert_eq!(second["relists"]["recentP99"]["beyond"], true, "{second}");
@@ -323,7 +323,7 @@ fn watch_shows_recent_figures_and_survives_a_failed_update() {
     assert!(output.stderr.contains("update failed: ") && output.stderr.contains("503"), "{output}");
 }
 
-/// In a mount name space of its own, where a pod's account lies in its place.
+/// Runs in its own mount namespace, which has the files of a pod's service account.
 fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> Option<Output> {
     let folder = TestFile::new("");
     let own = format!("{}.account", folder.0.display());
@@ -345,7 +345,7 @@ fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> 
         Some(run.env("KUBERNETES_SERVICE_PORT", port).run())
     } else {
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no name space to be a pod in: {can}");
-        // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+        // Not `eprintln!`: the test harness captures its output in tests that pass.
         let _ = writeln!(std::io::stderr(), "skipped a pod's account: no name space for it here");
         None
     };
@@ -363,7 +363,7 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     assert_eq!(report(&output)["context"], "the pod's account");
     assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer of-the-pod"));
 
-    // An authority that has not signed what the server shows.
+    // The given authority has not signed the server's certificate.
     let asked = server.requests().len();
     let stranger = fs::read_to_string(file("tests/fleet/pki/stranger.crt")).unwrap();
     let account = [("token", "of-the-pod".to_owned()), ("ca.crt", stranger)];
@@ -374,7 +374,7 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("cannot read `/var/run/secrets/kubernetes.io/serviceaccount/ca.crt`"));
     assert_eq!(server.requests().len(), asked, "the token went to somebody else");
-    // Without an account it is no pod that may ask.
+    // Without the files of a service account, plegctl does not run in a pod.
     let output = in_a_pod(&server, &[], &["nodes"]).unwrap();
     assert!(
         output.code == Some(2) && output.stderr.contains("this is not a pod with a service account"),
@@ -446,7 +446,7 @@ fn credential_program_and_its_children_end_with_plegctl() {
         let output = running.wait();
         assert_eq!(output.signal, Some(signal), "{output}");
         for pid in written.split(' ').take(2) {
-            // The first process of the system reaps what has lost its parent.
+            // The first process of the system reaps orphans.
             let has_ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
                 Ok(stat) => stat.contains(") Z ").then_some(()),
                 Err(_) => Some(()),
@@ -456,7 +456,7 @@ fn credential_program_and_its_children_end_with_plegctl() {
     }
 }
 
-/// Asks until there is an answer; what never comes fails the test.
+/// Repeats until there is an answer; the test fails if it never comes.
 fn wait_until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -540,7 +540,7 @@ fn error_names_what_is_wrong_with_a_kubeconfig() {
 #[test]
 fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
     let server = Server::start("server", Clients::Any, healthy);
-    // The user's token and the authority each lie beside the file that names them.
+    // The token and the authority are next to the kubeconfig that names them.
     let folder = TestFile::new("");
     let at = |name: &str| format!("{}.several/{name}", folder.0.display());
     for part in ["work", "home"] {

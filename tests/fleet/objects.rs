@@ -1,4 +1,4 @@
-//! The objects in `deploy/`: what kustomize makes of them, and what they ask for.
+//! The objects in `deploy/`: the output of kustomize, and the rights that it requests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::support::plegctl::plegctl;
 
 const OVERLAYS: [&str; 4] = ["base", "overlays/k3s", "overlays/crio", "overlays/kubelet-access"];
 
-/// The documents of an overlay by kind, or nothing where there is no kubectl.
+/// The documents of an overlay by kind, or `None` without kubectl.
 fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
     let kubectl = tool("kubectl", "kubectl, from trixie on")?;
     let all = output_of(Command::new(kubectl).arg("kustomize").arg(file("deploy").join(overlay)));
@@ -28,7 +28,7 @@ fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
     Some(all.split("\n---\n").map(|document| (kind(document), document.to_owned())).collect())
 }
 
-/// The pod of a `DaemonSet` as a manifest of its own, without the one thing that a static pod may not have.
+/// The pod of a `DaemonSet` as a manifest, without the one field that a static pod may not have.
 fn pod_of(daemon_set: &str) -> String {
     let (_, template) = daemon_set.split_once("\n  template:\n").expect("a pod template");
     let mut pod = "apiVersion: v1\nkind: Pod\n".to_owned();
@@ -60,7 +60,8 @@ fn every_overlay_makes_the_same_objects() {
     }
 }
 
-/// The pod's schema is known to `static-pods lint`: a field that the kubelet would drop, or a value that it refuses, is found.
+/// `static-pods lint` knows the pod's schema, so it finds fields that a kubelet would drop and values that it would
+/// reject.
 #[test]
 fn pods_of_the_manifests_are_valid_for_a_kubelet() {
     for overlay in OVERLAYS {
@@ -82,23 +83,24 @@ fn pods_of_the_manifests_are_valid_for_a_kubelet() {
             .unwrap()
             .iter()
             .map(|finding| finding["id"].as_str().unwrap())
-            // Of a DaemonSet's pod, not of ours: its namespace, its class's number, its node selector, the tag of the image.
+            // These findings are about any DaemonSet's pod: its namespace, its priority, its node selector, the tag of
+            // the image.
             .filter(|id| !["SP068", "SP069", "SP070", "SP081"].contains(id))
             .collect();
         assert_eq!(findings, [""; 0], "{overlay}: {lint}");
     }
 }
 
-/// What kubectl prints as JSON.
+/// kubectl's output as JSON.
 fn printed(arguments: &[&str]) -> Option<Value> {
     let kubectl = tool("kubectl", "kubectl, from trixie on")?;
-    // Nobody's cluster.
+    // A kubeconfig without a real cluster.
     let output =
         output_of(Command::new(kubectl).args(arguments).args(["-o", "json"]).env("KUBECONFIG", "/dev/null"));
     Some(serde_json::from_str(&output).unwrap())
 }
 
-/// The first thing of one document that another lacks or has otherwise.
+/// The first difference between two documents.
 fn missing(wanted: &Value, there: &Value, path: &str) -> Option<String> {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => wanted.iter().find_map(|(key, value)| {
@@ -113,8 +115,8 @@ fn missing(wanted: &Value, there: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// What kubectl's own Go types of an object do not know. It reads the file as it stands, and once more as the object that it
-/// is meant to be, which drops what is unknown and refuses what is of another type.
+/// The fields of a file that kubectl's own Go types do not know. kubectl reads the file twice: as it is, and converted
+/// to the typed object, which drops unknown fields and rejects wrong types.
 fn unknown_to_kubectl(document: &str, typed: &[&str]) -> Option<String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -129,14 +131,14 @@ fn unknown_to_kubectl(document: &str, typed: &[&str]) -> Option<String> {
 
 #[test]
 fn fields_of_the_daemon_set_and_the_binding_are_known_to_kubectl() {
-    // kubectl prints only what it has changed: one thing more, at the end of a list.
+    // kubectl only prints what it has changed, so the test adds one entry at the end of a list.
     let variable = ["set", "env", "PLEGCTL=x"];
     let subject = ["set", "subject", "--serviceaccount=else:where"];
     for overlay in OVERLAYS {
         let Some(objects) = built(overlay) else { return };
         let daemon_set = &objects["DaemonSet"];
         assert_eq!(unknown_to_kubectl(daemon_set, &variable), None, "{overlay}");
-        // It would be seen.
+        // An unknown field would be detected.
         let odd = daemon_set.replacen("  updateStrategy:\n", "  updates: 1\n  updateStrategy:\n", 1);
         assert_eq!(unknown_to_kubectl(&odd, &variable).as_deref(), Some(".spec.updates"));
         if let Some(binding) = objects.get("ClusterRoleBinding") {
@@ -147,8 +149,8 @@ fn fields_of_the_daemon_set_and_the_binding_are_known_to_kubectl() {
     }
 }
 
-/// kubectl reads namespaces, accounts and roles from files without types, so it makes its own, to which ours are held. For a
-/// role it asks which resources there are.
+/// kubectl reads namespaces, service accounts and roles without types, so the test compares the files with objects that
+/// kubectl creates. For a role, kubectl requests the list of resources.
 #[test]
 fn other_objects_equal_those_that_kubectl_creates() {
     let Some(objects) = built("overlays/kubelet-access") else { return };
@@ -157,7 +159,7 @@ fn other_objects_equal_those_that_kubectl_creates() {
         fs::write(&path, &objects[kind]).unwrap();
         let mut object = printed(&["label", "--local", "-f", &path, "a=b"]).unwrap();
         fs::remove_file(path).unwrap();
-        // Labels are of kustomize's making: texts by texts.
+        // kustomize sets the labels, whose values are strings.
         let labels = object["metadata"].as_object_mut().unwrap().remove("labels").unwrap();
         assert!(labels.as_object().unwrap().values().all(Value::is_string), "{labels}");
         object
@@ -222,7 +224,7 @@ fn pods_have_no_more_rights_than_they_need() {
         );
         assert!(daemon_set.contains("- mountPath: /captures\n          name: captures\n"), "{overlay}");
         assert!(daemon_set.contains("medium: Memory"), "{overlay}");
-        // A volume of the socket itself, or of type "", is how nodes are broken.
+        // A volume of the socket itself, or of type "", can break a node.
         assert_eq!(
             daemon_set.matches("hostPath:").count(),
             daemon_set.matches("type: Directory\n").count(),
@@ -263,7 +265,7 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
     assert!(!role.lines().any(|line| !line.starts_with('#') && line.contains("proxy")), "{role}");
 }
 
-/// The binary must know what the `DaemonSet` tells it.
+/// The binary accepts the arguments of the `DaemonSet`.
 #[test]
 fn arguments_in_the_manifests_are_valid() {
     let manifest = text("deploy/base/daemonset.yaml");

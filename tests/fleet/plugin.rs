@@ -1,4 +1,4 @@
-//! node-problem-detector's custom plugin, held to that program's documented contract.
+//! The custom plugin of node-problem-detector, checked against that program's documentation.
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ fn config() -> Value {
     serde_json::from_str(&text("deploy/npd/plegctl-monitor.json")).unwrap()
 }
 
-/// A state file that is not there yet.
+/// A state file that does not exist yet.
 fn state(what: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("npd-{}.json", what.replace(':', "-")));
-    // There may be none.
+    // The file may not exist.
     let _ = std::fs::remove_file(&path);
     path
 }
 
-/// The rule's own arguments on a scenario, with a state of the test's own.
+/// Runs the rule's arguments with a scenario and a state file of the test.
 fn run(scenario: &str, state: &Path) -> (i32, String) {
     let config = config();
     let rule = &config["rules"][0];
@@ -40,7 +40,7 @@ fn time_outs_and_lengths_of_the_plugin_fit_plegctls_limits() {
     let config = config();
     let plugin = &config["pluginConfig"];
     assert_eq!(config["plugin"], "custom");
-    // health --npd ends within 4 s and prints 80 bytes at most; two of them side by side would be two lists at a time.
+    // `health --npd` ends within 4 s and prints at most 80 bytes; two concurrent runs would make two lists at a time.
     assert_eq!(plugin["timeout"], "5s");
     assert_eq!(plugin["max_output_length"], 80);
     assert_eq!(plugin["concurrency"], 1);
@@ -56,7 +56,7 @@ fn plugin_has_one_condition_with_two_permanent_reasons() {
     assert_eq!(condition["reason"], "PLEGIsHealthy");
     assert_eq!(rule["reason"], "PLEGIsUnhealthy");
     assert_eq!(rule["type"], "permanent");
-    // What consumes conditions reads reasons as words: the message may change, they may not.
+    // Consumers of conditions compare reasons as words: the message may change, the reasons may not.
     assert_eq!(config["pluginConfig"]["enable_message_change_based_condition_update"], false);
 }
 
@@ -76,7 +76,7 @@ fn plugin_rule_has_the_exit_statuses_of_the_contract() {
     }
 }
 
-/// NPD takes every status but 0 and 1 for "unknown" and leaves the condition as it is.
+/// NPD treats every status except 0 and 1 as "unknown" and does not change the condition.
 #[test]
 fn missing_verdict_does_not_change_the_condition() {
     let (code, stdout) = run("/nonexistent/plegctl-test.sock", &state("nobody"));

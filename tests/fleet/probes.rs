@@ -1,4 +1,4 @@
-//! What a kubelet asks of the `DaemonSet`'s pod.
+//! The probes of the `DaemonSet`'s pod.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,12 +13,12 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// An address that nobody listens on: it was ours a moment ago.
+/// An address without a listener: the test had the port a moment ago.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// What `watch --metrics-listen` serves, under the kubelet's own names.
+/// The metrics of `watch --metrics-listen`, under the kubelet's names.
 pub fn served_metrics() -> String {
     let address = free_address();
     let mut watch =
@@ -52,7 +52,7 @@ fn readiness_depends_on_the_socket_and_liveness_does_not() {
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200 "));
 
     runtime.signal("KILL");
-    // The first failure is the end of a connection; from the second on there is none to be had.
+    // The first failure is a connection that ends; later attempts find no listener.
     relist("error");
     relist("error");
     let answer = get(&address, "/readyz");

@@ -1,4 +1,4 @@
-//! Whether a test leaves nothing behind, even if it is killed, and whether it says so when it does not run.
+//! A test leaves nothing behind, even if it is killed, and reports why it is skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
 
-/// Starts with the path of a private runtime's socket on the line that the victim prints.
+/// The beginning of the line on which the victim prints the path of its socket.
 const ENDPOINT_MARK: &str = "endpoint=unix://";
 
 #[test]
@@ -25,7 +25,7 @@ fn dropped_runtime_leaves_nothing_behind() {
     let directory = runtime.directory().to_owned();
     assert_ne!(leftovers(&directory), Vec::<String>::new());
 
-    // The hardest state to leave in: nobody answers, and a frozen process does not die.
+    // The state that is hardest to clean up: a silent daemon and a frozen process, which does not die.
     std::mem::forget(runtime.freeze_pod(&pod.sandbox_id));
     std::mem::forget(runtime.stop_shim(&pod.sandbox_id));
     std::mem::forget(runtime.stop_daemon());
@@ -51,7 +51,7 @@ fn next_run_removes_what_a_killed_watcher_left() {
     if real_is_skipped() {
         return;
     }
-    // A place of its own, so that no other test's sweep comes first.
+    // A separate directory, so that no other test's cleanup comes first.
     let place = std::env::temp_dir().join(format!("plegctl-sweep-{}", std::process::id()));
     fs::create_dir(&place).unwrap();
     let mut victim = run_victim(&place);
@@ -101,7 +101,7 @@ fn real_is_skipped() -> bool {
     real(Containerd::V1_7).is_none()
 }
 
-/// This very test binary, running the victim alone.
+/// Runs this test binary with the victim only.
 fn victim_command() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "cleanup::victim", "--ignored"]);
@@ -115,7 +115,7 @@ fn run_victim(place: &Path) -> Child {
 fn run_without_packages(ci: &str) -> Output {
     victim_command()
         .env("CI", ci)
-        // Below a file there can be no folder, so there is nothing to find and no way to fetch it.
+        // There can be no directory below a file, so packages can neither be found nor fetched.
         .env("PLEGCTL_RUNTIME_CACHE", "/dev/null/nowhere")
         .output()
         .unwrap()
@@ -138,7 +138,7 @@ fn watcher_of(directory: &Path) -> Pid {
     watcher.expect("the victim has a watcher")
 }
 
-/// Everything on this machine that carries the directory's path or name.
+/// Everything on this machine that has the directory's path or name.
 fn leftovers(directory: &Path) -> Vec<String> {
     let path = directory.to_str().unwrap();
     let name = directory.file_name().unwrap();
@@ -148,7 +148,7 @@ fn leftovers(directory: &Path) -> Vec<String> {
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
-    // A cgroup with a process in it cannot be removed, so those of the pods are covered by their cgroups.
+    // A cgroup with a process cannot be removed, so the cgroups of the pods show their processes too.
     found.extend(processes().map(|pid| arguments(pid).join(" ")).filter(|command| command.contains(path)));
     let roots = [Path::new("/sys/fs/cgroup").to_owned()];
     let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());

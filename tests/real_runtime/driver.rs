@@ -1,4 +1,4 @@
-//! Changes a node at random and keeps the truth about it.
+//! Changes a node at random and knows which events each change must give.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::messages::ContainerState;
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::wait_for;
 
-/// So that the driver does the same each time.
+/// A fixed seed, so that each run makes the same changes.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A container that ends with 0 on SIGTERM and with 3 on SIGUSR1.
 const OBEDIENT: &str = "trap 'exit 0' TERM; trap 'exit 3' USR1; while :; do sleep 0.02; done";
 
-/// A delivered event, as far as the truth goes: type, id, exit code.
+/// The compared fields of a delivered event: type, id, exit code.
 pub type Seen = (String, String, Option<i64>);
 
-/// The events of one change, in any order across ids.
+/// The events of one change; the order of different ids is arbitrary.
 pub type Expected = BTreeSet<Seen>;
 
 fn event(kind: &str, id: &str) -> Seen {
@@ -29,7 +29,7 @@ fn died(id: &str, code: i64) -> Seen {
     ("ContainerDied".to_owned(), id.to_owned(), Some(code))
 }
 
-/// The node as the driver made it.
+/// The node as the driver has changed it.
 pub struct Driver<'a> {
     runtime: &'a RealRuntime,
     random: u64,
@@ -40,7 +40,7 @@ pub struct Driver<'a> {
 struct Living {
     name: String,
     pod: Pod,
-    /// Container id to what became of it.
+    /// Container ids with the state of each.
     containers: BTreeMap<String, Fate>,
     attempts: u32,
     stopped: bool,
@@ -54,19 +54,19 @@ enum Fate {
 }
 
 impl<'a> Driver<'a> {
-    /// A driver of a node that has nothing on it yet.
+    /// A driver for an empty node.
     pub fn of(runtime: &'a RealRuntime) -> Self {
         Self { runtime, random: SEED, pods: Vec::new(), made: 0 }
     }
     fn below(&mut self, bound: usize) -> usize {
-        // Xorshift: plenty for choosing among a handful of changes.
+        // Xorshift is random enough for a choice among a few changes.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         usize::try_from(self.random % u64::try_from(bound).unwrap()).unwrap()
     }
 
-    /// Makes one change and says which events it must give.
+    /// Makes one change and returns the expected events.
     pub fn step(&mut self) -> Expected {
         if self.pods.is_empty() || (self.pods.len() < 4 && self.below(8) == 0) {
             return self.run_pod();
@@ -96,7 +96,7 @@ impl<'a> Driver<'a> {
     }
 
     fn run_pod(&mut self) -> Expected {
-        // Names come back, UIDs do not.
+        // Names are used again, UIDs are not.
         let name = format!("pod-{}", self.made % 4);
         let uid = format!("uid-{}", self.made);
         self.made += 1;
@@ -130,13 +130,14 @@ impl<'a> Driver<'a> {
     fn end(&mut self, chosen: usize, id: &str, signal: Signal) -> Expected {
         let process = self.runtime.container_pid(id);
         let status = wait_for("the container to obey", || {
-            // Once it has ended there is nobody to signal.
+            // An ended container has no process to signal.
             let _ = kill_process(process, signal);
             let status = self.runtime.calls.container_status(id, crate::PATIENCE).unwrap();
             (status.state() == ContainerState::ContainerExited).then_some(status)
         });
         self.pods[chosen].containers.insert(id.to_owned(), Fate::Exited);
-        // A signal that comes before the shell has set its trap ends it in another way, so the runtime has the last word.
+        // If the signal arrives before the shell has set its trap, the exit code differs, so the runtime's value
+        // counts.
         Expected::from([died(id, i64::from(status.exit_code))])
     }
 

@@ -1,4 +1,4 @@
-//! The verdict is there whatever file lies on a disk that hangs: a FUSE file system whose server never answers.
+//! `health` prints its verdict whatever file is on a hung disk: a FUSE file system whose server never answers.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use crate::packages::Containerd;
 use crate::plegctl::Invocation;
 use crate::real;
 
-/// Whoever touches what is below it waits until it is dropped.
+/// A mounted file system; every access below it waits until this is dropped.
 struct HangingDisk {
     server: Child,
     mount: PathBuf,
@@ -45,14 +45,14 @@ impl HangingDisk {
 
 impl Drop for HangingDisk {
     fn drop(&mut self) {
-        // Without a server there is nobody to wait for.
+        // Without a server, the kernel answers waiting accesses with an error.
         let _ = self.server.kill();
         let _ = self.server.wait();
         let _ = Command::new("umount").arg("-l").arg(&self.mount).status();
     }
 }
 
-/// A kubelet in a process table, with its configuration at `config`.
+/// Writes a kubelet with its configuration at `config` into a process table.
 fn write_kubelet(proc: &Path, config: &str) {
     let own = proc.join("77");
     fs::create_dir_all(&own).unwrap();
@@ -87,7 +87,7 @@ fn verdict_is_printed_whatever_file_is_on_a_hung_disk() {
     let kubelet = node("kubelet");
     symlink(&disk.mount, kubelet.join("hang")).unwrap();
     write_kubelet(&kubelet.join("proc"), "/hang/config.yaml");
-    // The socket is at the next of its usual places.
+    // The socket is at the next default path.
     let socket = node("socket");
     fs::create_dir(socket.join("run/crio")).unwrap();
     fs::remove_file(socket.join("run/containerd")).unwrap();
@@ -99,7 +99,7 @@ fn verdict_is_printed_whatever_file_is_on_a_hung_disk() {
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], "healthy", "{output}");
-        // Within its budget.
+        // The run ends within its budget.
         assert!(report["durationSeconds"].as_f64().unwrap() < 30.0, "{output}");
         output
     };

@@ -1,4 +1,4 @@
-//! What `health` makes of real faults on real containerd.
+//! The verdicts of `health` for real faults of real containerd.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -72,7 +72,7 @@ fn named(report: &HealthReport) -> (Option<String>, Option<String>) {
     )
 }
 
-/// Gives the daemon a network, so that it has nothing to complain of. Pods here use the host's and never call it.
+/// Configures a network, so that the daemon reports no error. The pods use the host's network.
 pub fn with_network(runtime: &RealRuntime) {
     let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"loopback"}]}"#;
     std::fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
@@ -202,7 +202,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     const PLANTED: &str = "pl4nted-s3cret";
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
-    // In the environment of a process, in what only a verbose status tells, and where people put what they should not.
+    // Secrets in the environment of a process, in the verbose status, and in other fields where users put them.
     let line = format!("export DB_PASSWORD={PLANTED}; exec sleep 100000");
     let container = ContainerSpec::new("app").shell(&line).annotation("note", PLANTED).label("note", PLANTED);
     let pod = runtime.run_pod(&PodSpec::new("guilty").annotation("note", PLANTED), &[container]);
@@ -245,7 +245,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
         assert_eq!(file["bytes"].as_u64(), Some(bytes), "{name}");
         assert!(bytes <= 2 << 20 || name == "health.json", "{name} has {bytes} bytes");
     }
-    // What could not be had is said: a list that hangs makes no relist.
+    // The bundle names what is missing: a list that hangs gives no relist.
     let missing = |what: &str| index["missing"].as_array().unwrap().iter().any(|of| of["what"] == what);
     assert!(missing("relist.json"), "{index:#}");
     for name in ["journal.txt", "kernel.txt", "kubelet/metrics.txt", "kubelet/config.txt"] {
@@ -258,7 +258,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&made.stdout)), "{again}");
     let screen = plegctl_on_this_machine(&["health", "--from", &bundle]);
-    // The verdict, the culprit and what becomes of the node in one line, then how old that is.
+    // One line has the verdict, the culprit and the estimate, the next one the age of the bundle.
     let said =
         format!("UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped: NotReady by ");
     assert!(screen.stdout.starts_with(&said), "{screen}");
@@ -271,7 +271,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     );
 }
 
-/// Something that keeps a processor or a disk busy until it is dropped.
+/// A process that keeps a processor or a disk busy until it is dropped.
 struct Load(Child);
 
 impl Load {
@@ -287,12 +287,12 @@ impl Drop for Load {
     }
 }
 
-/// How many healthy runs are made beside a full load: a few in every test, `PLEGCTL_RUNS=200` for a figure.
+/// The number of healthy runs under full load: a few by default, `PLEGCTL_RUNS=200` for a measurement.
 fn runs() -> usize {
     std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
 }
 
-/// Twice as many as there are processors, so that nobody gets one for the asking, and one that writes.
+/// Starts two busy processes for each processor, and one that writes.
 fn busy(runtime: &RealRuntime) -> Vec<Load> {
     let file = runtime.directory().join("load").display().to_string();
     let processors = std::thread::available_parallelism().unwrap().get();
@@ -323,7 +323,7 @@ fn load_on_the_node_is_not_a_fault_of_a_healthy_runtime(version: Containerd) {
     assert!(alarms.is_empty(), "{alarms:#?}");
 }
 
-/// It was once taken for a daemon that is silent altogether. Who holds the lock is not always found beside so much load.
+/// Such a node was once reported as a silent daemon. Under this load, the holder of the lock is not always found.
 fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
@@ -336,7 +336,7 @@ fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
     assert!(report.findings.iter().all(|finding| finding.id != RuleId::D07), "{report:#?}");
 }
 
-/// Takes a disk to the last byte.
+/// Fills a disk completely.
 fn fill(directory: &Path) {
     let mut file = std::fs::File::create(directory.join("fill")).unwrap();
     let full = std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
@@ -356,7 +356,7 @@ fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
     assert!(told.contains("is full: 0 of ") && told.contains("(the runtime's root)"), "{told}");
     assert_ne!(report.verdict, Verdict::Unhealthy, "everything answers: {report:#?}");
 
-    // One that nobody else writes to, and that has no block in reserve for a small file, as ext4 has.
+    // A disk that nothing else writes to and that, unlike ext4, reserves no blocks for small files.
     let own = runtime.directory().join("own");
     std::fs::create_dir(&own).unwrap();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&own).status();
@@ -385,7 +385,7 @@ fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
             "{output}"
         );
     }
-    // A log is begun and not replaced; nothing else is there.
+    // A log file is created directly and not replaced, so nothing else is there.
     let mut after = names();
     after.remove(std::ffi::OsStr::new("watch.jsonl"));
     assert_eq!(after, before);

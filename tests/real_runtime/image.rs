@@ -1,8 +1,9 @@
-//! The image, as a pod of a real runtime with the security context of the `DaemonSet`, asking that same runtime; and what
-//! each privilege opens.
+//! The image as a pod of a real runtime with the security context of the `DaemonSet`: it calls that same runtime, and
+//! each privilege gives the documented access.
 //!
-//! The image's program is a static one, which `cargo test` does not build: `PLEGCTL_IMAGE_BINARY` names it. Without it the
-//! image tests say that they are skipped. One that is not static gets this machine's libraries, to try what was just built.
+//! The image needs a static program, which `cargo test` does not build: `PLEGCTL_IMAGE_BINARY` names it. Without it the
+//! image tests are skipped with a message. If the program is not static, it gets this machine's libraries, to test a
+//! fresh build.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,10 @@ use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, Pod, PodSpec, written};
 use crate::{real, wait_for};
 
-/// How `packaging/image.sh` names what is packed as this version.
+/// The version of the test image for `packaging/image.sh`.
 const IMAGE: &str = "localhost/plegctl:test";
 
-/// Where a `DaemonSet`'s pod finds its runtime.
+/// The path of the runtime's socket in a `DaemonSet`'s pod.
 const SOCKET: &str = "--runtime-endpoint=unix:///run/containerd/containerd.sock";
 
 on_each_containerd! {
@@ -30,13 +31,13 @@ on_each_containerd! {
     pod_that_already_runs_names_a_hang
 }
 
-/// The static program to pack, if somebody has built one.
+/// The static program for the image, if there is one.
 fn program() -> Option<PathBuf> {
     let found = std::env::var_os("PLEGCTL_IMAGE_BINARY").map(PathBuf::from);
     if found.is_none() {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test").to_owned();
-        // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+        // Not `eprintln!`: the test harness captures its output in tests that pass.
         let _ = writeln!(std::io::stderr(), "skipped {test}: no static binary in PLEGCTL_IMAGE_BINARY");
     }
     found
@@ -88,7 +89,7 @@ fn of_the_daemon_set() -> LinuxContainerSecurityContext {
     }
 }
 
-/// Without a network plugin there is no other.
+/// There is no network plugin, so the pod uses the host's network.
 fn network_of_the_host() -> NamespaceOption {
     NamespaceOption {
         network: NamespaceMode::Node.into(),
@@ -97,19 +98,19 @@ fn network_of_the_host() -> NamespaceOption {
     }
 }
 
-/// The same with the node's processes, as the overlay `kubelet-access` has it.
+/// The same pod with the node's processes, like the overlay `kubelet-access`.
 fn with_host_pid() -> LinuxContainerSecurityContext {
     let namespaces = NamespaceOption { pid: NamespaceMode::Node.into(), ..network_of_the_host() };
     LinuxContainerSecurityContext { namespace_options: Some(namespaces), ..of_the_daemon_set() }
 }
 
-/// A container of the image with these arguments and the runtime's directory, as the base has it.
+/// A container of the image with these arguments and the runtime's directory, like the base.
 fn base(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     plegctl(&[arguments, &[SOCKET]].concat()).mount(runtime.directory(), "/run/containerd")
 }
 
-/// One with the node's files, as the overlay `kubelet-access` has it. A runtime of the tests has its socket elsewhere than a
-/// node's: it is named as the node knows it, and found below `/host`.
+/// A container with the node's files, like the overlay `kubelet-access`. The socket of a test's runtime is not at a
+/// default path, so the arguments name it as on the node, and plegctl finds it below `/host`.
 fn access(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     let socket = format!("--runtime-endpoint=unix://{}", runtime.socket().display());
     plegctl(&[arguments, &["--host-root=/host", &socket]].concat()).mount(Path::new("/"), "/host")
@@ -126,7 +127,7 @@ fn plegctl(arguments: &[&str]) -> ContainerSpec {
         .fold(container, |container, folder| container.mount(&std::fs::canonicalize(folder).unwrap(), folder))
 }
 
-/// What a container wrote and how it ended.
+/// The output and the exit code of a container.
 fn ended(runtime: &RealRuntime, pod: &PodSpec, container: &ContainerSpec) -> (i32, String) {
     let pod = runtime.run_pod(pod, std::slice::from_ref(container));
     let status = runtime.wait_for_state(&pod.containers[0], ContainerState::ContainerExited);
@@ -158,7 +159,7 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
         Some("the runtime's daemon is not in this process table"),
         "{text}"
     );
-    // It sees no kubelet, and that says nothing.
+    // Without the node's processes, the missing kubelet is no finding.
     assert!(!text.contains("\"D32\""), "{text}");
     assert!(skipped(&alone, "the journal").is_some_and(|why| why.contains("is not here")), "{text}");
 
@@ -167,9 +168,9 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
     let beside = report(&text);
     assert_eq!(code, 0, "{text}");
     assert_eq!(skipped(&beside, processes), None, "{text}");
-    // With the node's processes it sees the runtime and no kubelet beside it. Under `/host` nothing says that one was ever
-    // installed here, so that is told, and moves no verdict. Where other tests have their daemons in the same table it cannot
-    // know which is the one, says that, and misses nobody.
+    // With the node's processes, plegctl sees the runtime and no kubelet. Nothing under `/host` shows that a kubelet
+    // was ever installed, so the finding is an info. If daemons of other tests are in the process table, plegctl cannot
+    // know which one is the runtime's, and reports that.
     let findings = beside["findings"].as_array().unwrap();
     let missed: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "D32").collect();
     match (missed.as_slice(), skipped(&beside, "the runtime's daemon")) {
@@ -181,7 +182,7 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
         _ => panic!("{text}"),
     }
 
-    // A group that may write is enough, without being root. A node's directory lets everybody through, a test's does not.
+    // A group with write permission is enough without root. Everybody can enter a node's directory, but not a test's.
     for (path, mode) in [(runtime.directory(), 0o711), (&runtime.socket(), 0o660)] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     }
@@ -198,7 +199,7 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
     }
 }
 
-/// The incident as it was seen in a real cluster: nothing new starts, and what runs goes on to say what hangs.
+/// The situation of a real incident: no new pod starts, and a pod that already runs names the hang.
 fn pod_that_already_runs_names_a_hang(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let web = runtime.run_pod(&PodSpec::new("web").namespace("shop"), &[ContainerSpec::new("app")]);
@@ -214,7 +215,7 @@ fn pod_that_already_runs_names_a_hang(version: Containerd) {
         });
     }
     let held = runtime.hold_status_lock(&web.containers[0]);
-    // Without the node's processes it is the call that has a name; with them it is who does not answer it.
+    // Without the node's processes the report names the call; with them it names the process that does not answer.
     let shim = format!("[{}] of ", runtime.shim_pid(&web.sandbox_id).as_raw_nonzero());
     let said = [["UNHEALTHY: ", "ListContainers does not answer"], [&shim, " is stopped"]];
     for ((name, pod), said) in pods.iter().zip(said) {
@@ -226,8 +227,8 @@ fn pod_that_already_runs_names_a_hang(version: Containerd) {
     drop(held);
 }
 
-/// What the kernel opens of other processes to whom, with the node's process table: one of root's, one of another user's.
-/// The table in docs/install.md says the same.
+/// The access that the kernel gives to processes of root and of another user, with the node's process table.
+/// docs/install.md has the same table.
 #[test]
 fn each_privilege_gives_the_documented_access() {
     let Some(runtime) = real(Containerd::V2) else { return };

@@ -1,7 +1,7 @@
 //! Tests against real containerd: 1.6, 1.7 and 2.x, each with its own root, state and socket, with real pods.
 //!
-//! They need root and the packages that `tests/real_runtime/fetch.sh` unpacks into `.cache/real-runtime` (or
-//! `$PLEGCTL_RUNTIME_CACHE`). Without either a test says why it is skipped and passes; with `CI=true` it fetches the
+//! The tests need root and the packages that `tests/real_runtime/fetch.sh` unpacks into `.cache/real-runtime` (or
+//! `$PLEGCTL_RUNTIME_CACHE`). Without them a test is skipped with a message and passes; with `CI=true` it fetches the
 //! packages itself, and fails if it cannot run.
 //!
 //! ```ignore
@@ -11,9 +11,9 @@
 //! // ListContainers hangs for everybody until `held` is dropped.
 //! ```
 //!
-//! Nothing is left behind, whatever becomes of the test: see `reap.sh`.
+//! No test leaves anything behind, however it ends: see `reap.sh`.
 
-/// One test for each containerd, so that they run side by side and fail by name.
+/// One test for each containerd, so that they run at the same time and each failure has a name.
 macro_rules! on_each_containerd {
     ($($test:ident)*) => {
         $(mod $test {
@@ -61,7 +61,7 @@ use daemon::RealRuntime;
 use harness::{PATIENCE, daemon, faults, messages, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
-/// The same, with a disk of its own that can be frozen.
+/// A private containerd with its own disk, which can be frozen.
 fn real_on_its_own_disk(version: Containerd) -> Option<RealRuntime> {
     packages().map(|packages| RealRuntime::start_on_its_own_disk(version, packages))
 }
@@ -78,7 +78,7 @@ fn packages() -> Option<Packages> {
         Err(reason) => {
             let thread = std::thread::current();
             let test = thread.name().unwrap_or("a test").to_owned();
-            // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+            // Not `eprintln!`: the test harness captures its output in tests that pass.
             let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
             None
         }

@@ -1,4 +1,4 @@
-//! The CRI calls the tests send, blocking and with a bound on each.
+//! The CRI calls of the tests; they block, and each has a time limit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::messages::{
     ListPodSandboxRequest, PodSandbox, Request, VersionRequest, VersionResponse,
 };
 
-/// As much as any runtime sends by default.
+/// The default size limit of runtimes.
 const LARGEST_ANSWER: usize = 80 << 20;
 
-/// A connection that is made anew when the daemon was.
+/// A connection that is made again after a restart of the daemon.
 pub struct Calls {
     network: Runtime,
     client: Client,
@@ -31,7 +31,7 @@ pub struct Calls {
 pub struct Client(Grpc<Channel>);
 
 impl Client {
-    /// Sends a request and waits for its answer, however long that takes.
+    /// Sends a request and waits for its answer without a limit.
     pub async fn send<R: Request>(&self, request: R) -> Result<Response<R::Answer>, Status> {
         let mut connection = self.0.clone();
         connection.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
@@ -41,7 +41,7 @@ impl Client {
 }
 
 impl Calls {
-    /// Does not connect yet.
+    /// Creates the calls without connecting.
     pub fn to(socket: &Path) -> Self {
         let network =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -112,7 +112,7 @@ pub fn image_named(image: &str) -> ImageSpec {
     ImageSpec { image: image.to_owned(), ..ImageSpec::default() }
 }
 
-/// The answer of `call`, or `DEADLINE_EXCEEDED` once `limit` has passed.
+/// The answer to `call`, or `DEADLINE_EXCEEDED` after `limit`.
 pub async fn within<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
@@ -124,7 +124,7 @@ pub async fn within<T>(
 }
 
 fn connect_lazily(socket: PathBuf) -> Channel {
-    // The address is never looked at: the connector goes to the socket.
+    // The address is not used: the connector connects to the socket.
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_| {
         let socket = socket.clone();
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }

@@ -1,4 +1,4 @@
-//! One private containerd: its directory, its process, and the watcher that outlives us to clean up.
+//! A private containerd: its directory, its process, and the watcher that cleans up after the test's end.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -38,12 +38,12 @@ pub struct RealRuntime {
 }
 
 impl RealRuntime {
-    /// Starts one and waits until it answers and knows the test images.
+    /// Starts a containerd and waits until it answers and has the test images.
     pub fn start(version: Containerd, packages: Packages) -> Self {
         Self::start_in(version, packages, |_| ())
     }
 
-    /// Starts one whose root is a file system of its own, in a file: see [`Self::freeze_disk`].
+    /// Starts a containerd whose root is a separate file system in a file: see [`Self::freeze_disk`].
     pub fn start_on_its_own_disk(version: Containerd, packages: Packages) -> Self {
         Self::start_in(version, packages, |directory| {
             let (image, root) = (directory.join("disk"), directory.join("root"));
@@ -81,7 +81,7 @@ impl RealRuntime {
         format!("unix://{}", self.socket().display())
     }
 
-    /// Everything of this instance lies below it.
+    /// The directory that has all files of this instance.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -103,7 +103,7 @@ impl RealRuntime {
         let daemon = Command::new(self.packages.program(self.version, "containerd"))
             .arg("--config")
             .arg(self.config_file())
-            // What a test puts into `bin` stands before the tools of the packages.
+            // Programs in `bin`, which a test may add, precede the tools of the packages.
             .env(
                 "PATH",
                 format!("{}/bin:{}", self.directory.display(), self.packages.search_path(self.version)),
@@ -135,7 +135,7 @@ impl RealRuntime {
     }
 
     fn end_daemon(&self, signal: Signal) {
-        // A daemon that comes back forgets the shims that it cannot reach.
+        // A restarted daemon forgets the shims that it cannot reach.
         self.remember_shims();
         let mut daemon = self.daemon.lock().unwrap().take().expect("the daemon is running");
         kill_process(Pid::from_child(&daemon), signal).unwrap();
@@ -180,7 +180,7 @@ impl RealRuntime {
         self.import(&self.packages.image(), &[PAUSE_IMAGE, BUSYBOX_IMAGE]);
     }
 
-    /// Takes in an archive of images and waits until it knows these.
+    /// Imports an archive of images and waits until the CRI has these images.
     pub fn import(&self, archive: &Path, names: &[&str]) {
         let output = Command::new(self.packages.program(self.version, "ctr"))
             .arg("--address")
@@ -190,7 +190,7 @@ impl RealRuntime {
             .output()
             .unwrap();
         assert!(output.status.success(), "cannot import the images: {output:?}");
-        // The CRI learns of an import by an event, so on a busy machine it is a little late.
+        // The CRI learns of an import through an event, so it may be late.
         for image in names {
             let known = || self.calls.has_image(image, PATIENCE).unwrap().then_some(());
             wait_for("the CRI to know the images", known);
@@ -198,7 +198,7 @@ impl RealRuntime {
     }
 
     fn config_file(&self) -> PathBuf {
-        // `reap.sh` knows the daemon by this name.
+        // `reap.sh` finds the daemon by this name.
         self.directory.join("config.toml")
     }
 
@@ -206,7 +206,7 @@ impl RealRuntime {
         self.directory.join("containerd.log")
     }
 
-    /// The configuration: nothing outside of the directory, nothing that needs more than plain root.
+    /// The configuration: it uses no path outside of the directory and needs no rights beyond root's.
     fn config(&self) -> String {
         let directory = self.directory.display();
         let format = if self.version == Containerd::V2 { 3 } else { 2 };
@@ -245,10 +245,10 @@ impl Drop for RealRuntime {
         if std::thread::panicking() {
             self.print_log();
         }
-        // End of file is the watcher's sign to take everything apart.
+        // The end of its stdin tells the watcher to remove everything.
         drop(self.watcher.stdin.take());
         let _ = self.watcher.wait();
-        // The watcher killed it; as its parent we have to take note of that.
+        // The watcher killed the daemon; its parent has to reap it.
         let daemon = self.daemon.get_mut().ok().and_then(Option::take);
         if let Some(mut daemon) = daemon {
             let _ = daemon.wait();
@@ -292,25 +292,25 @@ fn cri_tables_of_2(directory: &Path) -> String {
     )
 }
 
-/// Runs one of the system's tools.
+/// Runs a tool of the system.
 pub fn tool(name: &str, arguments: &[&str]) {
     let output = Command::new(name)
         .args(arguments)
-        // Not in everybody's path.
+        // The directories of these tools may be missing in `PATH`.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .output()
         .unwrap_or_else(|why| panic!("cannot run {name}: {why}"));
     assert!(output.status.success(), "{name} {}: {output:?}", arguments.join(" "));
 }
 
-/// Short, because a socket's path may have 107 bytes.
+/// The path is short, because a socket's path may have 107 bytes.
 fn fresh_directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("plegctl-rt-{}-{count}", std::process::id()))
 }
 
-/// Starts the process that cleans `directory` up when we are gone, and waits until it has made it.
+/// Starts the process that removes `directory` after the end of the tests, and waits until it has created it.
 fn start_watcher(directory: &Path) -> Child {
     let mut watcher = Command::new("sh")
         .arg(script("reap.sh"))
@@ -334,7 +334,7 @@ fn sweep_stale_directories() {
     SWEPT.get_or_init(|| sweep(&std::env::temp_dir()));
 }
 
-/// Takes apart what is left in `place` of runs whose watcher was killed too.
+/// Removes what runs whose watcher was killed have left in `place`.
 pub fn sweep(place: &Path) {
     let output = Command::new("sh").arg(script("reap.sh")).arg("sweep").arg(place).output().unwrap();
     assert!(output.status.success(), "cannot sweep old runtimes: {output:?}");

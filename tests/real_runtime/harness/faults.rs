@@ -1,6 +1,5 @@
-//! Real faults: processes that stop or die, frozen cgroups, and a lock inside containerd that is held as long as we like.
-//!
-//! What can be undone is undone when the returned guard is dropped.
+//! Real faults: stopped or killed processes, frozen cgroups, and a lock inside containerd that is held for any time.
+//! Dropping the returned guard undoes a fault if that is possible.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +15,7 @@ use super::daemon::{RealRuntime, tool};
 use super::messages::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use super::wait_for;
 
-/// A call that normally takes milliseconds and has not answered after this is held up by something.
+/// A call that normally takes milliseconds and has no answer after this time is blocked.
 const HELD_UP: Duration = Duration::from_secs(2);
 
 /// A process under SIGSTOP. Dropping it lets the process go on.
@@ -28,7 +27,7 @@ pub struct Stopped {
 impl Stopped {
     fn stop(pid: Pid) -> Self {
         kill_process(pid, Signal::STOP).unwrap();
-        // Made before waiting, so that the process goes on if the wait fails.
+        // Created before the wait, so that the process continues if the wait fails.
         let stopped = Self { pid };
         wait_for("a process to stop", || (process_state(pid) == Some('T')).then_some(()));
         stopped
@@ -54,7 +53,7 @@ impl Drop for Frozen {
     }
 }
 
-/// A disk that takes no writes. Dropping it thaws it.
+/// A disk that blocks writes. Dropping it unfreezes the disk.
 #[must_use = "the disk thaws as soon as this is dropped"]
 pub struct FrozenDisk {
     mount: PathBuf,
@@ -78,14 +77,14 @@ impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         drop(self.shim.take());
         if let Some(update) = self.update.take() {
-            // Bounded, because the test may have stopped the daemon too.
+            // The wait is limited, because the test may have stopped the daemon too.
             let _ = self.runtime.calls.block_on(async { tokio::time::timeout(PATIENCE, update).await });
         }
     }
 }
 
 impl RealRuntime {
-    /// Stops the daemon: its socket still accepts connections, and nobody answers.
+    /// Stops the daemon: its socket still accepts connections, and no call is answered.
     pub fn stop_daemon(&self) -> Stopped {
         Stopped::stop(self.daemon_pid())
     }
@@ -101,7 +100,7 @@ impl RealRuntime {
         kill_process(self.shim_pid(sandbox_id), Signal::KILL).unwrap();
     }
 
-    /// Kills a container's first process behind the runtime's back.
+    /// Kills a container's first process without the runtime.
     pub fn kill_container_process(&self, container_id: &str) {
         kill_process(self.container_pid(container_id), Signal::KILL).unwrap();
     }
@@ -117,8 +116,8 @@ impl RealRuntime {
         frozen
     }
 
-    /// Freezes the disk of a runtime that was started on one of its own: whoever writes below the daemon's root waits in
-    /// the kernel until the guard is dropped.
+    /// Freezes the disk of a runtime that was started with its own disk: writes below the daemon's root wait in the
+    /// kernel until the guard is dropped.
     pub fn freeze_disk(&self) -> FrozenDisk {
         let mount = self.directory().join("root");
         tool("fsfreeze", &["--freeze", mount.to_str().unwrap()]);
@@ -126,8 +125,8 @@ impl RealRuntime {
     }
 
     /// Makes containerd hold the status lock of a running container: the pod's shim is stopped, and an update of the
-    /// container's resources waits for it with the lock taken. Meanwhile `ListContainers` hangs for everybody, and
-    /// `ContainerStatus` for this container.
+    /// container's resources waits for it with the lock. Meanwhile every `ListContainers` hangs, and `ContainerStatus`
+    /// for this container too.
     pub fn hold_status_lock(&self, container_id: &str) -> HeldLock<'_> {
         let sandbox_id = self.sandbox_of(container_id);
         let shim = self.stop_shim(&sandbox_id);
@@ -136,7 +135,7 @@ impl RealRuntime {
             container_id: container_id.to_owned(),
             linux: Some(LinuxContainerResources { cpu_shares: 512 }),
         };
-        // Without a deadline of its own: at the server's it would give the lock back although nobody asked for that.
+        // The call has no deadline, because containerd would release the lock when the deadline expires.
         let update = self.calls.spawn(async move { client.send(request).await.map(drop) });
         let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
@@ -146,7 +145,7 @@ impl RealRuntime {
         held
     }
 
-    /// The shim that serves a pod.
+    /// The shim of a pod.
     pub fn shim_pid(&self, sandbox_id: &str) -> Pid {
         let socket = self.socket().display().to_string();
         wait_for("the pod's shim", || {
@@ -158,23 +157,23 @@ impl RealRuntime {
         })
     }
 
-    /// The first process of a container, or the pause process of a sandbox. Does not ask the daemon.
+    /// The first process of a container, or the pause process of a sandbox. Makes no call.
     pub fn container_pid(&self, id: &str) -> Pid {
         let file = self.bundles().join(id).join("init.pid");
         let pid: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
         Pid::from_raw(pid).unwrap()
     }
 
-    /// One folder for each container and sandbox that runs, named by its ID.
+    /// A directory for each running container and sandbox, named by its id.
     fn bundles(&self) -> PathBuf {
         self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
     }
 
-    /// Writes down for `reap.sh` whose shims there are, while containerd still knows.
+    /// Writes the list of shims for `reap.sh` while containerd still knows them.
     pub(crate) fn remember_shims(&self) {
         let mut list =
             fs::File::options().create(true).append(true).open(self.directory().join("shims")).unwrap();
-        // There is no such folder before the first pod.
+        // The directory does not exist before the first pod.
         for bundle in fs::read_dir(self.bundles()).into_iter().flatten() {
             writeln!(list, "{}", bundle.unwrap().file_name().display()).unwrap();
         }
@@ -187,7 +186,7 @@ impl RealRuntime {
     }
 }
 
-/// How a cgroup is frozen in this machine's hierarchy.
+/// The files that freeze a cgroup in this machine's hierarchy.
 struct Freezer {
     control: PathBuf,
     frozen: &'static str,
@@ -195,7 +194,7 @@ struct Freezer {
 }
 
 impl Freezer {
-    /// `membership` is the `/proc/PID/cgroup` of a process whose cgroup lies in that of the pod.
+    /// `membership` is the `/proc/PID/cgroup` of a process in the pod's cgroup.
     fn of_the_pod_above(membership: &str) -> Self {
         let paths = membership.lines().filter_map(|line| {
             let (_, rest) = line.split_once(':')?;
@@ -246,10 +245,10 @@ pub fn arguments(pid: Pid) -> Vec<String> {
     line.split('\0').map(str::to_owned).collect()
 }
 
-/// The letter of `/proc/PID/stat`, `None` if there is no such process.
+/// The state letter of `/proc/PID/stat`; `None` if the process does not exist.
 fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before it is in parentheses and may contain anything, even parentheses.
+    // The preceding name is in parentheses and may contain any character, including parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.chars().next()
 }

@@ -1,8 +1,6 @@
-//! The CRI messages of the harness, and which call each of them is.
-//!
-//! What the product reads comes from its own proto. The calls that make pods, change them and remove them are here alone,
-//! with the fields that a test sets: the product must never be able to send them. Names, numbers and types are those of
-//! the interface.
+//! The CRI messages of the harness with their calls. Messages that plegctl reads come from plegctl's own proto file.
+//! The calls that create, change and remove pods are only here, with the fields that a test sets, because plegctl must
+//! never be able to send them. Names, numbers and types are those of the CRI.
 
 use std::collections::HashMap;
 
@@ -18,11 +16,11 @@ pub use product::{
 };
 use product::{ContainerStatusResponse, ImageStatusResponse, ListContainersResponse, ListPodSandboxResponse};
 
-/// A request that knows its call and the answer to it.
+/// A request with its RPC and its answer type.
 pub trait Request: Message + 'static {
     /// `/SERVICE/METHOD`.
     const PATH: &'static str;
-    /// What comes back.
+    /// The type of the answer.
     type Answer: Message + Default + 'static;
 }
 
@@ -55,11 +53,11 @@ calls! {
 #[derive(Clone, PartialEq, Message)]
 pub struct Nothing {}
 
-/// No test sets a field of it, but runtimes expect it to be present.
+/// No test sets a field of this message, but runtimes expect it to be present.
 #[derive(Clone, PartialEq, Message)]
 pub struct DnsConfig {}
 
-/// Which namespaces are the host's own. Pods in the host's network need no CNI plugin.
+/// The namespaces that are the host's. Pods in the host's network need no CNI plugin.
 #[derive(Clone, PartialEq, Message)]
 pub struct NamespaceOption {
     #[prost(enumeration = "NamespaceMode", tag = "1")]
@@ -81,7 +79,7 @@ pub struct LinuxSandboxSecurityContext {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LinuxPodSandboxConfig {
-    /// Every cgroup of the pod lies below it, which is how the tests find what is left to clean up.
+    /// The parent of all cgroups of the pod, by which the tests find what is left to clean up.
     #[prost(string, tag = "1")]
     pub cgroup_parent: String,
     #[prost(message, optional, tag = "2")]
@@ -169,7 +167,7 @@ pub struct LinuxContainerSecurityContext {
     pub seccomp: Option<SecurityProfile>,
 }
 
-/// Runtimes expect it to be present even where no field of it is set.
+/// Runtimes expect this message to be present even if no field is set.
 #[derive(Clone, PartialEq, Message)]
 pub struct LinuxContainerConfig {
     #[prost(message, optional, tag = "2")]
@@ -207,7 +205,7 @@ pub struct CreateContainerRequest {
     pub pod_sandbox_id: String,
     #[prost(message, optional, tag = "2")]
     pub config: Option<ContainerConfig>,
-    /// The configuration that the sandbox was made with, once more.
+    /// The configuration of the sandbox again.
     #[prost(message, optional, tag = "3")]
     pub sandbox_config: Option<PodSandboxConfig>,
 }

@@ -9,12 +9,12 @@ pub mod pods;
 
 use std::time::Duration;
 
-/// Longer than anything that works takes, even on a busy machine.
+/// A time limit that is long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Asks until the answer is `Some`; panics with `what` if it never is.
+/// Repeats `ask` until it returns `Some`; panics with `what` after the time limit.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    // The things waited for here are other processes, which no injected clock can hurry.
+    // The wait is for other processes, which do not follow an injected clock.
     let started = std::time::Instant::now();
     loop {
         if let Some(answer) = ask() {

@@ -1,4 +1,4 @@
-//! What the tests run, where `fetch.sh` put it, and why it may not be there.
+//! The programs that the tests run, the place where `fetch.sh` put them, and why they may be missing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 /// The containerd series under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Containerd {
-    /// Debian 12's. Has no event stream.
+    /// Debian 12's version. It has no event stream.
     V1_6,
-    /// Debian 13's. Event readers compete for one channel.
+    /// Debian 13's version. Its event readers share one channel.
     V1_7,
-    /// Debian unstable's. Events are broadcast.
+    /// Debian unstable's version. It sends events to every reader.
     V2,
 }
 
@@ -25,7 +25,7 @@ impl Containerd {
         }
     }
 
-    /// How `runtime_version` begins.
+    /// The beginning of `runtime_version`.
     pub fn version_prefix(self) -> &'static str {
         match self {
             Self::V1_6 => "1.6.",
@@ -41,7 +41,7 @@ impl fmt::Display for Containerd {
     }
 }
 
-/// The folder that `fetch.sh` fills.
+/// The directory that `fetch.sh` fills.
 #[derive(Clone, Debug)]
 pub struct Packages {
     cache: PathBuf,
@@ -54,12 +54,12 @@ impl Packages {
         FOUND.get_or_init(find).clone()
     }
 
-    /// `containerd`, `ctr` or a shim of that version.
+    /// The path of `containerd`, `ctr` or a shim of that version.
     pub fn program(&self, version: Containerd, name: &str) -> PathBuf {
         self.cache.join(version.folder()).join("usr/bin").join(name)
     }
 
-    /// A search path on which that version finds its own shim, and our runc.
+    /// A search path on which that version finds its own shim and the tests' runc.
     pub fn search_path(&self, version: Containerd) -> String {
         let system = std::env::var("PATH").unwrap_or_default();
         let own = self.cache.join(version.folder()).join("usr/bin");
@@ -67,7 +67,7 @@ impl Packages {
         format!("{}:{}:{system}", own.display(), tools.display())
     }
 
-    /// Where runc finds its libseccomp, should the system have none.
+    /// The directory of libseccomp for runc, in case the system has none.
     pub fn library_path(&self) -> PathBuf {
         let libraries = self.cache.join("tools/usr/lib");
         let architecture = std::env::consts::ARCH;
@@ -80,12 +80,12 @@ impl Packages {
     }
 }
 
-/// Whether the absence of a real runtime is a failure.
+/// Whether a missing real runtime is a failure.
 pub fn on_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// A script that lies beside the tests.
+/// A script in the directory of the tests.
 pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_runtime").join(name)
 }
@@ -101,7 +101,7 @@ fn find() -> Result<Packages, String> {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/real-runtime"),
     };
-    // Only CI may go to the network unasked; on a laptop somebody has to want it.
+    // Only CI downloads packages by itself; on a laptop the user has to run `fetch.sh`.
     if on_ci() {
         fetch(&cache)?;
     }

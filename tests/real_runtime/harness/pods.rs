@@ -1,4 +1,4 @@
-//! Pods as a kubelet would make them, host network and all.
+//! Pods with the fields that a kubelet sets, in the host's network.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::messages::{
 };
 use super::wait_for;
 
-/// How many pods are started at a time by [`RealRuntime::run_pods`].
+/// The number of pods that [`RealRuntime::run_pods`] starts at a time.
 const PODS_AT_A_TIME: usize = 8;
 
 /// A pod to run.
@@ -41,7 +41,7 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// A pod of that name in namespace `default`, with a UID of its own.
+    /// A pod with this name in the namespace `default`, with its own UID.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -56,55 +56,56 @@ impl PodSpec {
         }
     }
 
-    /// With a network of its own, so that the runtime calls its network plugin.
+    /// Gives the pod its own network, so that the runtime calls its network plugin.
     pub fn own_network(mut self) -> Self {
         self.network = NamespaceMode::Pod;
         self
     }
 
-    /// With the machine's processes.
+    /// Gives the pod the machine's PID namespace.
     pub fn host_pid(mut self) -> Self {
         self.pid = NamespaceMode::Node;
         self
     }
 
-    /// In which a container may be privileged.
+    /// Allows privileged containers in the pod.
     pub fn privileged(mut self) -> Self {
         self.privileged = true;
         self
     }
 
-    /// In another namespace.
+    /// Sets the namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         namespace.clone_into(&mut self.namespace);
         self
     }
 
-    /// With this UID, for a second sandbox of the same pod.
+    /// Sets the UID, for a second sandbox of the same pod.
     pub fn uid(mut self, uid: &str) -> Self {
         uid.clone_into(&mut self.uid);
         self
     }
 
-    /// With this attempt, for a second sandbox of the same pod.
+    /// Sets the attempt, for a second sandbox of the same pod.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// With one more label.
+    /// Adds a label.
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// With one more annotation.
+    /// Adds an annotation.
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// As the kubelet runs a pod that it read from a file: the UID is the manifest's hash, and annotations say so.
+    /// Sets what the kubelet sets for a pod from a file: the UID is the manifest's hash, and annotations have the
+    /// source.
     pub fn static_pod(self, manifest_hash: &str) -> Self {
         self.uid(manifest_hash)
             .annotation("kubernetes.io/config.source", "file")
@@ -166,7 +167,7 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// A container that sleeps and ignores SIGTERM, being the first process of its namespace.
+    /// A container that sleeps. It ignores SIGTERM, because it is the first process of its namespace.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -186,7 +187,7 @@ impl ContainerSpec {
         self
     }
 
-    /// What an image runs by itself, with these arguments.
+    /// Runs the image's own program with these arguments.
     pub fn of_image(mut self, image: &str, arguments: &[&str]) -> Self {
         self.command.clear();
         self.more.image = Some(image_named(image));
@@ -194,13 +195,13 @@ impl ContainerSpec {
         self
     }
 
-    /// With an environment variable.
+    /// Adds an environment variable.
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.more.envs.push(Pair { key: key.to_owned(), value: value.to_owned() });
         self
     }
 
-    /// With a directory of the machine, read only.
+    /// Mounts a directory of the machine, read-only.
     pub fn mount(mut self, host: &Path, inside: &str) -> Self {
         self.more.mounts.push(Mount {
             container_path: inside.to_owned(),
@@ -210,30 +211,30 @@ impl ContainerSpec {
         self
     }
 
-    /// With this security context.
+    /// Sets the security context.
     pub fn secured(mut self, context: LinuxContainerSecurityContext) -> Self {
         self.more.linux = Some(LinuxContainerConfig { security_context: Some(context) });
         self
     }
 
-    /// With this attempt, as the kubelet counts restarts.
+    /// Sets the attempt, with which the kubelet counts restarts.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self.annotation("io.kubernetes.container.restartCount", &attempt.to_string())
     }
 
-    /// With the hash that the kubelet compares with its spec's.
+    /// Sets the hash that the kubelet compares with its spec's hash.
     pub fn hash(self, hash: &str) -> Self {
         self.annotation("io.kubernetes.container.hash", hash)
     }
 
-    /// With one more label.
+    /// Adds a label.
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// With one more annotation.
+    /// Adds an annotation.
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
         self
@@ -256,7 +257,7 @@ impl ContainerSpec {
     }
 }
 
-/// What a container has written, without the stamps of the CRI's log.
+/// The output of a container, without the prefixes of the CRI's log.
 pub fn written(runtime: &RealRuntime, pod: &Pod, container: &str) -> String {
     let metadata = pod.config.metadata.as_ref().unwrap();
     let folder = Path::new(&pod.config.log_directory);
@@ -271,7 +272,7 @@ pub fn written(runtime: &RealRuntime, pod: &Pod, container: &str) -> String {
     log.lines().map(line).collect()
 }
 
-/// A pod that runs, or did.
+/// A pod that runs or has run.
 #[derive(Clone, Debug)]
 pub struct Pod {
     /// Its sandbox.
@@ -291,7 +292,7 @@ impl RealRuntime {
         self.calls.block_on(run).unwrap()
     }
 
-    /// Runs that many pods, named `pod-0` and so on, with so many containers each, a few at a time.
+    /// Runs this number of pods, named `pod-0` and so on, with this number of containers each, a few at a time.
     pub fn run_pods(&self, pods: usize, containers_each: usize) -> Vec<Pod> {
         let containers: Vec<ContainerSpec> =
             (0..containers_each).map(|number| ContainerSpec::new(&format!("container-{number}"))).collect();
@@ -312,7 +313,7 @@ impl RealRuntime {
         })
     }
 
-    /// Asks for a pod that may never come.
+    /// Requests a pod; the call may never be answered.
     pub fn start_pod_in_background(&self, pod: &PodSpec) -> JoinHandle<()> {
         let (client, config) = (self.calls.client(), pod.config(self));
         self.calls.spawn(async move {
@@ -320,7 +321,7 @@ impl RealRuntime {
         })
     }
 
-    /// Asks for the end of a container that may never end.
+    /// Requests the end of a container; the call may never be answered.
     pub fn stop_container_in_background(&self, container_id: &str) -> JoinHandle<()> {
         let client = self.calls.client();
         let request = StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 };
@@ -336,7 +337,7 @@ impl RealRuntime {
         self.calls.block_on(create).unwrap()
     }
 
-    /// Tries to create a container; true if that was done in time.
+    /// Tries to create a container; returns whether this worked within the time limit.
     pub fn can_create_container(&self, pod: &Pod, container: &ContainerSpec, patience: Duration) -> bool {
         let client = self.calls.client();
         let create = create_container(&client, &pod.sandbox_id, &pod.config, container);
@@ -352,7 +353,7 @@ impl RealRuntime {
         self.calls.block_on(start).unwrap();
     }
 
-    /// Stops a container without grace.
+    /// Stops a container without a grace period.
     pub fn stop_container(&self, container_id: &str) {
         let client = self.calls.client();
         let call = client.send(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
@@ -366,7 +367,8 @@ impl RealRuntime {
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
-    /// Stops a pod and its containers. Asks again, as a kubelet does: a shim that ends meanwhile is an error once.
+    /// Stops a pod and its containers. Repeats a failed call like a kubelet, because a shim that ends meanwhile causes
+    /// one error.
     pub fn stop_pod(&self, sandbox_id: &str) {
         wait_for(&format!("{sandbox_id} to be stopped"), || {
             let client = self.calls.client();
@@ -382,7 +384,7 @@ impl RealRuntime {
         });
     }
 
-    /// Removes a pod and its containers, and asks again as well.
+    /// Removes a pod and its containers. Repeats a failed call too.
     pub fn remove_pod(&self, sandbox_id: &str) {
         wait_for(&format!("{sandbox_id} to be removed"), || {
             let client = self.calls.client();
@@ -401,7 +403,7 @@ impl RealRuntime {
         self.calls.list_containers(PATIENCE).unwrap()
     }
 
-    /// Waits until the container is in that state.
+    /// Waits until the container has that state.
     pub fn wait_for_state(&self, container_id: &str, state: ContainerState) -> ContainerStatus {
         wait_for(&format!("{container_id} to be {}", state.as_str_name()), || {
             let status = self.calls.container_status(container_id, PATIENCE).unwrap();
@@ -446,7 +448,7 @@ async fn start_container(client: &Client, container_id: &str) -> Result<(), Stat
     within(PATIENCE, call).await.map(drop)
 }
 
-/// In the form of the API server's, different for each pod of this process.
+/// A UID like the API server's, different for each pod of this process.
 fn fresh_uid() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     format!("00000000-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
