@@ -166,11 +166,20 @@ pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Completes the ids of `static-pods lint`, also after a comma.
 pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
+    listed_ids(current, "SP")
+}
+
+/// Completes the ids of `preflight`, also after a comma.
+pub fn start_checks(current: &OsStr) -> Vec<CompletionCandidate> {
+    listed_ids(current, "KP")
+}
+
+fn listed_ids(current: &OsStr, begin: &str) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_ascii_uppercase();
     let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
     let before = if before.is_empty() { String::new() } else { format!("{before},") };
-    let checks = catalogue::ids().filter(|id| id.starts_with("SP")).map(|id| format!("{before}{id}"));
-    matching(OsStr::new(&current), checks)
+    let ids = catalogue::ids().filter(|id| id.starts_with(begin)).map(|id| format!("{before}{id}"));
+    matching(OsStr::new(&current), ids)
 }
 
 /// Completes the node's namespaces.

@@ -45,6 +45,12 @@ pub enum Error {
     /// The user named no source of pods, and no kubelet runs here.
     #[error("no source of pods: none was given and no kubelet runs here")]
     NoSource,
+    /// No kubelet runs on this node, so its settings are not known.
+    #[error("no kubelet runs here, so its settings are not known")]
+    NoKubelet,
+    /// The release of the kubelet is not known.
+    #[error("the release of the kubelet is not known")]
+    NoRelease,
     /// The two reports do not belong together.
     #[error(transparent)]
     DifferentNodes(#[from] DifferentNodes),
@@ -174,6 +180,12 @@ impl Error {
                  --api-pods FILE, --kubeconfig FILE"
                     .to_owned(),
             ),
+            Self::NoKubelet => Some(
+                "check files instead: plegctl preflight --config /var/lib/kubelet/config.yaml \
+                 --kubelet-version VERSION"
+                    .to_owned(),
+            ),
+            Self::NoRelease => Some("name it with --kubelet-version VERSION or --upgrade-to VERSION".to_owned()),
             Self::NothingInspected => Some("--inspect all makes them".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(

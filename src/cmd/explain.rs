@@ -21,7 +21,7 @@ use crate::report::most_similar;
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// The id, in any case: D01, ST05, SP053
+    /// The id, in any case: D01, ST05, SP053, KP011
     #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::ids))]
     id: Option<String>,
 }
@@ -68,11 +68,10 @@ fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {
         writeln!(out, "\n{}", head(name))?;
         lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
-    if let Some(check) = entry.check {
-        let row = check.row();
-        writeln!(out, "\n{}; {} as a rule", row.section, row.severity.as_str())?;
+    if let Some(check) = &entry.check {
+        writeln!(out, "\n{}; {} as a rule", check.section, check.severity.as_str())?;
         writeln!(out, "\n{}", head("to leave it out"))?;
-        writeln!(out, "  plegctl static-pods lint --ignore {check}")?;
+        writeln!(out, "  plegctl {} --ignore {}", check.command, rule.id)?;
     }
     Ok(())
 }
@@ -86,7 +85,13 @@ mod tests {
         let entries = entries();
         let ids: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.rule.id).collect();
         assert_eq!(ids.len(), entries.len());
-        assert!(ids.contains("D00") && ids.contains("D33") && ids.contains("ST01") && ids.contains("SP053"));
+        assert!(
+            ids.contains("D00")
+                && ids.contains("D33")
+                && ids.contains("ST01")
+                && ids.contains("SP053")
+                && ids.contains("KP011")
+        );
         assert_eq!(nearest("d1", &entries).as_deref(), Some("D01"));
         assert_eq!(nearest("SP53", &entries).as_deref(), Some("SP053"));
         assert_eq!(nearest("completely else", &entries), None);

@@ -20,6 +20,7 @@ mod metrics_server;
 mod nodes;
 mod output;
 mod pods;
+mod preflight;
 mod queued_output;
 mod record;
 mod relist;
@@ -81,8 +82,8 @@ enum Command {
     Record(Chosen<record::RecordArgs>),
     /// List, check, export or report on a recording.
     Capture(Chosen<capture::CaptureArgs>),
-    /// Explain a finding by its id: D… of `health`, ST… of `stacks`, SP… of `static-pods lint`. Without an id: list
-    /// all.
+    /// Explain a finding by its id: D… of `health`, ST… of `stacks`, SP… of `static-pods lint`, KP… of
+    /// `preflight`. Without an id: list all.
     Explain(Chosen<explain::ExplainArgs>),
     /// Show who waits for whom inside containerd, its shim, CRI-O or a kubelet, from a goroutine dump.
     ///
@@ -92,6 +93,11 @@ enum Command {
     Stacks(Chosen<stacks::StacksArgs>),
     /// Check the static pods that this node's kubelet runs from files.
     StaticPods(Chosen<static_pods::StaticPodsArgs>),
+    /// Check whether a kubelet starts on this node and keeps running: this release, or the one of an upgrade.
+    ///
+    /// Without options: this node's kubelet with its own command line, configuration file and drop-in files. With
+    /// `--config FILE`: that file, without a node.
+    Preflight(Chosen<preflight::PreflightArgs>),
     /// Show which pods the kubelet should run, from every source, and what happened to them.
     Pods(Chosen<pods::PodsArgs>),
     /// Simulate a runtime: list and describe scenarios, or serve one on a socket.
@@ -290,6 +296,9 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Capture(Chosen(arguments)) => capture::run(arguments, &context()),
         Command::Explain(Chosen(arguments)) => explain::run(arguments, &context()),
         Command::Stacks(Chosen(arguments)) => stacks::run(arguments, &context()),
+        Command::Preflight(Chosen(arguments)) => {
+            preflight::run(arguments, cli.global.config.as_deref(), &context())
+        }
         Command::Pods(Chosen(arguments)) => pods::run(arguments, &context()),
         Command::StaticPods(Chosen(arguments)) => static_pods::run(arguments, &context()),
         Command::Sim(Chosen(arguments)) => sim::run(arguments, &context()),

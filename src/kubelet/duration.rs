@@ -29,6 +29,47 @@ pub fn go_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
 }
 
+/// Parses a duration as Go does, in nanoseconds and with its sign; the error is Go's message.
+pub fn go_nanoseconds(text: &str) -> Result<i64, String> {
+    let invalid = || format!("time: invalid duration {text:?}");
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Ok(0);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.find(|letter| !is_number(letter)).unwrap_or(rest.len()));
+        let value: f64 = number.parse().map_err(|_| invalid())?;
+        let (unit, after) = after.split_at(after.find(is_number).unwrap_or(after.len()));
+        let nanoseconds = match unit {
+            "" => return Err(format!("time: missing unit in duration {text:?}")),
+            "ns" => 1.0,
+            "us" | "µs" | "μs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
+        };
+        total += value * nanoseconds;
+        rest = after;
+    }
+    // The greatest duration in Go is 2^63 - 1 nanoseconds, some 292 years.
+    if total > 9_223_372_036_854_775_807.0 {
+        return Err(invalid());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "compared with the limit above")]
+    let nanoseconds = (sign * total).round() as i64;
+    Ok(nanoseconds)
+}
+
 /// Prints a duration in Go's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
@@ -84,6 +125,24 @@ mod tests {
         assert_eq!(go_duration("0s"), None);
         assert_eq!(go_duration("soon"), None);
         assert_eq!(go_duration("5"), None);
+    }
+
+    #[test]
+    fn a_duration_that_go_refuses_has_gos_message() {
+        assert_eq!(go_nanoseconds("1m30s"), Ok(90_000_000_000));
+        assert_eq!(
+            (go_nanoseconds("0"), go_nanoseconds("0s"), go_nanoseconds("-1.5ms")),
+            (Ok(0), Ok(0), Ok(-1_500_000))
+        );
+        for (text, why) in [
+            ("5", "time: missing unit in duration \"5\""),
+            ("1x", "time: unknown unit \"x\" in duration \"1x\""),
+            ("", "time: invalid duration \"\""),
+            ("soon", "time: invalid duration \"soon\""),
+            ("9999999999h", "time: invalid duration \"9999999999h\""),
+        ] {
+            assert_eq!(go_nanoseconds(text), Err(why.to_owned()));
+        }
     }
 
     #[test]

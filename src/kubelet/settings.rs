@@ -41,6 +41,8 @@ const PATH_KEYS: [&str; 4] =
 #[derive(Clone, Debug, Default)]
 pub struct KubeletSettings {
     arguments: Arguments,
+    /// The arguments of the kubelet itself, without the program's name and without those of a program that contains it.
+    own_arguments: Vec<String>,
     /// The absolute paths of flags with relative paths; `None` if the working directory is unknown.
     absolute_paths: BTreeMap<&'static str, Option<String>>,
     files: BTreeMap<String, Setting>,
@@ -62,9 +64,15 @@ impl KubeletSettings {
     /// so call this in a thread that can be abandoned.
     pub fn read(arguments: Arguments, cwd: Option<&Path>, host: &HostRoot) -> Self {
         let outer = Self { absolute_paths: absolute_paths(&arguments, cwd), arguments, ..Self::default() };
-        let arguments = with_inner_arguments(&outer, host);
-        let mut settings =
-            Self { absolute_paths: absolute_paths(&arguments, cwd), arguments, ..Self::default() };
+        let inner = inner_arguments(&outer, host);
+        let arguments: Arguments = outer.arguments.iter().chain(&inner).cloned().collect();
+        let own_arguments = if outer.is_plain_kubelet() {
+            outer.arguments.get(1..).unwrap_or_default().to_vec()
+        } else {
+            inner
+        };
+        let absolute_paths = absolute_paths(&arguments, cwd);
+        let mut settings = Self { arguments, own_arguments, absolute_paths, ..Self::default() };
         for flag in ["config", "config-dir"] {
             settings.file_error = settings.unresolved_path(flag).map(Arc::new).or(settings.file_error);
         }
@@ -139,11 +147,22 @@ impl KubeletSettings {
         self.files.get(key).map(|setting| setting.value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// The arguments of the kubelet itself, without the program's name. Of a program that contains a kubelet (k3s and
+    /// others), only those that it passes on.
+    pub fn own_arguments(&self) -> &[String] {
+        &self.own_arguments
+    }
+
+    /// Whether the program is a kubelet and nothing else.
+    pub fn is_plain_kubelet(&self) -> bool {
+        let program = self.arguments.first().and_then(|program| Path::new(program).file_name());
+        program.is_some_and(|name| name == "kubelet")
+    }
+
     /// Whether this is a kubelet without an API server. Programs that contain a kubelet (k3s and others) always give
     /// it an API server.
     pub fn is_standalone(&self) -> bool {
-        let program = self.arguments.first().and_then(|program| Path::new(program).file_name());
-        program.is_some_and(|name| name == "kubelet")
+        self.is_plain_kubelet()
             && ["kubeconfig", "bootstrap-kubeconfig"].iter().all(|flag| self.flag(flag).is_none())
     }
 
@@ -198,7 +217,7 @@ fn absolute(base: Option<&Path>, path: &str) -> Option<String> {
 
 /// The `.conf` files of a drop-in directory and its subdirectories, in the order in which the kubelet merges them: by
 /// name.
-fn drop_ins(directory: &Path) -> Vec<PathBuf> {
+pub fn drop_ins(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(directory, 0, &mut found);
     found
@@ -222,16 +241,15 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Adds the kubelet's own arguments of a program that contains a kubelet: k3s passes on `--kubelet-arg`, and kubelite
+/// Returns the kubelet's own arguments of a program that contains a kubelet: k3s passes on `--kubelet-arg`, and kubelite
 /// of `MicroK8s` reads them from a file.
-fn with_inner_arguments(settings: &KubeletSettings, host: &HostRoot) -> Arguments {
+fn inner_arguments(settings: &KubeletSettings, host: &HostRoot) -> Vec<String> {
     let arguments = &settings.arguments;
     let handed_on = arguments.all_values("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
     let node_name = arguments.flag("node-name").map(|name| format!("--hostname-override={name}"));
     let file =
         settings.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
-    let inner: Vec<String> = handed_on.chain(node_name).chain(file).collect();
-    arguments.iter().cloned().chain(inner).collect()
+    handed_on.chain(node_name).chain(file).collect()
 }
 
 /// Reads a file with one argument per line. `$SNAP_DATA` is the parent of the file's directory.
@@ -382,5 +400,7 @@ mod tests {
         assert_eq!(settings.flag("hostname-override"), Some("a b"));
         let k3s = host.settings("k3s-server server --kubelet-arg=v=4 --kubelet-arg v=5 --node-name n1");
         assert_eq!((k3s.flag("v"), k3s.flag("hostname-override")), (Some("5"), Some("n1")));
+        assert_eq!(k3s.own_arguments(), ["--v=4", "--v=5", "--hostname-override=n1"]);
+        assert_eq!(host.settings("/usr/bin/kubelet --v=2").own_arguments(), ["--v=2"]);
     }
 }

@@ -32,6 +32,7 @@ mod pipeline;
 mod pod_field;
 mod pod_resources;
 pub(crate) mod podconfig;
+pub(crate) mod preflight;
 mod quantity;
 mod reader;
 mod references;

@@ -57,6 +57,18 @@ impl UpgradedFile {
     pub fn is_lost(&self) -> bool {
         self.verdict_from == FileVerdict::Loaded && self.verdict_to != FileVerdict::Loaded
     }
+
+    /// What happens to the pod, in a few words.
+    pub fn outcome(&self) -> &'static str {
+        match (self.verdict_from, self.verdict_to, self.restarts) {
+            _ if self.is_lost() => "refused",
+            (FileVerdict::Loaded, FileVerdict::Loaded, Some(true)) => "restarts",
+            (FileVerdict::Loaded, FileVerdict::Loaded, Some(false)) => "runs on",
+            (FileVerdict::Loaded, FileVerdict::Loaded, None) => "<unknown>",
+            (_, FileVerdict::Loaded, _) => "starts",
+            _ => "as before",
+        }
+    }
 }
 
 /// Compares the verdicts of two kubelets on the same sources, and adds findings to `before`.

@@ -12,6 +12,7 @@ mod impostors;
 mod lint;
 mod outputs;
 mod pods;
+mod preflight;
 mod relist;
 mod runner;
 mod screens;

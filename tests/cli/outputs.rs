@@ -5,11 +5,15 @@ use serde_json::Value;
 use crate::support::plegctl::{Invocation, plegctl};
 
 /// The arguments of each command and the document that it prints.
-const ROWS: [(&[&str], &str); 9] = [
+const ROWS: [(&[&str], &str); 10] = [
     (&["health", "-r", "sim:hung-two-pods", "--budget", "6s"], "HealthReport"),
     (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),
     (&["pods", "--manifests", "docs/examples/manifests", "--no-cri"], "PodsReport"),
     (&["static-pods", "lint", "docs/examples/manifests", "--no-cri"], "LintReport"),
+    (
+        &["preflight", "--config", "docs/examples/kubelet-config.yaml", "--kubelet-version", "1.36"],
+        "PreflightReport",
+    ),
     (&["capture", "ls", "tests/captures/0.1.0.plegcap"], "CaptureList"),
     (&["capture", "check", "tests/captures/0.1.0.plegcap"], "CheckReport"),
     (&["capture", "report", "tests/captures/0.1.0.plegcap"], "CaptureReport"),
@@ -39,7 +43,7 @@ fn yaml_and_json_have_the_same_fields_in_the_same_order() {
 #[test]
 fn unsupported_output_format_is_a_usage_error_that_lists_the_supported_ones() {
     for (form, words) in
-        [("html", ROWS[0].0), ("prometheus", ROWS[2].0), ("wide", ROWS[3].0), ("name", ROWS[4].0)]
+        [("html", ROWS[0].0), ("prometheus", ROWS[2].0), ("wide", ROWS[3].0), ("name", ROWS[5].0)]
     {
         let output = plegctl(&[words, &["-o", form]].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");

@@ -9,7 +9,9 @@ use serde::Serialize;
 use super::json;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
+use crate::manifests::preflight::{PreflightReport, StartCheck, StartFinding};
 use crate::manifests::{Check, LintFinding, Severity};
+use crate::report::Rule;
 
 /// A SARIF document with one run.
 #[derive(Serialize)]
@@ -43,7 +45,7 @@ struct Driver {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReportingDescriptor {
-    id: Check,
+    id: &'static str,
     short_description: Message<'static>,
     default_configuration: Configuration,
 }
@@ -62,7 +64,7 @@ struct Message<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome<'a> {
-    rule_id: Check,
+    rule_id: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_index: Option<usize>,
     level: &'static str,
@@ -107,27 +109,38 @@ struct LogicalLocation<'a> {
     kind: Option<&'static str>,
 }
 
-/// Writes one run with every finding as a result.
+/// Writes one run with every finding of the linter.
 pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
+    let rules: Vec<_> = Check::ALL.iter().map(|check| (&check.row().rule, check.row().severity)).collect();
     let in_files =
         report.files.iter().flat_map(|file| file.findings.iter().map(|finding| in_file(file, finding)));
-    let driver = Driver { name: "plegctl", version: env!("CARGO_PKG_VERSION"), rules: rules() };
-    let run = Run {
-        tool: Tool { driver },
-        column_kind: "unicodeCodePoints",
-        results: in_files.chain(report.runtime.iter().map(in_runtime)).collect(),
-    };
-    let log = Log { schema: "https://json.schemastore.org/sarif-2.1.0.json", version: "2.1.0", runs: [run] };
-    json::pretty(&log, out)
+    write_run(&rules, in_files.chain(report.runtime.iter().map(in_runtime)).collect(), out)
 }
 
-fn rules() -> Vec<ReportingDescriptor> {
-    let rule = |check: &Check| ReportingDescriptor {
-        id: *check,
-        short_description: Message { text: check.row().rule.title.into() },
-        default_configuration: Configuration { level: level(check.row().severity) },
-    };
-    Check::ALL.iter().map(rule).collect()
+/// Writes one run with every finding of preflight.
+pub fn write_preflight(report: &PreflightReport, out: &mut dyn Write) -> io::Result<()> {
+    let rules: Vec<_> =
+        StartCheck::ALL.iter().map(|check| (&check.row().rule, check.row().severity)).collect();
+    write_run(&rules, report.findings.iter().map(at_start).collect(), out)
+}
+
+fn write_run(
+    rules: &[(&'static Rule, Severity)],
+    mut results: Vec<Outcome<'_>>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for result in &mut results {
+        result.rule_index = rules.iter().position(|(rule, _)| rule.id == result.rule_id);
+    }
+    let rules = rules.iter().map(|(rule, severity)| ReportingDescriptor {
+        id: rule.id,
+        short_description: Message { text: rule.title.into() },
+        default_configuration: Configuration { level: level(*severity) },
+    });
+    let driver = Driver { name: "plegctl", version: env!("CARGO_PKG_VERSION"), rules: rules.collect() };
+    let run = Run { tool: Tool { driver }, column_kind: "unicodeCodePoints", results };
+    let log = Log { schema: "https://json.schemastore.org/sarif-2.1.0.json", version: "2.1.0", runs: [run] };
+    json::pretty(&log, out)
 }
 
 const fn level(severity: Severity) -> &'static str {
@@ -139,7 +152,7 @@ const fn level(severity: Severity) -> &'static str {
 }
 
 fn outcome<'a>(
-    check: Check,
+    rule_id: &'static str,
     severity: Severity,
     message: &'a str,
     fix: Option<&str>,
@@ -150,8 +163,8 @@ fn outcome<'a>(
         None => message.into(),
     };
     Outcome {
-        rule_id: check,
-        rule_index: Check::ALL.iter().position(|other| *other == check),
+        rule_id,
+        rule_index: None,
         level: level(severity),
         message: Message { text },
         locations: [location],
@@ -168,7 +181,7 @@ fn in_file<'a>(file: &LintedFile, finding: &'a LintFinding) -> Outcome<'a> {
         physical_location: Some(PhysicalLocation { artifact_location: artifact(&file.path), region }),
         logical_locations: finding.field.as_ref().map(logical),
     };
-    outcome(finding.id, finding.severity, &finding.message, finding.fix.as_deref(), location)
+    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
 fn in_runtime(finding: &RuntimeFinding) -> Outcome<'_> {
@@ -183,7 +196,22 @@ fn in_runtime(finding: &RuntimeFinding) -> Outcome<'_> {
             kind: Some("resource"),
         }]),
     };
-    outcome(finding.id, finding.severity, &finding.message, finding.fix.as_deref(), location)
+    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+}
+
+fn at_start(finding: &StartFinding) -> Outcome<'_> {
+    let region = finding
+        .line
+        .zip(finding.column)
+        .map(|(start_line, start_column)| Region { start_line, start_column });
+    let physical = |file: &String| PhysicalLocation { artifact_location: artifact(file), region };
+    let logical =
+        |field: &'_ String| [LogicalLocation { fully_qualified_name: field.clone().into(), kind: None }];
+    let location = Location {
+        physical_location: finding.file.as_ref().map(physical),
+        logical_locations: finding.field.as_ref().map(logical),
+    };
+    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
 fn artifact(path: &str) -> ArtifactLocation {

@@ -1,0 +1,121 @@
+//! Formats a finding in a file: its label, the line and a caret below the error.
+
+use std::io::{self, Write};
+
+use super::Style;
+use crate::report::Severity;
+use crate::report::escape::escaped;
+
+/// The number of columns of a line that are shown.
+const MAX_COLUMNS: usize = 100;
+/// The number of columns that are shown before the error.
+const COLUMNS_BEFORE: usize = 60;
+
+/// Shortens a message to one line: the kubelet may quote a whole file.
+pub fn one_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let shown: String = text.chars().take(LONGEST).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", escaped(&shown))
+}
+
+/// The severity and the id in brackets.
+pub fn label(severity: Severity, id: &str, style: Style) -> String {
+    let (word, color) = match severity {
+        Severity::Critical | Severity::Error => ("error", "31"),
+        Severity::Warning => ("warning", "33"),
+        Severity::Info => ("info", "36"),
+    };
+    let label = format!("{word}[{id}]");
+    if style.color { format!("\u{1b}[{color};1m{label}\u{1b}[0m") } else { label }
+}
+
+/// Emphasizes a text.
+pub fn bold(text: &str, style: Style) -> String {
+    if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// Prints a line of a file and a caret below the column.
+pub fn source_line(
+    lines: &[&str],
+    line: u32,
+    column: u32,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let Some(found) = lines.get(index) else { return Ok(()) };
+    let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let skipped = before.saturating_sub(COLUMNS_BEFORE);
+    let shown: String = found.chars().skip(skipped).take(MAX_COLUMNS).collect();
+    let ahead: String = shown.chars().take(before - skipped).collect();
+    let caret = " ".repeat(escaped(&ahead).chars().count());
+    let gutter = line.to_string();
+    let blank = " ".repeat(gutter.len());
+    let mark = if style.color { "\u{1b}[31;1m^\u{1b}[0m" } else { "^" };
+    writeln!(out, "    {gutter} | {}", escaped(shown.trim_end()))?;
+    writeln!(out, "    {blank} | {caret}{mark}")
+}
+
+/// Splits the text at the parser's line breaks, which are those of YAML 1.1.
+pub fn lines(text: &str) -> Vec<&str> {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = Vec::new();
+    while let Some(end) = rest.find(is_break) {
+        let (line, tail) = rest.split_at(end);
+        lines.push(line);
+        let tail = tail.strip_prefix("\r\n").or_else(|| tail.strip_prefix(is_break));
+        rest = tail.unwrap_or_default();
+    }
+    lines.push(rest);
+    lines
+}
+
+const fn is_break(character: char) -> bool {
+    matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// A number with its noun; `None` for zero.
+pub fn counted(count: usize, word: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {word}")),
+        _ => Some(format!("{count} {word}s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caret(text: &str, line: u32, column: u32) -> String {
+        let mut out = Vec::new();
+        source_line(&lines(text), line, column, Style { headers: true, color: false }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_fault() {
+        assert_eq!(caret("a: 1\nbc: 2\n", 2, 5), "    2 | bc: 2\n      |     ^\n");
+    }
+
+    #[test]
+    fn what_is_escaped_moves_the_caret() {
+        assert_eq!(caret("\u{1b}[31m: 2", 1, 8), "    1 | \\u{1b}[31m: 2\n      |             ^\n");
+    }
+
+    #[test]
+    fn every_line_break_of_the_parser_counts() {
+        for text in ["a\nb", "a\r\nb", "a\rb", "a\u{2028}b"] {
+            assert_eq!(lines(text), ["a", "b"], "{text:?}");
+        }
+        assert_eq!(lines("a\n"), ["a", ""]);
+    }
+
+    #[test]
+    fn a_line_of_a_megabyte_is_cut_around_the_fault() {
+        let text = format!("{}X{}", "a".repeat(500_000), "b".repeat(500_000));
+        let shown = caret(&text, 1, 500_001);
+        assert!(shown.contains("aaaaXbbb") && shown.len() < 300, "{}", shown.len());
+    }
+}

@@ -1,0 +1,263 @@
+//! The table of what keeps a kubelet from starting, one row each. Findings, `--ignore`, SARIF, `explain` and the manual
+//! read this table.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::report::{Rule, Severity};
+
+/// One row: the section, the severity and the explanation of a start check.
+#[derive(Debug)]
+pub struct StartCheckRow {
+    /// The section in which the check is listed.
+    pub section: &'static str,
+    /// The usual severity of its findings; a single finding may be less severe.
+    pub severity: Severity,
+    /// The explanation that `explain` prints.
+    pub rule: Rule,
+}
+
+macro_rules! start_checks {
+    ($($section:literal {
+        $($name:ident $id:literal $severity:ident $title:literal;
+            $means:literal;
+            $shows:literal;
+            confirm $confirm:expr;
+            never $never:expr;
+            act $act:expr;)*
+    })*) => {
+        /// A check of what a kubelet needs to start, printed as `KP001`. Missing numbers are reserved.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum StartCheck {
+            $($(
+                #[doc = concat!($id, ": ", $title)]
+                $name,
+            )*)*
+        }
+
+        impl StartCheck {
+            /// All checks, by number.
+            pub const ALL: &[Self] = &[$($(Self::$name),*),*];
+
+            /// The row of the table.
+            pub const fn row(self) -> &'static StartCheckRow {
+                match self {
+                    $($(Self::$name => &StartCheckRow {
+                        section: $section,
+                        severity: Severity::$severity,
+                        rule: Rule {
+                            id: $id,
+                            title: $title,
+                            means: $means,
+                            shows: $shows,
+                            confirm: &$confirm,
+                            never: &$never,
+                            act: &$act,
+                        },
+                    },)*)*
+                }
+            }
+        }
+    };
+}
+
+impl StartCheck {
+    /// Returns the check with this id, such as `KP001`, in upper or lower case.
+    pub fn named(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
+    }
+
+    /// The id as it is printed.
+    pub const fn id(self) -> &'static str {
+        self.row().rule.id
+    }
+}
+
+impl fmt::Display for StartCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+impl Serialize for StartCheck {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
+start_checks! {
+    "Command line" {
+        UnknownFlag "KP001" Error "the kubelet does not know a flag";
+            "A kubelet that reads a flag which its release does not know exits at once. The release may be too old for the flag, or the flag never existed.";
+            "`failed to parse kubelet flag: unknown flag: --NAME`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20", "kubelet --help | grep NAME"];
+            never ["that the value is wrong: the kubelet does not look at it", "on OpenShift, that its own flag --max-housekeeping-interval is unknown"];
+            act ["correct the name, or remove the flag", "if it belongs to a later release, add it after the upgrade"];
+        RemovedFlag "KP002" Error "this release has removed a flag";
+            "A removed flag has no message of its own: the kubelet exits as for a name that never existed.";
+            "`failed to parse kubelet flag: unknown flag: --NAME`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20", "cat /var/lib/kubelet/kubeadm-flags.env /etc/default/kubelet"];
+            never ["that the flag's setting is lost: many flags are fields of the configuration file", "for 1.37, that the removal was tried: its list of flags comes from the release notes"];
+            act ["remove the flag before the upgrade, on every node", "where kubeadm wrote it, remove it from /var/lib/kubelet/kubeadm-flags.env"];
+        DeprecatedFlag "KP003" Info "a flag is deprecated";
+            "The flag still works. A later release may remove it, and then the kubelet does not start.";
+            "`Flag --NAME has been deprecated, …` at the start of the kubelet's log";
+            confirm ["journalctl -u kubelet | grep deprecated"];
+            never ["that something is wrong today"];
+            act ["set the field of the configuration file instead of the flag"];
+        BadFlagValue "KP004" Error "a flag has a value that cannot be parsed";
+            "The kubelet exits before it reads its configuration file.";
+            "`failed to parse kubelet flag: invalid argument \"VALUE\" for \"--NAME\" flag: …`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the configuration file is wrong: it has not been read"];
+            act ["correct the value"];
+        StrayArgument "KP005" Error "the command line has an argument that is no flag";
+            "The kubelet takes no arguments besides flags. The usual cause is `--flag false`: the value of a boolean flag needs `=`.";
+            "`unknown command WORD`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20", "tr '\\0' '\\n' < /proc/$(pidof kubelet)/cmdline"];
+            never ["that a value after a flag which is not boolean is meant: that one is fine"];
+            act ["write `--flag=false`", "look for an empty or unquoted variable in the unit and its environment files"];
+    }
+    "Feature gates" {
+        UnknownGate "KP010" Error "the kubelet does not know a feature gate";
+            "A kubelet exits when a gate on its command line or in its configuration has a name that its release does not know.";
+            "`unrecognized feature gate: NAME`: exit status 1 for the command line; from 1.32 on a panic with exit status 2 for the configuration file";
+            confirm ["journalctl -u kubelet -n 40 | grep 'feature gate'", "the list of feature gates of that release in the Kubernetes documentation"];
+            never ["on OpenShift, that the kubelet refuses the gate: its kubelet only logs a warning, so there the finding is information", "that the gate is misspelt, if a later release knows it"];
+            act ["remove the gate, or correct its name", "before a downgrade, remove the gates that only the later release knows"];
+        RemovedGate "KP011" Error "this release has removed a feature gate";
+            "A gate is removed a few releases after its feature became final. A configuration that still names it, even with the default, keeps the kubelet from starting.";
+            "`unrecognized feature gate: NAME`: exit status 1 for the command line; from 1.32 on a panic with exit status 2 for the configuration file";
+            confirm ["journalctl -u kubelet -n 40 | grep 'feature gate'", "grep -A30 featureGates /var/lib/kubelet/config.yaml"];
+            never ["that the feature is gone: it is usually always on", "on OpenShift, that the kubelet refuses the gate: its kubelet only logs a warning", "for 1.37, that every removal was tried: some come from the release notes, and these findings say likely"];
+            act ["remove the gate on every node before the upgrade", "look for the same gate in the arguments of the API server, controller manager and scheduler"];
+        LockedGate "KP012" Error "a feature gate is locked to another value";
+            "The feature is final: the gate still exists, but only its default is accepted.";
+            "`cannot set feature gate NAME to false, feature is locked to true`: exit status 1 for the command line; from 1.32 on a panic with exit status 2 for the configuration file";
+            confirm ["journalctl -u kubelet -n 40 | grep 'locked to'"];
+            never ["that naming the gate is always refused: its default is accepted until the gate is removed"];
+            act ["remove the gate; there is no way back to the old behaviour"];
+        EndingGate "KP013" Info "a feature gate is going to be removed";
+            "The gate has no effect any more, or is deprecated. A later release removes it, and a kubelet that still gets it does not start.";
+            "`Setting GA feature gate NAME=true. It will be removed in a future release.` in the kubelet's log";
+            confirm ["journalctl -u kubelet | grep 'will be removed'"];
+            never ["that something is wrong today"];
+            act ["remove the gate before the upgrade to the release that removes it"];
+        GateNotKnownHere "KP014" Warning "plegctl does not know a feature gate of this release";
+            "The list of gates of this release is not complete in plegctl, so plegctl cannot say whether the kubelet knows the gate.";
+            "nothing, or `unrecognized feature gate: NAME`";
+            confirm ["the list of feature gates of that release in the Kubernetes documentation"];
+            never ["that the kubelet refuses the gate"];
+            act ["look the gate up before the upgrade"];
+    }
+    "Configuration file" {
+        ConfigUnreadable "KP020" Error "the configuration file cannot be read";
+            "The kubelet exits if its configuration file or its directory of drop-in files does not exist or cannot be read.";
+            "`failed to load kubelet config file, path: PATH, error: …` or `failed to merge kubelet configs: …`, exit status 1";
+            confirm ["ls -l PATH", "systemctl cat kubelet"];
+            never ["that the kubelet falls back to its defaults: it does so only without --config"];
+            act ["create the file, or correct --config; on a kubeadm node: kubeadm upgrade node phase kubelet-config"];
+        ConfigNotYaml "KP021" Error "the configuration file is not valid YAML or JSON";
+            "The kubelet cannot decode the file and exits. An empty file is refused too.";
+            "`failed to decode: yaml: line N: …` or `kubelet config file \"PATH\" was empty`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the line in the message is exact: the parser may notice the fault later"];
+            act ["correct the line under the caret"];
+        ConfigOfOtherKind "KP022" Error "the configuration file has another kind or version";
+            "The kubelet reads only kind KubeletConfiguration of kubelet.config.k8s.io/v1beta1; both must be written.";
+            "`no kind \"K\" is registered for version \"V\"` or `Object 'Kind' is missing in '…'`, exit status 1";
+            confirm ["head -3 /var/lib/kubelet/config.yaml"];
+            never ["that a later document of the file counts: only the first one is read"];
+            act ["write apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration"];
+        WrongType "KP023" Error "a field has a value of another type";
+            "The kubelet cannot decode the file and exits. A number in quotes is a text, and a duration needs quotes and a unit.";
+            "`json: cannot unmarshal string into Go struct field KubeletConfiguration.maxPods of type int32` or `time: missing unit in duration \"5\"`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the other fields are right: the message names one fault only"];
+            act ["write the value in the field's type"];
+        UnknownConfigField "KP024" Warning "the kubelet does not know a field";
+            "The kubelet starts, ignores the field and uses the default. The field may be misspelt, or may belong to another release.";
+            "`\"Using lenient decoding as strict decoding failed\" err=\"strict decoding error: unknown field …\"` at the start of the log";
+            confirm ["journalctl -u kubelet | grep 'lenient decoding'", "the field in /configz"];
+            never ["that the kubelet does not start"];
+            act ["correct the name, or remove the field"];
+        RepeatedKey "KP025" Warning "a key is written twice";
+            "The kubelet starts and uses the last value.";
+            "`strict decoding error: … key \"maxPods\" already set in map` at the start of the log";
+            confirm ["journalctl -u kubelet | grep 'already set in map'"];
+            never ["that the kubelet does not start"];
+            act ["remove one of the two lines"];
+    }
+    "Values" {
+        ValueRefused "KP030" Error "the kubelet refuses a value";
+            "The value has the right type but is outside of what the kubelet accepts.";
+            "`failed to validate kubelet configuration, error: [invalid configuration: …]`, exit status 1; all such faults are in one line";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the value in the file is meant, if a flag or a drop-in file sets it too"];
+            act ["correct the value"];
+        ValuesContradict "KP031" Error "two settings contradict each other";
+            "Each value is right, but the kubelet refuses them together.";
+            "`failed to validate kubelet configuration, error: invalid configuration: A must be … when B …`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that both are in the same file: flags, file and drop-in files are merged first"];
+            act ["change one of the two"];
+        NeedsGate "KP032" Error "a field needs a feature gate that is off";
+            "The kubelet refuses the field because its feature is switched off in this release or by its gate.";
+            "`failed to validate kubelet configuration, error: invalid configuration: … feature gate …`, exit status 1";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the gate is on by default in every release"];
+            act ["switch the gate on, or remove the field"];
+        RefusedAtStart "KP033" Error "the kubelet refuses a value after the runtime has answered";
+            "Reservations, eviction thresholds, the authorization mode, cipher suites, node labels and the like are parsed late. If the runtime is missing, the kubelet does not come to this fault, so it shows only after the runtime is repaired.";
+            "`failed to run Kubelet: …` or `failed to construct kubelet dependencies: …`, exit status 1; a bad eviction threshold does not name its field";
+            confirm ["journalctl -u kubelet -n 20"];
+            never ["that the runtime is at fault because the kubelet reached it"];
+            act ["correct the value"];
+        ValueIgnored "KP034" Warning "a value has no effect";
+            "The kubelet starts and ignores the value, or never registers its node with it.";
+            "`\"Could not parse some node IP(s), ignoring them\"` or `\"Failed to set some node status fields\"`";
+            confirm ["journalctl -u kubelet | grep -i 'node.*ip'"];
+            never ["that the kubelet exits"];
+            act ["correct the value"];
+    }
+    "Node" {
+        CgroupV1 "KP040" Error "the kubelet does not start on a node with cgroup v1";
+            "From 1.35 on, failCgroupV1 is true by default: a kubelet on a node with cgroup v1 exits.";
+            "`kubelet is configured to not run on a host using cgroup v1. …`, exit status 1";
+            confirm ["stat -fc %T /sys/fs/cgroup", "cgroup2fs is v2, tmpfs is v1"];
+            never ["that a hybrid node, which has both, is v2: the kubelet looks at /sys/fs/cgroup itself"];
+            act ["boot with systemd.unified_cgroup_hierarchy=1", "for the time being, set failCgroupV1: false; a later release removes cgroup v1"];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_lists_every_check() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/preflight.md");
+        let manual = std::fs::read_to_string(path).unwrap();
+        for check in StartCheck::ALL {
+            let row = check.row();
+            let line = format!("| {check} | {} | {} |\n", row.severity.as_str(), row.rule.title);
+            assert!(manual.contains(&line), "docs/preflight.md lacks: {line}");
+            assert!(manual.contains(&format!("### {}\n", row.section)), "{}", row.section);
+        }
+        assert_eq!(manual.matches("\n| KP").count(), StartCheck::ALL.len());
+    }
+
+    #[test]
+    fn checks_are_in_the_order_of_their_numbers_and_have_every_text() {
+        let ids: Vec<&str> = StartCheck::ALL.iter().map(|check| check.id()).collect();
+        assert!(ids.is_sorted() && ids.windows(2).all(|two| two[0] != two[1]), "{ids:?}");
+        for check in StartCheck::ALL {
+            let rule = &check.row().rule;
+            assert_eq!(StartCheck::named(&rule.id.to_lowercase()), Some(*check));
+            let lists = [rule.confirm, rule.never, rule.act];
+            assert!(lists.iter().all(|list| !list.is_empty()), "{check}");
+            assert!([rule.title, rule.means, rule.shows].iter().all(|text| !text.is_empty()), "{check}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Parses a kubelet's command line as its flag library (pflag) does, and checks each flag against the release.
+
+use super::catalogue::StartCheck;
+use super::finding::StartFinding;
+use super::release::{TargetKubelet, confidence_in_change};
+use super::settings::Origin;
+use super::tables::{Flag, FlagKind, FlagState, Tables};
+use crate::host::truth;
+use crate::kubelet::go_nanoseconds;
+use crate::report::{Confidence, Severity, most_similar};
+
+/// A flag of `OpenShift`'s kubelet that no other kubelet has.
+const OPENSHIFT_FLAG: &str = "max-housekeeping-interval";
+
+/// One use of a flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagUse {
+    /// The name with hyphens and without dashes.
+    pub name: String,
+    /// The value; `None` if the value is missing or belongs to no known flag.
+    pub value: Option<String>,
+}
+
+/// The flags of a command line in their order, and what is wrong with them.
+#[derive(Debug, Default)]
+pub struct ParsedFlags {
+    /// The flags.
+    pub flags: Vec<FlagUse>,
+    /// The findings.
+    pub findings: Vec<StartFinding>,
+}
+
+impl ParsedFlags {
+    /// The last value of a flag.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        let mut uses = self.flags.iter().rev().filter(|flag| flag.name == name);
+        uses.next().and_then(|flag| flag.value.as_deref())
+    }
+
+    /// All values of a flag, in order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.flags.iter().filter(move |flag| flag.name == name).filter_map(|flag| flag.value.as_deref())
+    }
+}
+
+/// Splits a text into arguments as a shell does, with quotes and backslashes but without variables.
+pub fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Parses arguments, without the program's name, for this kubelet.
+pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
+    let mut parsed = ParsedFlags::default();
+    let mut rest = arguments.iter().peekable();
+    let mut deprecated: Vec<String> = Vec::new();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            rest.by_ref().for_each(|stray| parsed.findings.push(stray_argument(stray, None)));
+            break;
+        }
+        let Some(text) = word.strip_prefix("--") else {
+            if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+                short(letters, &mut rest, &mut parsed);
+            } else {
+                let before = parsed.flags.last().filter(|flag| flag.value.as_deref() == Some("true"));
+                let finding = stray_argument(word, before.map(|flag| flag.name.as_str()));
+                parsed.findings.push(finding);
+            }
+            continue;
+        };
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        let name = name.replace('_', "-");
+        let Some(flag) = Tables::get().flag(&name) else {
+            // The value of a name that no release knows may be the next argument.
+            if value.is_none() {
+                rest.next_if(|next| !next.starts_with('-'));
+            }
+            parsed.findings.push(never_known(&name, kubelet));
+            parsed.flags.push(FlagUse { name, value: None });
+            continue;
+        };
+        let value = match (value, flag.kind) {
+            (Some(value), _) => Some(value),
+            (None, FlagKind::Bool) => Some("true".to_owned()),
+            // `--version` prints the version without a value.
+            (None, _) if name == "version" => Some("true".to_owned()),
+            (None, _) => rest.next().cloned(),
+        };
+        match (flag.state(kubelet.release), &value) {
+            (None, _) => parsed.findings.push(not_in_release(&name, flag, kubelet)),
+            (Some(_), None) => {
+                let finding = StartFinding::new(StartCheck::BadFlagValue, format!("--{name} has no value"))
+                    .at(&Origin::Flag(name.clone()))
+                    .saying(format!("failed to parse kubelet flag: flag needs an argument: --{name}"));
+                parsed.findings.push(finding);
+            }
+            (Some(state), Some(value)) => {
+                parsed.findings.extend(bad_value(&name, value, flag.kind));
+                if state == FlagState::Deprecated && !deprecated.contains(&name) {
+                    deprecated.push(name.clone());
+                    parsed.findings.push(deprecated_flag(&name, flag));
+                }
+            }
+        }
+        parsed.flags.push(FlagUse { name, value });
+    }
+    parsed
+}
+
+/// Parses `-v4`, `-v=4`, `-v 4` and `-h`. The kubelet has no other short flags.
+fn short<'a>(letters: &str, rest: &mut impl Iterator<Item = &'a String>, parsed: &mut ParsedFlags) {
+    let first = letters.chars().next().unwrap_or_default();
+    match letters.strip_prefix('v') {
+        Some("") => {
+            let value = rest.next().cloned();
+            parsed.findings.extend(value.as_deref().and_then(bad_verbosity));
+            parsed.flags.push(FlagUse { name: "v".to_owned(), value });
+        }
+        Some(value) => {
+            let value = value.strip_prefix('=').unwrap_or(value).to_owned();
+            parsed.findings.extend(bad_verbosity(&value));
+            parsed.flags.push(FlagUse { name: "v".to_owned(), value: Some(value) });
+        }
+        None if letters == "h" => {}
+        None => parsed.findings.push(
+            StartFinding::new(StartCheck::UnknownFlag, format!("the kubelet has no short flag -{first}"))
+                .at(&Origin::Flag(letters.to_owned()))
+                .saying(format!(
+                    "failed to parse kubelet flag: unknown shorthand flag: '{first}' in -{letters}"
+                ))
+                .with_fix(format!("did you mean `--{letters}`?")),
+        ),
+    }
+}
+
+fn bad_verbosity(value: &str) -> Option<StartFinding> {
+    value.parse::<i32>().is_err().then(|| {
+        StartFinding::new(StartCheck::BadFlagValue, format!("-v has the value `{value}`, which is no number"))
+            .at(&Origin::Flag("v".to_owned()))
+    })
+}
+
+fn stray_argument(word: &str, behind: Option<&str>) -> StartFinding {
+    let finding = StartFinding::new(
+        StartCheck::StrayArgument,
+        format!("`{word}` is no flag, and the kubelet takes no other arguments"),
+    )
+    .saying(format!("unknown command {word}"));
+    match behind {
+        Some(flag) if truth(word).is_some() => {
+            finding.at(&Origin::Flag(flag.to_owned())).with_fix(format!("write `--{flag}={word}`"))
+        }
+        _ => finding,
+    }
+}
+
+fn unknown_flag_reason(name: &str) -> String {
+    format!("failed to parse kubelet flag: unknown flag: --{name}")
+}
+
+fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
+    let origin = Origin::Flag(name.to_owned());
+    if name == OPENSHIFT_FLAG && kubelet.may_be_openshift() {
+        return StartFinding::new(
+            StartCheck::UnknownFlag,
+            format!("--{name} is a flag of OpenShift's kubelet, and of no other"),
+        )
+        .at(&origin)
+        .with_severity(Severity::Info)
+        .with_confidence(Confidence::Possible);
+    }
+    let known = Tables::get().flags_of(kubelet.release);
+    let near = most_similar(name, known.collect::<Vec<_>>());
+    let finding = StartFinding::new(
+        StartCheck::UnknownFlag,
+        format!(
+            "no kubelet from 1.28 to 1.37 has a flag --{name}, so kubelet {} does not start",
+            kubelet.release
+        ),
+    )
+    .at(&origin)
+    .saying(unknown_flag_reason(name))
+    .with_confidence(kubelet.confidence_in_unknown_names());
+    match near {
+        Some(near) => finding.with_fix(format!("did you mean `--{near}`?")),
+        None => finding.with_fix("remove the flag"),
+    }
+}
+
+fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFinding {
+    let release = kubelet.release;
+    let finding = match flag.removed().filter(|minor| release.at_least(*minor)) {
+        Some(minor) => {
+            let finding = StartFinding::new(
+                StartCheck::RemovedFlag,
+                format!("--{name} was removed in 1.{minor}, so kubelet {release} does not start"),
+            );
+            match flag.field {
+                Some(field) => {
+                    finding.with_fix(format!("remove the flag and set `{field}` in the configuration file"))
+                }
+                None => finding.with_fix("remove the flag"),
+            }
+            .with_confidence(confidence_in_change(minor, false))
+        }
+        None => StartFinding::new(
+            StartCheck::UnknownFlag,
+            format!("--{name} exists from 1.{} on, so kubelet {release} does not start", flag.since()),
+        )
+        .with_fix("remove the flag until the kubelet is upgraded"),
+    };
+    finding.at(&Origin::Flag(name.to_owned())).saying(unknown_flag_reason(name))
+}
+
+fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
+    let message = match flag.removed() {
+        Some(minor) => {
+            format!("--{name} is deprecated; kubelet 1.{minor} does not know it and does not start")
+        }
+        None => format!("--{name} is deprecated"),
+    };
+    let finding = StartFinding::new(StartCheck::DeprecatedFlag, message).at(&Origin::Flag(name.to_owned()));
+    match flag.field {
+        Some(field) => finding.with_fix(format!("set `{field}` in the configuration file instead")),
+        None => finding,
+    }
+}
+
+/// Returns the finding about a value that the flag library cannot parse. Go's texts are those of its library.
+fn bad_value(name: &str, value: &str, kind: FlagKind) -> Option<StartFinding> {
+    let why = match kind {
+        FlagKind::Bool if !is_go_bool(value) => {
+            format!("strconv.ParseBool: parsing {value:?}: invalid syntax")
+        }
+        FlagKind::Int(bits) => integer_fault(value, bits)?,
+        FlagKind::Duration => go_nanoseconds(value).err()?,
+        FlagKind::Text if name == "feature-gates" => gate_fault(value)?,
+        _ => return None,
+    };
+    Some(
+        StartFinding::new(StartCheck::BadFlagValue, format!("--{name} does not accept `{value}`"))
+            .at(&Origin::Flag(name.to_owned()))
+            .saying(format!(
+                "failed to parse kubelet flag: invalid argument {value:?} for \"--{name}\" flag: {why}"
+            )),
+    )
+}
+
+/// Whether Go's strconv.ParseBool accepts the text.
+fn is_go_bool(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True" | "0" | "f" | "F" | "FALSE" | "false" | "False")
+}
+
+fn integer_fault(value: &str, bits: u8) -> Option<String> {
+    // Go accepts 0x10 and 1_000 too; such texts are not judged.
+    if value.starts_with("0x") || value.contains('_') {
+        return None;
+    }
+    match value.parse::<i128>() {
+        Err(_) => Some(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")),
+        Ok(number) if number.unsigned_abs() >= 1 << (bits - 1) && number != -(1 << (bits - 1)) => {
+            Some(format!("strconv.ParseInt: parsing {value:?}: value out of range"))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn gate_fault(value: &str) -> Option<String> {
+    for pair in value.split(',').filter(|pair| !pair.is_empty()) {
+        let Some((name, on)) = pair.split_once('=') else {
+            return Some("malformed pair, expect string=bool".to_owned());
+        };
+        let (name, on) = (name.trim(), on.trim());
+        if !is_go_bool(on) {
+            return Some(format!(
+                "invalid value of {name}: {on}, err: strconv.ParseBool: parsing {on:?}: invalid syntax"
+            ));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str, release: &str) -> ParsedFlags {
+        parse(&words(text), TargetKubelet::upstream(release))
+    }
+
+    /// The ids and reasons of the errors.
+    fn errors(text: &str, release: &str) -> Vec<String> {
+        let findings = parsed(text, release).findings.into_iter();
+        let errors = findings.filter(|finding| finding.severity == Severity::Error);
+        errors
+            .map(|finding| format!("{} {}", finding.id, finding.kubelet_reason.unwrap_or_default()))
+            .collect()
+    }
+
+    #[test]
+    fn words_are_split_as_in_a_shell() {
+        assert_eq!(words("--a='b c' --d \"e \\\" f\"  g\\ h \"\""), ["--a=b c", "--d", "e \" f", "g h", ""]);
+    }
+
+    #[test]
+    fn a_flag_is_judged_by_the_release() {
+        assert_eq!(errors("--pod-infra-container-image=p:3.9", "1.34"), [""; 0]);
+        assert_eq!(
+            errors("--pod-infra-container-image p:3.9 --v=2", "1.36"),
+            ["KP002 failed to parse kubelet flag: unknown flag: --pod-infra-container-image"]
+        );
+        assert_eq!(
+            errors("--fail-cgroupv1=false", "1.30"),
+            ["KP001 failed to parse kubelet flag: unknown flag: --fail-cgroupv1"]
+        );
+        assert_eq!(
+            errors("--no-such-flag x --max_pods=5", "1.36"),
+            ["KP001 failed to parse kubelet flag: unknown flag: --no-such-flag"]
+        );
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_parsed_has_the_librarys_message() {
+        assert_eq!(
+            errors("--fail-swap-on=maybe", "1.36"),
+            [
+                "KP004 failed to parse kubelet flag: invalid argument \"maybe\" for \"--fail-swap-on\" flag: strconv.ParseBool: parsing \"maybe\": invalid syntax"
+            ]
+        );
+        assert_eq!(
+            errors("--feature-gates=EventedPLEG=maybe", "1.36"),
+            [
+                "KP004 failed to parse kubelet flag: invalid argument \"EventedPLEG=maybe\" for \"--feature-gates\" flag: invalid value of EventedPLEG: maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax"
+            ]
+        );
+        assert_eq!(
+            errors("--feature-gates EventedPLEG", "1.36"),
+            [
+                "KP004 failed to parse kubelet flag: invalid argument \"EventedPLEG\" for \"--feature-gates\" flag: malformed pair, expect string=bool"
+            ]
+        );
+        assert_eq!(errors("--max-pods=110 --v=4 -v2 --oom-score-adj=-999", "1.36"), [""; 0]);
+    }
+
+    #[test]
+    fn the_value_of_a_boolean_flag_needs_an_equals_sign() {
+        let found = parsed("--fail-swap-on false --config /c", "1.36");
+        let stray = found.findings.iter().find(|finding| finding.id == StartCheck::StrayArgument).unwrap();
+        assert_eq!(stray.kubelet_reason.as_deref(), Some("unknown command false"));
+        assert_eq!(stray.fix.as_deref(), Some("write `--fail-swap-on=false`"));
+        assert_eq!(found.last("config"), Some("/c"));
+    }
+
+    #[test]
+    fn a_deprecated_flag_is_information() {
+        let found = parsed("--container-runtime-endpoint=unix:///x", "1.36").findings;
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Info));
+        let ending = parsed("--containerd=/x", "1.36").findings;
+        assert!(ending[0].message.contains("1.37"), "{ending:?}");
+        let gone = &parsed("--containerd=/x", "1.37").findings[0];
+        assert_eq!((gone.id, gone.confidence), (StartCheck::RemovedFlag, Confidence::Likely));
+    }
+}

@@ -1,0 +1,111 @@
+//! A finding of preflight: a fact of the settings or the node, what it means for the kubelet, and where it is written.
+
+use serde::Serialize;
+
+use super::catalogue::StartCheck;
+use super::settings::Origin;
+use crate::report::{Confidence, Severity};
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartFinding {
+    /// The check.
+    pub id: StartCheck,
+    /// The check's title.
+    pub title: &'static str,
+    /// The severity.
+    pub severity: Severity,
+    /// How certain the finding is.
+    pub confidence: Confidence,
+    /// The problem, in plain words.
+    pub message: String,
+    /// The path of the field, or the flag with its dashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// The file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line in the file, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column in the line, in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The kubelet's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet_reason: Option<String>,
+    /// The fix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl StartFinding {
+    /// Creates a certain finding with the check's usual severity.
+    pub fn new(check: StartCheck, message: impl Into<String>) -> Self {
+        let row = check.row();
+        Self {
+            id: check,
+            title: row.rule.title,
+            severity: row.severity,
+            confidence: Confidence::Certain,
+            message: message.into(),
+            field: None,
+            file: None,
+            line: None,
+            column: None,
+            kubelet_reason: None,
+            fix: None,
+        }
+    }
+
+    /// Adds the place of the setting.
+    #[must_use]
+    pub fn at(mut self, origin: &Origin) -> Self {
+        match origin {
+            Origin::Flag(name) => self.field = Some(format!("--{name}")),
+            Origin::File { file, position } => {
+                self.file = Some(file.to_string());
+                self.line = Some(position.line);
+                self.column = Some(position.column);
+            }
+            Origin::Default => {}
+        }
+        self
+    }
+
+    /// Adds the path of a field, unless the setting is a flag.
+    #[must_use]
+    pub fn on(mut self, field: &str) -> Self {
+        self.field.get_or_insert_with(|| field.to_owned());
+        self
+    }
+
+    /// Adds the kubelet's words.
+    #[must_use]
+    pub fn saying(mut self, reason: impl Into<String>) -> Self {
+        self.kubelet_reason = Some(reason.into());
+        self
+    }
+
+    /// Adds a fix.
+    #[must_use]
+    pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// Changes the severity.
+    #[must_use]
+    pub const fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
+    /// Changes the confidence.
+    #[must_use]
+    pub const fn with_confidence(mut self, confidence: Confidence) -> Self {
+        self.confidence = confidence;
+        self
+    }
+}

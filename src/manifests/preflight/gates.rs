@@ -1,0 +1,255 @@
+//! Checks the feature gates of the command line and of the configuration files.
+
+use super::catalogue::StartCheck;
+use super::finding::StartFinding;
+use super::release::{Builder, TargetKubelet, confidence_in_change};
+use super::settings::Origin;
+use super::tables::{self, Gate, Stage, Tables};
+use crate::kubelet::KubeletVersion;
+use crate::report::{Confidence, Severity, most_similar};
+
+/// Feature gates of `OpenShift` that no other kubelet has. One of them in a configuration shows who wrote it.
+const OPENSHIFT_GATES: [&str; 23] = [
+    "AdminNetworkPolicy",
+    "AlibabaPlatform",
+    "AutomatedEtcdBackup",
+    "AzureWorkloadIdentity",
+    "BareMetalLoadBalancer",
+    "BuildCSIVolumes",
+    "ChunkSizeMiB",
+    "ClusterAPIInstall",
+    "ExternalCloudProvider",
+    "ExternalCloudProviderAzure",
+    "ExternalCloudProviderExternal",
+    "ExternalCloudProviderGCP",
+    "GatewayAPI",
+    "IngressControllerLBSubnetsAWS",
+    "MachineConfigNodes",
+    "MinimumKubeletVersion",
+    "NetworkDiagnosticsConfig",
+    "NetworkLiveMigration",
+    "OpenShiftPodSecurityAdmission",
+    "PrivateHostedZoneAWS",
+    "RouteExternalCertificate",
+    "StoragePerformantSecurityPolicy",
+    "VSphereStaticIPs",
+];
+
+/// A gate that only late patch releases of 1.31 and 1.32 know, and perhaps of 1.30.
+const LATE_GATE: (&str, u8) = ("OrderedNamespaceDeletion", 32);
+
+/// A gate and its value, and where it is set.
+#[derive(Clone, Debug)]
+pub struct GateSetting {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub on: bool,
+    /// The place.
+    pub origin: Origin,
+    /// Whether the file is a drop-in file, whose message has another beginning.
+    pub is_drop_in: bool,
+}
+
+/// Whether a name of the gates shows that the configuration is `OpenShift`'s.
+pub fn is_of_openshift(name: &str) -> bool {
+    OPENSHIFT_GATES.contains(&name) && Tables::get().gate(name).is_none()
+}
+
+/// Checks every gate.
+pub fn check(gates: &[GateSetting], kubelet: TargetKubelet) -> Vec<StartFinding> {
+    gates.iter().filter_map(|gate| check_one(gate, kubelet)).collect()
+}
+
+fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFinding> {
+    let finding = match Tables::get().gate(&setting.name) {
+        None => unlisted(setting, kubelet),
+        Some(gate) => match gate.state(kubelet.release) {
+            None => unknown(setting, gate, kubelet),
+            Some(state) if state.locked && state.default != setting.on => locked(setting, gate, kubelet),
+            Some(state) => ending(setting, gate, state.stage, kubelet.release)?,
+        },
+    };
+    let field = format!("featureGates.{}", setting.name);
+    Some(finding.at(&setting.origin).on(&field))
+}
+
+/// The kubelet's words about a gate.
+fn reason(setting: &GateSetting, why: &str, release: KubeletVersion) -> String {
+    match &setting.origin {
+        _ if setting.is_drop_in => why.to_owned(),
+        // From 1.32 on, the gates of the file are set while defaults are filled in, which panics.
+        Origin::File { .. } if release.at_least(32) => format!(
+            "panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: {why}"
+        ),
+        _ => format!("failed to set feature gates from initial flags-based config: {why}"),
+    }
+}
+
+fn unrecognized(finding: StartFinding, setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
+    let why = format!("unrecognized feature gate: {}", setting.name);
+    if kubelet.builder == Builder::OpenShift {
+        return finding.saying(why).with_severity(Severity::Info);
+    }
+    finding.saying(reason(setting, &why, kubelet.release))
+}
+
+/// What follows from an unknown gate.
+fn consequence(kubelet: TargetKubelet) -> String {
+    match kubelet.builder {
+        Builder::OpenShift => "OpenShift's kubelet logs a warning and starts".to_owned(),
+        _ => format!("kubelet {} does not start", kubelet.release),
+    }
+}
+
+/// Judges a gate that no release of the tables knows.
+fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
+    let name = &setting.name;
+    let release = kubelet.release;
+    if !kubelet.is_fully_known() && kubelet.builder != Builder::OpenShift {
+        return StartFinding::new(
+            StartCheck::GateNotKnownHere,
+            format!(
+                "plegctl does not know the gate {name}, and its list of the gates of {release} may miss some"
+            ),
+        )
+        .with_confidence(Confidence::Possible);
+    }
+    let known = Tables::get().gates_of(release).map(|(name, _)| name);
+    let finding = StartFinding::new(
+        StartCheck::UnknownGate,
+        format!("no release from 1.28 to 1.37 has a gate {name}: {}", consequence(kubelet)),
+    )
+    .with_confidence(kubelet.confidence_in_unknown_names());
+    let finding = match most_similar(name, known.collect::<Vec<_>>()) {
+        Some(near) => finding.with_fix(format!("did you mean `{near}`?")),
+        None => finding.with_fix("remove the gate"),
+    };
+    unrecognized(finding, setting, kubelet)
+}
+
+/// Judges a gate that other releases know.
+fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFinding {
+    let name = &setting.name;
+    let release = kubelet.release;
+    let of_builder =
+        if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
+    let finding = if let Some(minor) = gate.removed().filter(|minor| release.at_least(*minor)) {
+        let of_change = confidence_in_change(minor, gate.newest_is_certain);
+        let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
+        StartFinding::new(StartCheck::RemovedGate, message)
+            .with_fix("remove the gate before the kubelet is upgraded")
+            .with_confidence(of_change.max(of_builder))
+    } else {
+        let is_late = *name == LATE_GATE.0 && LATE_GATE.1 >= release.minor();
+        let message = format!("the gate {name} exists from 1.{} on: {}", gate.since(), consequence(kubelet));
+        StartFinding::new(StartCheck::UnknownGate, message)
+            .with_fix("remove the gate until the kubelet is upgraded")
+            .with_confidence(if is_late { Confidence::Possible } else { of_builder })
+    };
+    unrecognized(finding, setting, kubelet)
+}
+
+fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFinding {
+    let (name, on, release) = (&setting.name, setting.on, kubelet.release);
+    let since = gate.locked_since(release).unwrap_or_default();
+    let why = format!("cannot set feature gate {name} to {on}, feature is locked to {}", !on);
+    StartFinding::new(
+        StartCheck::LockedGate,
+        format!("the gate {name} is locked to {} since 1.{since}: kubelet {release} does not start", !on),
+    )
+    .saying(reason(setting, &why, release))
+    .with_fix("remove the gate")
+    .with_confidence(confidence_in_change(since, gate.newest_is_certain))
+}
+
+/// Judges a gate that is accepted now and will be removed.
+fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVersion) -> Option<StartFinding> {
+    if !matches!(stage, Stage::Ga | Stage::Deprecated) {
+        return None;
+    }
+    let name = &setting.name;
+    let when = match gate.removed().filter(|minor| tables::RELEASES.contains(minor)) {
+        Some(minor) => format!("kubelet 1.{minor} does not know it and does not start"),
+        None => "a later release removes it".to_owned(),
+    };
+    let stage = if stage == Stage::Ga { "final" } else { "deprecated" };
+    Some(
+        StartFinding::new(StartCheck::EndingGate, format!("the gate {name} is {stage} in {release}; {when}"))
+            .with_fix("remove the gate"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::manifests::tree::Position;
+
+    fn checked(name: &str, on: bool, in_file: bool, kubelet: TargetKubelet) -> Option<StartFinding> {
+        let file = Origin::File { file: Arc::from("c.yaml"), position: Position::START };
+        let origin = if in_file { file } else { Origin::Flag("feature-gates".to_owned()) };
+        check_one(&GateSetting { name: name.to_owned(), on, origin, is_drop_in: false }, kubelet)
+    }
+
+    fn upstream(name: &str, on: bool, release: &str) -> Option<(StartCheck, Confidence, String)> {
+        let found = checked(name, on, true, TargetKubelet::upstream(release))?;
+        Some((found.id, found.confidence, found.kubelet_reason.unwrap_or_default()))
+    }
+
+    #[test]
+    fn a_locked_gate_is_refused_with_the_kubelets_words_of_the_release() {
+        let why = "cannot set feature gate KubeletTracing to false, feature is locked to true";
+        let panic = format!(
+            "panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: {why}"
+        );
+        assert_eq!(
+            upstream("KubeletTracing", false, "1.36"),
+            Some((StartCheck::LockedGate, Confidence::Certain, panic))
+        );
+        let by_flag = checked("KubeletTracing", false, false, TargetKubelet::upstream("1.36")).unwrap();
+        let flags = format!("failed to set feature gates from initial flags-based config: {why}");
+        assert_eq!(by_flag.kubelet_reason, Some(flags));
+        assert_eq!(upstream("KubeletTracing", false, "1.33"), None);
+        assert_eq!(upstream("KubeletTracing", true, "1.36").unwrap().0, StartCheck::EndingGate);
+    }
+
+    #[test]
+    fn a_removed_gate_is_refused_from_the_release_on_that_removed_it() {
+        assert_eq!(upstream("APIListChunking", true, "1.32").unwrap().0, StartCheck::EndingGate);
+        let (id, confidence, reason) = upstream("APIListChunking", true, "1.33").unwrap();
+        assert_eq!((id, confidence), (StartCheck::RemovedGate, Confidence::Certain));
+        assert!(reason.ends_with("error: unrecognized feature gate: APIListChunking"), "{reason}");
+        let (_, _, reason) = upstream("APISelfSubjectReview", true, "1.30").unwrap();
+        assert!(reason.starts_with("failed to set feature gates from"), "{reason}");
+        let (id, confidence, _) = upstream("PreventStaticPodAPIReferences", true, "1.37").unwrap();
+        assert_eq!((id, confidence), (StartCheck::RemovedGate, Confidence::Likely));
+    }
+
+    #[test]
+    fn an_unknown_name_in_the_newest_release_is_not_known_here() {
+        let (id, confidence, reason) = upstream("BrandNewGate", true, "1.37").unwrap();
+        assert_eq!((id, confidence), (StartCheck::GateNotKnownHere, Confidence::Possible));
+        assert_eq!(reason, "");
+        assert_eq!(upstream("BrandNewGate", true, "1.36").unwrap().0, StartCheck::UnknownGate);
+        assert_eq!(
+            upstream("UserNamespacesPodSecurityStandards", true, "1.35").unwrap().0,
+            StartCheck::RemovedGate
+        );
+    }
+
+    #[test]
+    fn openshifts_kubelet_only_warns() {
+        let kubelet = |builder| TargetKubelet { builder, ..TargetKubelet::upstream("1.34") };
+        let found = checked("RouteExternalCertificate", true, true, kubelet(Builder::OpenShift)).unwrap();
+        assert_eq!(found.severity, Severity::Info);
+        assert_eq!(
+            found.kubelet_reason.as_deref(),
+            Some("unrecognized feature gate: RouteExternalCertificate")
+        );
+        let found = checked("APIListChunking", true, true, kubelet(Builder::Unknown)).unwrap();
+        assert_eq!((found.severity, found.confidence), (Severity::Error, Confidence::Likely));
+        assert!(is_of_openshift("VSphereStaticIPs") && !is_of_openshift("KMSv1"));
+    }
+}

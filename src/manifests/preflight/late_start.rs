@@ -1,0 +1,333 @@
+//! Values that the kubelet parses only after its runtime has answered, or that it accepts and ignores.
+
+use super::catalogue::StartCheck;
+use super::command_line::ParsedFlags;
+use super::finding::StartFinding;
+use super::release::TargetKubelet;
+use super::settings::{MergedSettings, Origin, Placed};
+use crate::kubelet::is_address;
+use crate::manifests::quantity::Quantity;
+use crate::manifests::tree::ManifestNode;
+use crate::report::{Confidence, Severity};
+
+/// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
+const SIGNALS: [&str; 8] = [
+    "allocatableMemory.available",
+    "containerfs.available",
+    "containerfs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+];
+
+/// A signal that has its own rule for thresholds.
+const PID_SIGNAL: &str = "pid.available";
+
+/// What may be reserved for the system.
+const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+
+/// The cipher suites of Go's library that the kubelet accepts.
+const CIPHER_SUITES: [&str; 24] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+];
+
+/// Other suites that some releases accept, and others do not.
+const OTHER_SUITES: [&str; 3] =
+    ["TLS_RSA_WITH_AES_128_CBC_SHA256", "TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_RC4_128_SHA"];
+
+/// The prefixes of labels that a kubelet may set on its own node (`kubeletapis.kubeletLabels` and its prefixes).
+const LABEL_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+
+/// The labels below kubernetes.io that a kubelet may set on its own node.
+const LABELS: [&str; 13] = [
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.kubernetes.io/region",
+    "failure-domain.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+/// Checks the settings that the kubelet looks at late.
+pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKubelet) -> Vec<StartFinding> {
+    let mut findings = Vec::new();
+    authorization(settings, &mut findings);
+    cipher_suites(settings, &mut findings);
+    for path in ["systemReserved", "kubeReserved"] {
+        reservation(settings, path, &mut findings);
+    }
+    for path in ["evictionHard", "evictionSoft"] {
+        thresholds(settings, path, &mut findings);
+    }
+    static_cpus(settings, &mut findings);
+    node_labels(flags, &mut findings);
+    node_ip(flags, &mut findings);
+    cloud_provider(flags, kubelet, &mut findings);
+    lock_file(flags, &mut findings);
+    findings
+}
+
+fn refused(path: &str, origin: &Origin, message: String, reason: String) -> StartFinding {
+    StartFinding::new(StartCheck::RefusedAtStart, message).at(origin).on(path).saying(reason)
+}
+
+fn authorization(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(mode) = settings.filled("authorization.mode") else { return };
+    if !matches!(mode.value.as_str(), "AlwaysAllow" | "Webhook") {
+        findings.push(refused(
+            "authorization.mode",
+            &mode.origin,
+            format!(
+                "the authorization mode is `{}`, and the kubelet has AlwaysAllow and Webhook",
+                mode.value
+            ),
+            format!("failed to run Kubelet: unknown authorization mode {}", mode.value),
+        ));
+    }
+}
+
+fn cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(suites) = settings.list("tlsCipherSuites") else { return };
+    let is_known =
+        |suite: &&String| CIPHER_SUITES.contains(&suite.as_str()) || OTHER_SUITES.contains(&suite.as_str());
+    if let Some(unknown) = suites.value.iter().find(|suite| !is_known(suite)) {
+        findings.push(refused(
+            "tlsCipherSuites",
+            &suites.origin,
+            format!("the kubelet knows no cipher suite `{unknown}`"),
+            format!("failed to construct kubelet dependencies: Cipher suite {unknown} not supported or doesn't exist"),
+        ));
+    }
+}
+
+fn text(node: &Placed<ManifestNode>) -> &str {
+    node.value.as_str().unwrap_or_default()
+}
+
+fn reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+    let flag = if path == "systemReserved" { "--system-reserved" } else { "--kube-reserved" };
+    for (resource, amount) in settings.entries(path) {
+        let shown = format!("{path}.{resource}");
+        let why = if RESERVABLE.contains(&resource) {
+            match Quantity::parse(text(amount)) {
+                Err(why) => {
+                    format!("failed to parse quantity {:?} for {resource:?} resource: {why}", text(amount))
+                }
+                Ok(quantity) if quantity.is_negative() => {
+                    format!("resource quantity for {resource:?} cannot be negative: {}", text(amount))
+                }
+                Ok(_) => continue,
+            }
+        } else {
+            format!("cannot reserve {resource:?} resource")
+        };
+        findings.push(refused(
+            &shown,
+            &amount.origin,
+            format!("`{}` cannot be reserved as {resource}", text(amount)),
+            format!("failed to run Kubelet: {flag} value failed to parse: {why}"),
+        ));
+    }
+}
+
+fn thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+    for (signal, threshold) in settings.entries(path) {
+        let shown = format!("{path}.{signal}");
+        let value = text(threshold);
+        if !SIGNALS.contains(&signal) && signal != PID_SIGNAL {
+            findings.push(refused(
+                &shown,
+                &threshold.origin,
+                format!("the kubelet knows no eviction signal `{signal}`"),
+                format!("failed to run Kubelet: unsupported eviction signal {signal}"),
+            ));
+        } else if !value.ends_with('%')
+            && let Err(why) = Quantity::parse(value)
+        {
+            findings.push(refused(
+                &shown,
+                &threshold.origin,
+                format!("`{value}` is no quantity and no percentage"),
+                format!("failed to run Kubelet: {why}"),
+            ));
+        }
+    }
+}
+
+/// Checks the policies that pick CPUs.
+fn static_cpus(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(policy) = settings.filled("cpuManagerPolicy") else { return };
+    let path = "cpuManagerPolicy";
+    match policy.value.as_str() {
+        "none" => {}
+        "static" => {
+            let is_reserved = settings.filled("reservedSystemCPUs").is_some()
+                || ["systemReserved", "kubeReserved"].iter().any(|path| {
+                    let mut entries = settings.entries(path);
+                    entries.any(|(resource, amount)| {
+                        resource == "cpu"
+                            && Quantity::parse(text(amount)).is_ok_and(|amount| !amount.is_zero())
+                    })
+                });
+            if !is_reserved {
+                findings.push(
+                    refused(
+                        path,
+                        &policy.origin,
+                        "the static CPU policy needs a reservation of CPUs, and there is none".to_owned(),
+                        "failed to run Kubelet: [cpumanager] unable to determine reserved CPU resources for static policy"
+                            .to_owned(),
+                    )
+                    .with_fix("set reservedSystemCPUs, or cpu in kubeReserved or systemReserved"),
+                );
+            }
+        }
+        other => findings.push(refused(
+            path,
+            &policy.origin,
+            format!("the CPU policy is `{other}`, and the kubelet has none and static"),
+            format!("failed to run Kubelet: unknown policy: {other:?}"),
+        )),
+    }
+}
+
+fn node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+    let pairs = flags.all("node-labels").flat_map(|value| value.split(','));
+    let keys = pairs.filter_map(|pair| pair.split('=').next()).map(str::trim).filter(|key| !key.is_empty());
+    let is_refused = |key: &&str| {
+        let Some((namespace, _)) = key.split_once('/') else { return false };
+        let is_below = |domain: &str| {
+            namespace == domain || namespace.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+        };
+        (is_below("kubernetes.io") || is_below("k8s.io"))
+            && !LABELS.contains(key)
+            && !LABEL_PREFIXES
+                .iter()
+                .any(|prefix| namespace == *prefix || namespace.ends_with(&format!(".{prefix}")))
+    };
+    let mut refused: Vec<&str> = keys.filter(is_refused).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    if !refused.is_empty() {
+        let list = refused.join(" ");
+        findings.push(
+            StartFinding::new(
+                StartCheck::RefusedAtStart,
+                format!("a kubelet must not set these labels on its own node: {list}"),
+            )
+            .at(&Origin::Flag("node-labels".to_owned()))
+            .saying(format!(
+                "failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{list}]"
+            ))
+            .with_fix("set these labels through the API server: kubectl label node"),
+        );
+    }
+}
+
+fn node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+    let Some(value) = flags.last("node-ip").filter(|value| !value.is_empty()) else { return };
+    let origin = Origin::Flag("node-ip".to_owned());
+    let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+    let (good, bad): (Vec<&str>, Vec<&str>) = parts.into_iter().partition(|part| is_address(part));
+    if !bad.is_empty() {
+        let quoted: Vec<String> = bad.iter().map(|part| format!("{part:?}")).collect();
+        findings.push(
+            StartFinding::new(
+                StartCheck::ValueIgnored,
+                format!("--node-ip: `{}` is no address", bad.join(",")),
+            )
+            .at(&origin)
+            .saying(format!("Could not parse some node IP(s), ignoring them\" IPs=[{}]", quoted.join(" "))),
+        );
+    }
+    let is_pair = |one: &str, other: &str| one.contains(':') != other.contains(':');
+    let fits = match good.as_slice() {
+        [] | [_] => true,
+        [one, other] => is_pair(one, other),
+        _ => false,
+    };
+    if !fits {
+        findings.push(
+            StartFinding::new(StartCheck::RefusedAtStart, format!("--node-ip {value} is no pair of IPv4 and IPv6"))
+                .at(&origin)
+                .saying(format!(
+                    "failed to run Kubelet: bad --node-ip {value:?}: must contain either a single IP or a dual-stack pair of IPs"
+                )),
+        );
+    }
+    if good.iter().any(|address| address.starts_with("127.") || *address == "::1") {
+        findings.push(
+            StartFinding::new(
+                StartCheck::ValueIgnored,
+                format!("--node-ip {value} is a loopback address: the kubelet starts, but its node does not become ready"),
+            )
+            .at(&origin)
+            .with_severity(Severity::Error)
+            .saying("failed to validate nodeIP: nodeIP can't be loopback address"),
+        );
+    }
+}
+
+fn cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &mut Vec<StartFinding>) {
+    let Some(value) = flags.last("cloud-provider").filter(|value| !matches!(*value, "" | "external")) else {
+        return;
+    };
+    if !kubelet.release.at_least(29) {
+        return;
+    }
+    findings.push(
+        StartFinding::new(
+            StartCheck::RefusedAtStart,
+            format!("kubelet {} has no built-in cloud provider {value}", kubelet.release),
+        )
+        .at(&Origin::Flag("cloud-provider".to_owned()))
+        .saying(format!(
+            "failed to run Kubelet: failed to create kubelet: cloud provider {value:?} was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"
+        ))
+        .with_confidence(if kubelet.release.at_least(31) { Confidence::Certain } else { Confidence::Likely })
+        .with_fix("set --cloud-provider=external and run an external cloud provider"),
+    );
+}
+
+fn lock_file(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+    let is_on = flags.last("exit-on-lock-contention") == Some("true");
+    if is_on && flags.last("lock-file").is_none_or(str::is_empty) {
+        findings.push(
+            StartFinding::new(StartCheck::RefusedAtStart, "--exit-on-lock-contention needs --lock-file")
+                .at(&Origin::Flag("exit-on-lock-contention".to_owned()))
+                .saying("failed to run Kubelet: cannot exit on lock file contention: no lock file specified"),
+        );
+    }
+}

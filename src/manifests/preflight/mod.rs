@@ -1,0 +1,169 @@
+//! Predicts whether a kubelet of a release starts with given settings on this node.
+//!
+//! [`settings_findings`] is a pure function of the command line and the configuration files. The tables of what each
+//! release knows are in `tables.txt`. Nothing here reads a file or a process; `cmd::preflight` and `kubelet` do that.
+
+mod catalogue;
+mod command_line;
+mod config_file;
+mod finding;
+mod gates;
+mod late_start;
+mod release;
+mod report;
+mod settings;
+mod tables;
+mod validation;
+
+#[cfg(test)]
+mod recorded;
+
+pub use catalogue::StartCheck;
+pub use command_line::words;
+pub use finding::StartFinding;
+pub use release::{Builder, TargetKubelet};
+pub use report::{FindingCounts, PreflightReport, SourceText};
+pub use tables::{NEWEST, RELEASES};
+pub use validation::CgroupVersion;
+
+use std::sync::Arc;
+
+use crate::manifests::tree::ManifestNode;
+use crate::report::Confidence;
+use config_file::{ConfigText, DecodedConfig};
+use gates::GateSetting;
+use settings::{MergedSettings, Origin};
+
+/// A configuration file of the kubelet, or why it could not be read.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    /// The path, as the kubelet sees it.
+    pub path: Arc<str>,
+    /// The bytes; an error for a file that does not exist or cannot be read.
+    pub content: Result<Vec<u8>, ConfigFileError>,
+    /// Whether the file is a drop-in file.
+    pub is_drop_in: bool,
+}
+
+/// Why a configuration file has no content.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigFileError {
+    /// The file does not exist.
+    #[error("no such file or directory")]
+    Missing,
+    /// plegctl cannot read the file. The kubelet runs as root and may be able to.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+/// What a kubelet would start with.
+#[derive(Clone, Debug, Default)]
+pub struct StartSettings {
+    /// The arguments, without the program's name.
+    pub arguments: Vec<String>,
+    /// The configuration file and the drop-in files, in the order in which they are merged.
+    pub files: Vec<ConfigFile>,
+    /// The cgroup version of the node, if there is a node.
+    pub cgroups: Option<CgroupVersion>,
+}
+
+/// The findings, and the texts of the files for showing the lines.
+#[derive(Debug, Default)]
+pub struct JudgedSettings {
+    /// The findings, in the order in which the kubelet meets the faults.
+    pub findings: Vec<StartFinding>,
+    /// The texts.
+    pub texts: Vec<SourceText>,
+}
+
+/// Whether the settings show that they are `OpenShift`'s.
+pub fn is_of_openshift(settings: &StartSettings) -> bool {
+    let names = |file: &ConfigFile| {
+        let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default()).into_owned();
+        text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
+    };
+    let in_arguments = settings.arguments.iter().any(|argument| {
+        argument.contains("openshift")
+            || argument.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
+    });
+    in_arguments || settings.files.iter().any(names)
+}
+
+/// Judges settings for a kubelet.
+pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> JudgedSettings {
+    let flags = command_line::parse(&settings.arguments, kubelet);
+    let mut judged = JudgedSettings { findings: flags.findings.clone(), texts: Vec::new() };
+    let mut merged = MergedSettings::default();
+    let mut gates = Vec::new();
+    for file in &settings.files {
+        match &file.content {
+            Err(why) => judged.findings.push(unread(file, why, kubelet)),
+            Ok(bytes) => {
+                let text = ConfigText { path: &file.path, bytes, is_drop_in: file.is_drop_in };
+                let DecodedConfig { root, text, findings } = config_file::decode(&text, kubelet);
+                judged.findings.extend(findings);
+                judged.texts.push(SourceText { path: Arc::clone(&file.path), text });
+                if let Some(root) = root {
+                    gates.extend(gates_of_file(&root, file));
+                    merged.add_file(&root, &file.path);
+                }
+            }
+        }
+    }
+    gates.extend(gates_of_flags(&flags));
+    merged.add_flags(&flags.flags);
+    judged.findings.extend(gates::check(&gates, kubelet));
+    judged.findings.extend(validation::validate(&merged, &gates, kubelet, settings.cgroups));
+    judged.findings.extend(late_start::check(&merged, &flags, kubelet));
+    judged
+}
+
+fn unread(file: &ConfigFile, why: &ConfigFileError, kubelet: TargetKubelet) -> StartFinding {
+    let path = &file.path;
+    let mut finding =
+        StartFinding::new(StartCheck::ConfigUnreadable, format!("cannot read the configuration file: {why}"));
+    finding.file = Some(path.to_string());
+    match why {
+        ConfigFileError::Unreadable(_) => finding.with_confidence(Confidence::Possible),
+        ConfigFileError::Missing if file.is_drop_in => finding.saying(format!(
+            "failed to merge kubelet configs: failed to walk through kubelet dropin directory \"{path}\": lstat {path}: no such file or directory"
+        )),
+        ConfigFileError::Missing => {
+            let inner = format!(
+                "failed to load Kubelet config file {path}, error failed to read kubelet config file \"{path}\", error: open {path}: no such file or directory"
+            );
+            finding.saying(if kubelet.release.at_least(29) {
+                format!("failed to load kubelet config file, path: {path}, error: {inner}")
+            } else {
+                inner
+            })
+        }
+    }
+}
+
+fn gates_of_file(root: &ManifestNode, file: &ConfigFile) -> Vec<GateSetting> {
+    let Some(map) = root.get("featureGates").and_then(ManifestNode::as_map) else { return Vec::new() };
+    let gates = map.entries().iter().filter_map(|entry| {
+        Some(GateSetting {
+            name: entry.key.to_string(),
+            on: entry.value.as_bool()?,
+            origin: Origin::File { file: Arc::clone(&file.path), position: entry.key_position },
+            is_drop_in: file.is_drop_in,
+        })
+    });
+    gates.collect()
+}
+
+fn gates_of_flags(flags: &command_line::ParsedFlags) -> Vec<GateSetting> {
+    let pairs = flags.all("feature-gates").flat_map(|value| value.split(','));
+    let gates = pairs.filter_map(|pair| {
+        let (name, on) = pair.split_once('=')?;
+        Some(GateSetting {
+            name: name.trim().to_owned(),
+            on: crate::host::truth(on.trim())?,
+            origin: Origin::Flag("feature-gates".to_owned()),
+            is_drop_in: false,
+        })
+    });
+    gates.collect()
+}

@@ -1,0 +1,310 @@
+//! The feature gates, flags and configuration fields that each kubelet release knows, from `tables.txt`.
+//!
+//! A line of `[gates]` is a name and its changes: `b1` is beta and on, `29g1!` is GA, on and locked from 1.29 on, and
+//! `33-` is no longer known from 1.33 on. A change without a number holds for 1.28 and perhaps earlier releases. A
+//! name with `?` is not certain in 1.37: the change comes from release notes and not from the code. A line of `[flags]`
+//! is a name, the type of its value, the configuration field that it sets (`.` for none) and its changes: `+`, `d` for
+//! deprecated, `-`. A line of `[fields]` is a path, its Go type and its first release.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+
+use crate::kubelet::KubeletVersion;
+
+/// The releases in the tables.
+pub const RELEASES: RangeInclusive<u8> = 28..=37;
+
+/// The newest release. Its gates and flags are partly known from release notes only.
+pub const NEWEST: u8 = *RELEASES.end();
+
+/// The tables.
+pub struct Tables {
+    gates: HashMap<&'static str, Gate>,
+    flags: HashMap<&'static str, Flag>,
+    fields: Vec<Field>,
+    paths: HashMap<&'static str, usize>,
+}
+
+/// The history of a feature gate.
+#[derive(Debug)]
+pub struct Gate {
+    /// Whether the row of the newest release comes from the code.
+    pub newest_is_certain: bool,
+    changes: Vec<(u8, Option<GateState>)>,
+}
+
+/// What one release does with a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateState {
+    /// `alpha`, `beta`, `GA` or `deprecated`.
+    pub stage: Stage,
+    /// The default.
+    pub default: bool,
+    /// Whether the kubelet refuses another value than the default.
+    pub locked: bool,
+}
+
+/// The stage of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Off unless switched on.
+    Alpha,
+    /// Usually on.
+    Beta,
+    /// On; the gate is removed some releases later.
+    Ga,
+    /// Kept for those who need the old behaviour.
+    Deprecated,
+}
+
+/// The history of a flag.
+#[derive(Debug)]
+pub struct Flag {
+    /// The type of its value.
+    pub kind: FlagKind,
+    /// The configuration field that the flag sets.
+    pub field: Option<&'static str>,
+    changes: Vec<(u8, Option<FlagState>)>,
+}
+
+/// What one release does with a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagState {
+    /// The release knows the flag.
+    Known,
+    /// The release knows the flag and warns about it.
+    Deprecated,
+}
+
+/// The type of a flag's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagKind {
+    /// A boolean, whose value may be left out.
+    Bool,
+    /// An integer of this many bits.
+    Int(u8),
+    /// A duration.
+    Duration,
+    /// Anything else.
+    Text,
+}
+
+/// A field of the configuration file.
+#[derive(Debug)]
+pub struct Field {
+    /// The path, with `[]` for an element of a list.
+    pub path: &'static str,
+    /// The type in Go.
+    pub go_type: &'static str,
+    /// The first release that knows the field.
+    pub since: u8,
+}
+
+impl Tables {
+    /// Returns the tables. They are parsed once.
+    pub fn get() -> &'static Self {
+        static TABLES: OnceLock<Tables> = OnceLock::new();
+        TABLES.get_or_init(|| Self::parse(include_str!("tables.txt")))
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let mut tables =
+            Self { gates: HashMap::new(), flags: HashMap::new(), fields: Vec::new(), paths: HashMap::new() };
+        let mut section = "";
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split(' ');
+            let Some(name) = words.next() else { continue };
+            match section {
+                _ if name.starts_with('[') => section = name,
+                "[gates]" => {
+                    let plain = name.trim_end_matches('?');
+                    let changes = words.map(|word| change(word, gate_state)).collect();
+                    tables.gates.insert(plain, Gate { newest_is_certain: plain == name, changes });
+                }
+                "[flags]" => {
+                    let kind = flag_kind(words.next().unwrap_or_default());
+                    let field = words.next().filter(|field| *field != ".");
+                    let changes = words.map(|word| change(word, flag_state)).collect();
+                    tables.flags.insert(name, Flag { kind, field, changes });
+                }
+                _ => {
+                    let go_type = words.next().unwrap_or_default();
+                    let since = words.next().and_then(|since| since.parse().ok());
+                    tables.paths.insert(name, tables.fields.len());
+                    tables.fields.push(Field {
+                        path: name,
+                        go_type,
+                        since: since.unwrap_or(*RELEASES.start()),
+                    });
+                }
+            }
+        }
+        tables
+    }
+
+    /// The gate with this name, whichever release knows it.
+    pub fn gate(&self, name: &str) -> Option<&Gate> {
+        self.gates.get(name)
+    }
+
+    /// The flag with this name, without dashes.
+    pub fn flag(&self, name: &str) -> Option<&Flag> {
+        self.flags.get(name)
+    }
+
+    /// The field with this path.
+    pub fn field(&self, path: &str) -> Option<&Field> {
+        self.paths.get(path).and_then(|index| self.fields.get(*index))
+    }
+
+    /// The names of all gates that a release knows.
+    pub fn gates_of(&self, release: KubeletVersion) -> impl Iterator<Item = (&'static str, GateState)> {
+        self.gates.iter().filter_map(move |(name, gate)| Some((*name, gate.state(release)?)))
+    }
+
+    /// The names of all flags that a release knows.
+    pub fn flags_of(&self, release: KubeletVersion) -> impl Iterator<Item = &'static str> {
+        self.flags.iter().filter_map(move |(name, flag)| flag.state(release).map(|_| *name))
+    }
+
+    /// The fields directly below `parent`, of any release.
+    pub fn fields_below(&self, parent: &str) -> impl Iterator<Item = &'static str> {
+        let prefix = if parent.is_empty() { String::new() } else { format!("{parent}.") };
+        self.fields.iter().filter_map(move |field| {
+            let name = field.path.strip_prefix(prefix.as_str())?;
+            (!name.contains('.')).then_some(name)
+        })
+    }
+}
+
+impl Gate {
+    /// What a release does with the gate; `None` if the release does not know it.
+    pub fn state(&self, release: KubeletVersion) -> Option<GateState> {
+        at(&self.changes, release)
+    }
+
+    /// The first release that knows the gate. The first release of the tables may stand for an earlier one.
+    pub fn since(&self) -> u8 {
+        self.changes.first().map_or(0, |(minor, _)| *minor)
+    }
+
+    /// The release that removed the gate.
+    pub fn removed(&self) -> Option<u8> {
+        removed(&self.changes)
+    }
+
+    /// The release since which the gate is locked, if it is locked in `release`.
+    pub fn locked_since(&self, release: KubeletVersion) -> Option<u8> {
+        let until = self.changes.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
+        let locked = until.take_while(|(_, state)| state.is_some_and(|state| state.locked));
+        locked.last().map(|(minor, _)| *minor)
+    }
+}
+
+impl Flag {
+    /// What a release does with the flag; `None` if the release does not know it.
+    pub fn state(&self, release: KubeletVersion) -> Option<FlagState> {
+        at(&self.changes, release)
+    }
+
+    /// The first release that knows the flag.
+    pub fn since(&self) -> u8 {
+        self.changes.first().map_or(0, |(minor, _)| *minor)
+    }
+
+    /// The release that removed the flag.
+    pub fn removed(&self) -> Option<u8> {
+        removed(&self.changes)
+    }
+}
+
+fn at<T: Copy>(changes: &[(u8, Option<T>)], release: KubeletVersion) -> Option<T> {
+    changes.iter().rev().find(|(minor, _)| release.at_least(*minor)).and_then(|(_, state)| *state)
+}
+
+fn removed<T>(changes: &[(u8, Option<T>)]) -> Option<u8> {
+    changes.last().filter(|(_, state)| state.is_none()).map(|(minor, _)| *minor)
+}
+
+/// Parses `29g1!` as the release and what follows.
+fn change<T>(word: &str, state: impl Fn(&str) -> Option<T>) -> (u8, Option<T>) {
+    let end = word.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(word.len());
+    let (minor, rest) = word.split_at(end);
+    (minor.parse().unwrap_or(*RELEASES.start()), state(rest))
+}
+
+fn gate_state(text: &str) -> Option<GateState> {
+    let mut letters = text.chars();
+    let stage = match letters.next()? {
+        'a' => Stage::Alpha,
+        'b' => Stage::Beta,
+        'g' => Stage::Ga,
+        'd' => Stage::Deprecated,
+        _ => return None,
+    };
+    let default = letters.next()? == '1';
+    Some(GateState { stage, default, locked: letters.next() == Some('!') })
+}
+
+fn flag_state(text: &str) -> Option<FlagState> {
+    match text {
+        "+" => Some(FlagState::Known),
+        "d" => Some(FlagState::Deprecated),
+        _ => None,
+    }
+}
+
+fn flag_kind(text: &str) -> FlagKind {
+    match text {
+        "b" => FlagKind::Bool,
+        "i" => FlagKind::Int(32),
+        "I" => FlagKind::Int(64),
+        "d" => FlagKind::Duration,
+        _ => FlagKind::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(minor: u8) -> KubeletVersion {
+        KubeletVersion::parse(&format!("1.{minor}")).unwrap()
+    }
+
+    #[test]
+    fn each_release_has_as_many_gates_and_flags_as_were_counted() {
+        let gates = [154, 162, 168, 167, 179, 191, 208, 218, 242, 244];
+        let flags = [153, 153, 154, 152, 152, 152, 150, 149, 149, 131];
+        let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163];
+        let tables = Tables::get();
+        for (index, minor) in RELEASES.enumerate() {
+            let of_release = release(minor);
+            assert_eq!(tables.gates_of(of_release).count(), gates[index], "gates of {of_release}");
+            assert_eq!(tables.flags_of(of_release).count(), flags[index], "flags of {of_release}");
+            let known = tables.fields.iter().filter(|field| field.since <= minor).count();
+            assert_eq!(known, fields[index], "fields of {of_release}");
+        }
+    }
+
+    #[test]
+    fn a_gate_changes_with_the_release() {
+        let gate = Tables::get().gate("APIListChunking").unwrap();
+        let state = |stage, locked| Some(GateState { stage, default: true, locked });
+        assert_eq!(gate.state(release(28)), state(Stage::Beta, false));
+        assert_eq!(gate.state(release(32)), state(Stage::Ga, true));
+        assert_eq!((gate.state(release(33)), gate.removed()), (None, Some(33)));
+        assert_eq!((gate.locked_since(release(31)), gate.locked_since(release(28))), (Some(29), None));
+    }
+
+    #[test]
+    fn every_flag_that_sets_a_field_names_a_known_one() {
+        let tables = Tables::get();
+        for (name, flag) in &tables.flags {
+            assert!(flag.field.is_none_or(|field| tables.field(field).is_some()), "{name}");
+        }
+        assert_eq!(tables.flag("max-pods").unwrap().kind, FlagKind::Int(32));
+        assert_eq!(tables.flag("feature-gates").unwrap().field, Some("featureGates"));
+    }
+}

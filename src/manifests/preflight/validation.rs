@@ -1,0 +1,656 @@
+//! The kubelet's validation of its merged settings, with its own texts
+//! (`pkg/kubelet/apis/config/validation/validation.go`).
+
+use std::fmt::Display;
+
+use super::catalogue::StartCheck;
+use super::finding::StartFinding;
+use super::gates::GateSetting;
+use super::release::TargetKubelet;
+use super::settings::{MergedSettings, Origin};
+use super::tables::{Stage, Tables};
+use crate::kubelet::{GoDuration, KubeletVersion};
+
+/// The cgroup version of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// Version 1, or both.
+    V1,
+    /// Version 2 only.
+    V2,
+}
+
+/// Validates the merged settings.
+pub fn validate(
+    settings: &MergedSettings,
+    gates: &[GateSetting],
+    kubelet: TargetKubelet,
+    cgroups: Option<CgroupVersion>,
+) -> Vec<StartFinding> {
+    let mut validator = Validation { settings, gates, release: kubelet.release, findings: Vec::new() };
+    validator.numbers();
+    validator.image_collection();
+    validator.reservations();
+    validator.shutdown();
+    validator.choices();
+    validator.logs();
+    validator.gated();
+    validator.others();
+    if let Some(version) = cgroups {
+        validator.cgroups(version);
+    }
+    validator.findings
+}
+
+struct Validation<'a> {
+    settings: &'a MergedSettings,
+    gates: &'a [GateSetting],
+    release: KubeletVersion,
+    findings: Vec<StartFinding>,
+}
+
+/// Values that may not be negative, with their flags as the message names them.
+const NOT_NEGATIVE: [(&str, &str); 9] = [
+    ("eventBurst", "event-burst"),
+    ("eventRecordQPS", "event-qps"),
+    ("kubeAPIBurst", "kube-api-burst"),
+    ("kubeAPIQPS", "kube-api-qps"),
+    ("maxOpenFiles", "max-open-files"),
+    ("maxPods", "max-pods"),
+    ("podsPerCore", "pods-per-core"),
+    ("registryBurst", "registry-burst"),
+    ("registryPullQPS", "registry-qps"),
+];
+
+/// Values within limits: field, flag, limits, and whether 0 means the default and is accepted.
+const WITHIN: [(&str, &str, i128, i128, bool); 8] = [
+    ("healthzPort", "healthz-port", 1, 65535, true),
+    ("imageGCHighThresholdPercent", "image-gc-high-threshold", 0, 100, false),
+    ("imageGCLowThresholdPercent", "image-gc-low-threshold", 0, 100, false),
+    ("iptablesDropBit", "iptables-drop-bit", 0, 31, false),
+    ("iptablesMasqueradeBit", "iptables-masquerade-bit", 0, 31, false),
+    ("oomScoreAdj", "oom-score-adj", -1000, 1000, false),
+    ("port", "port", 1, 65535, true),
+    ("readOnlyPort", "read-only-port", 0, 65535, false),
+];
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The kubelet's default of a pod's share of user ids, and the unit of all shares.
+const USER_IDS: i128 = 65536;
+
+impl Validation<'_> {
+    fn refuse(&mut self, check: StartCheck, path: &str, text: &str) {
+        let origin = self.settings.origin(path);
+        let message = text.strip_prefix("invalid configuration: ").unwrap_or(text).to_owned();
+        let finding = StartFinding::new(check, message)
+            .at(&origin)
+            .on(path)
+            .saying(format!("failed to validate kubelet configuration, error: {text}"));
+        self.findings.push(finding);
+    }
+
+    fn invalid(&mut self, path: &str, text: impl Display) {
+        self.refuse(StartCheck::ValueRefused, path, &format!("invalid configuration: {text}"));
+    }
+
+    fn contradiction(&mut self, path: &str, text: impl Display) {
+        self.refuse(StartCheck::ValuesContradict, path, &format!("invalid configuration: {text}"));
+    }
+
+    fn needs_gate(&mut self, path: &str, text: impl Display) {
+        self.refuse(StartCheck::NeedsGate, path, &format!("invalid configuration: {text}"));
+    }
+
+    /// Whether a gate is on; `None` if this release does not know the gate.
+    fn gate(&self, name: &str) -> Option<bool> {
+        let state = Tables::get().gate(name)?.state(self.release)?;
+        let last = |name: &str| self.gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.on);
+        if state.locked {
+            return Some(state.default);
+        }
+        let group = match state.stage {
+            Stage::Alpha => last("AllAlpha"),
+            Stage::Beta => last("AllBeta"),
+            Stage::Ga | Stage::Deprecated => None,
+        };
+        Some(last(name).or(group).unwrap_or(state.default))
+    }
+
+    /// Whether a gate exists and is off.
+    fn is_off(&self, name: &str) -> bool {
+        self.gate(name) == Some(false)
+    }
+
+    fn numbers(&mut self) {
+        for (path, flag) in NOT_NEGATIVE {
+            if let Some(found) = self.settings.int(path).filter(|found| found.value < 0) {
+                self.invalid(
+                    path,
+                    format_args!("{path} (--{flag}) {} must not be a negative number", found.value),
+                );
+            }
+        }
+        for (path, flag, least, most, zero) in WITHIN {
+            let Some(found) = self.settings.int(path) else { continue };
+            let is_right = (least..=most).contains(&found.value) || (zero && found.value == 0);
+            if !is_right {
+                let text = format!(
+                    "{path} (--{flag}) {} must be between {least} and {most}, inclusive",
+                    found.value
+                );
+                self.invalid(path, text);
+            }
+        }
+        if let Some(found) = self.settings.int("nodeStatusMaxImages").filter(|found| found.value < -1) {
+            let text = format!(
+                "nodeStatusMaxImages (--node-status-max-images) {} must be -1 or greater",
+                found.value
+            );
+            self.invalid("nodeStatusMaxImages", text);
+        }
+        if self.settings.int("nodeLeaseDurationSeconds").is_some_and(|found| found.value < 0) {
+            self.invalid("nodeLeaseDurationSeconds", "nodeLeaseDurationSeconds must be greater than 0");
+        }
+        if let Some(pulls) = self.settings.int("maxParallelImagePulls") {
+            if pulls.value < 1 {
+                let text = format!("maxParallelImagePulls {} must be a positive number", pulls.value);
+                self.invalid("maxParallelImagePulls", text);
+            }
+            if pulls.value > 1 && self.settings.is_on("serializeImagePulls", false) {
+                self.contradiction(
+                    "maxParallelImagePulls",
+                    "maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false",
+                );
+            }
+        }
+        if let Some(found) = self.settings.number("memoryThrottlingFactor")
+            && !(found.value > 0.0 && found.value <= 1.0)
+        {
+            let text = format!(
+                "memoryThrottlingFactor {} must be greater than 0 and less than or equal to 1.0",
+                found.value
+            );
+            self.invalid("memoryThrottlingFactor", text);
+        }
+        if let Some(found) = self.settings.int("userNamespaces.idsPerPod") {
+            let path = "userNamespaces.idsPerPod";
+            match found.value {
+                few if few < USER_IDS => {
+                    self.invalid(path, format_args!("{path} must not be less than {USER_IDS}"));
+                }
+                odd if odd % USER_IDS != 0 => {
+                    self.invalid(path, format_args!("{path} must be a multiple of {USER_IDS}"));
+                }
+                many if many > i128::from(u32::MAX) => {
+                    self.invalid(path, format_args!("{path} must not be more than {}", u32::MAX));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn image_collection(&mut self) {
+        let percent =
+            |path: &str, default: i128| self.settings.int(path).map_or(default, |found| found.value);
+        let high = percent("imageGCHighThresholdPercent", 85);
+        let low = percent("imageGCLowThresholdPercent", 80);
+        if low >= high {
+            let is_low = self.settings.is_set("imageGCLowThresholdPercent");
+            let path = if is_low { "imageGCLowThresholdPercent" } else { "imageGCHighThresholdPercent" };
+            self.contradiction(path, format_args!(
+                "imageGCLowThresholdPercent (--image-gc-low-threshold) {low} must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) {high}"
+            ));
+        }
+        let least = self.settings.nanoseconds("imageMinimumGCAge");
+        if let Some(found) = least.as_ref().filter(|found| found.value < 0 && self.release.at_least(36)) {
+            let text = format!("imageMinimumGCAge {} must not be negative", braced(found.value));
+            self.invalid("imageMinimumGCAge", text);
+        }
+        let Some(most) = self.settings.nanoseconds("imageMaximumGCAge").filter(|_| self.release.at_least(31))
+        else {
+            return;
+        };
+        // Zero is the default, two minutes.
+        let least = least.map_or(0, |found| found.value);
+        let least = if least == 0 { 120 * SECOND } else { least };
+        let path = "imageMaximumGCAge";
+        if most.value != 0 && self.is_off("ImageMaximumGCAge") {
+            self.needs_gate(
+                path,
+                "ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge",
+            );
+        }
+        if most.value < 0 {
+            self.invalid(path, format_args!("{path} {} must not be negative", braced(most.value)));
+        } else if most.value > 0 && most.value <= least {
+            self.contradiction(
+                path,
+                format_args!(
+                    "{path} {} must be greater than imageMinimumGCAge {}",
+                    braced(most.value),
+                    braced(least)
+                ),
+            );
+        }
+    }
+
+    fn reservations(&mut self) {
+        const PATH: &str = "enforceNodeAllocatable";
+        let enforced = self.settings.list(PATH);
+        let keys: Vec<&str> = enforced
+            .as_ref()
+            .map_or_else(|| vec!["pods"], |found| found.value.iter().map(String::as_str).collect());
+        let per_qos = self.settings.is_on("cgroupsPerQOS", true);
+        let new = self.release.at_least(32);
+        if !per_qos && !self.release.at_least(31) && !keys.is_empty() {
+            self.contradiction(
+                "cgroupsPerQOS",
+                "enforceNodeAllocatable (--enforce-node-allocatable) is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true",
+            );
+        }
+        let is_empty = |path: &str| self.settings.filled(path).is_none();
+        let (no_system, no_kube) = (is_empty("systemReservedCgroup"), is_empty("kubeReservedCgroup"));
+        for (index, key) in keys.iter().enumerate() {
+            if keys.iter().take(index).any(|earlier| earlier == key) && self.release.at_least(31) {
+                self.invalid(PATH, format_args!("duplicated enforcements {key:?} in enforceNodeAllocatable (--enforce-node-allocatable)"));
+                continue;
+            }
+            match *key {
+                "pods" if !per_qos && self.release.at_least(31) => self.contradiction("cgroupsPerQOS", format_args!(
+                    "cgroupsPerQOS (--cgroups-per-qos) must be set to true when {key:?} contained in enforceNodeAllocatable (--enforce-node-allocatable)"
+                )),
+                "system-reserved" if no_system => self.reserved(PATH, "system", new),
+                "kube-reserved" if no_kube => self.reserved(PATH, "kube", new),
+                "system-reserved-compressible" if new && no_system => self.reserved(PATH, "system", new),
+                "kube-reserved-compressible" if new && no_kube => self.reserved(PATH, "kube", new),
+                "system-reserved-compressible" | "kube-reserved-compressible" if new => {}
+                "none" if keys.len() > 1 => self.contradiction(PATH, format_args!(
+                    "enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when {key:?} is specified"
+                )),
+                "pods" | "system-reserved" | "kube-reserved" | "none" => {}
+                // The order of the valid values in the message was not recorded.
+                _ => self.invalid(PATH, format_args!("option {key:?} specified for enforceNodeAllocatable (--enforce-node-allocatable)")),
+            }
+        }
+        if new {
+            for group in ["system", "kube"] {
+                let (whole, part) = (format!("{group}-reserved"), format!("{group}-reserved-compressible"));
+                if keys.contains(&whole.as_str()) && keys.contains(&part.as_str()) {
+                    self.both(PATH, &whole, &part);
+                }
+            }
+        }
+        let reserved_cpus = self.settings.filled("reservedSystemCPUs");
+        if reserved_cpus.is_some() && !(no_system && no_kube) {
+            self.contradiction("reservedSystemCPUs", "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)");
+        }
+        if let Some(cpus) = reserved_cpus
+            && let Some(why) = cpu_set_fault(&cpus.value)
+        {
+            let text =
+                format!("unable to parse reservedSystemCPUs (--reserved-cpus) {}, error: {why}", cpus.value);
+            self.invalid("reservedSystemCPUs", text);
+        }
+        let is_filled = |path: &str| self.settings.filled(path).is_some();
+        if is_filled("systemCgroups") && !is_filled("cgroupRoot") {
+            self.contradiction("systemCgroups", "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified");
+        }
+    }
+
+    fn reserved(&mut self, path: &str, group: &str, new: bool) {
+        let named = if new {
+            format!(
+                "{:?} or {:?} included",
+                format!("{group}-reserved"),
+                format!("{group}-reserved-compressible")
+            )
+        } else {
+            format!("{:?} contained", format!("{group}-reserved"))
+        };
+        self.contradiction(path, format_args!(
+            "{group}ReservedCgroup (--{group}-reserved-cgroup) must be specified when {named} in enforceNodeAllocatable (--enforce-node-allocatable)"
+        ));
+    }
+
+    /// The order of the two names in the message depends on the release.
+    fn both(&mut self, path: &str, whole: &str, part: &str) {
+        let origin = self.settings.origin(path);
+        let message = format!("both {whole:?} and {part:?} are in enforceNodeAllocatable");
+        self.findings.push(StartFinding::new(StartCheck::ValuesContradict, message).at(&origin).on(path));
+    }
+
+    fn shutdown(&mut self) {
+        let period = |path: &str| self.settings.nanoseconds(path).map_or(0, |found| found.value);
+        let (all, critical) = (period("shutdownGracePeriod"), period("shutdownGracePeriodCriticalPods"));
+        if critical > all {
+            self.contradiction(
+                "shutdownGracePeriodCriticalPods",
+                format_args!(
+                    "shutdownGracePeriodCriticalPods {} must be <= shutdownGracePeriod {}",
+                    braced(critical),
+                    braced(all)
+                ),
+            );
+        }
+        for (path, value) in [("shutdownGracePeriod", all), ("shutdownGracePeriodCriticalPods", critical)] {
+            if value < 0 || (value > 0 && value < SECOND) {
+                let text = format!("{path} {} must be either zero or otherwise >= 1 sec", braced(value));
+                self.invalid(path, text);
+            }
+        }
+        if (all > 0 || critical > 0) && self.is_off("GracefulNodeShutdown") {
+            self.needs_gate("shutdownGracePeriod", "specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown");
+        }
+        let path = "shutdownGracePeriodByPodPriority";
+        let is_by_priority = self
+            .settings
+            .node(path)
+            .is_some_and(|node| node.value.as_list().is_some_and(|list| !list.is_empty()));
+        if is_by_priority && (all > 0 || critical > 0) {
+            self.contradiction(path, "Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time");
+        }
+        if is_by_priority && self.is_off("GracefulNodeShutdownBasedOnPodPriority") {
+            self.needs_gate(path, "Specifying shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority");
+        }
+    }
+
+    fn choices(&mut self) {
+        let topology = "[\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]";
+        self.choice(
+            "topologyManagerPolicy",
+            &["none", "best-effort", "restricted", "single-numa-node"],
+            |value| {
+                format!(
+                    "topologyManagerPolicy (--topology-manager-policy) {value:?} must be one of: {topology}"
+                )
+            },
+        );
+        self.choice("topologyManagerScope", &["container", "pod"], |value| {
+            format!("topologyManagerScope (--topology-manager-scope) {value:?} must be one of: \"container\", or \"pod\"")
+        });
+        self.choice("hairpinMode", &["none", "hairpin-veth", "promiscuous-bridge"], |value| {
+            format!("option {value:?} specified for hairpinMode (--hairpin-mode). Valid options are \"none\", \"hairpin-veth\" or \"promiscuous-bridge\"")
+        });
+        let swap: &[&str] = if self.release.at_least(30) {
+            &["LimitedSwap", "NoSwap"]
+        } else {
+            &["LimitedSwap", "UnlimitedSwap", "NoSwap"]
+        };
+        let release = self.release;
+        self.choice("memorySwap.swapBehavior", swap, |value| {
+            let valid = if release.at_least(30) {
+                "\"\", \"LimitedSwap\" or \"NoSwap\""
+            } else {
+                "\"\", \"LimitedSwap\", or \"UnlimitedSwap\""
+            };
+            format!("memorySwap.swapBehavior {value:?} must be one of: {valid}")
+        });
+        if self.settings.filled("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
+            self.needs_gate(
+                "memorySwap.swapBehavior",
+                "memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled",
+            );
+        }
+        if self.release.at_least(36) {
+            let path = "memoryReservationPolicy";
+            self.choice(path, &["None", "TieredReservation"], |value| {
+                format!("option {value:?} specified for memoryReservationPolicy. Valid options are \"None\" or \"TieredReservation\"")
+            });
+            let value = self.settings.filled(path).map(|found| found.value);
+            if value.as_deref() == Some("TieredReservation") && self.is_off("MemoryQoS") {
+                self.needs_gate(path, "memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled");
+            }
+        }
+    }
+
+    fn choice(&mut self, path: &str, valid: &[&str], text: impl Fn(&str) -> String) {
+        if let Some(found) = self.settings.filled(path)
+            && !valid.contains(&found.value.as_str())
+        {
+            self.invalid(path, text(&found.value));
+        }
+    }
+
+    fn logs(&mut self) {
+        if !self.release.at_least(30) {
+            return;
+        }
+        if self.settings.int("containerLogMaxWorkers").is_some_and(|found| found.value < 1) {
+            self.invalid(
+                "containerLogMaxWorkers",
+                "containerLogMaxWorkers must be greater than or equal to 1",
+            );
+        }
+        // Zero is the default, ten seconds, for a field that is no pointer; this one is a pointer.
+        if self
+            .settings
+            .nanoseconds("containerLogMonitorInterval")
+            .is_some_and(|found| found.value < 3 * SECOND)
+        {
+            self.invalid(
+                "containerLogMonitorInterval",
+                "containerLogMonitorInterval must be a positive time duration greater than or equal to 3s",
+            );
+        }
+        if self.release.at_least(33)
+            && self.settings.int("containerLogMaxFiles").is_some_and(|found| found.value <= 1)
+        {
+            self.invalid("containerLogMaxFiles", "containerLogMaxFiles must be greater than 1");
+        }
+    }
+
+    fn gated(&mut self) {
+        if self.settings.is_on("serverTLSBootstrap", false) && self.is_off("RotateKubeletServerCertificate") {
+            self.needs_gate(
+                "serverTLSBootstrap",
+                "serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate",
+            );
+        }
+        if self.settings.is_set("tracing") && self.is_off("KubeletTracing") {
+            self.needs_gate(
+                "tracing",
+                "tracing should not be configured if KubeletTracing feature flag is disabled.",
+            );
+        }
+        if self.settings.is_on("enableSystemLogQuery", false) {
+            if self.is_off("NodeLogQuery") {
+                let name =
+                    if self.release.at_least(34) { "enableSystemLogQuery" } else { "enableSystemLogHandler" };
+                self.needs_gate(
+                    "enableSystemLogQuery",
+                    format_args!("NodeLogQuery feature gate is required for {name}"),
+                );
+            }
+            if !self.settings.is_on("enableSystemLogHandler", true) {
+                self.contradiction(
+                    "enableSystemLogQuery",
+                    "enableSystemLogHandler is required for enableSystemLogQuery",
+                );
+            }
+        }
+        if let Some(period) = self.settings.nanoseconds("cpuCFSQuotaPeriod").filter(|found| found.value != 0)
+        {
+            let path = "cpuCFSQuotaPeriod";
+            let shown = braced(period.value);
+            if self.is_off("CustomCPUCFSQuotaPeriod") && period.value != SECOND / 10 {
+                self.needs_gate(path, format_args!("{path} (--cpu-cfs-quota-period) {shown} requires feature gate CustomCPUCFSQuotaPeriod"));
+            } else if self.gate("CustomCPUCFSQuotaPeriod") == Some(true)
+                && !(SECOND / 1000..=SECOND).contains(&period.value)
+            {
+                self.invalid(
+                    path,
+                    format_args!(
+                        "{path} (--cpu-cfs-quota-period) {shown} must be between 1ms and 1sec, inclusive"
+                    ),
+                );
+            }
+        }
+        self.crash_loop();
+        self.pull_credentials();
+    }
+
+    fn crash_loop(&mut self) {
+        const PATH: &str = "crashLoopBackOff.maxContainerRestartPeriod";
+        let Some(period) = self.settings.nanoseconds(PATH).filter(|_| self.release.at_least(32)) else {
+            return;
+        };
+        let milliseconds = period.value / (SECOND / 1000);
+        if self.is_off("KubeletCrashLoopBackOffMax") {
+            self.needs_gate(PATH, "FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set");
+        } else if !(1000..=300_000).contains(&milliseconds) {
+            #[expect(clippy::cast_precision_loss, reason = "Go prints the seconds as a float too")]
+            let seconds = go_float(period.value as f64 / SECOND as f64);
+            self.invalid(PATH, format_args!(
+                "CrashLoopBackOff.MaxContainerRestartPeriod (got: {seconds} seconds) must be set between 1s and 300s"
+            ));
+        }
+    }
+
+    fn pull_credentials(&mut self) {
+        const POLICY: &str = "imagePullCredentialsVerificationPolicy";
+        const LIST: &str = "preloadedImagesVerificationAllowlist";
+        if !self.release.at_least(33) {
+            return;
+        }
+        let policy = self.settings.filled(POLICY).map(|found| found.value);
+        let is_listed = self.settings.list(LIST).is_some_and(|list| !list.value.is_empty());
+        if self.is_off("KubeletEnsureSecretPulledImages") {
+            for (path, is_set) in [(POLICY, policy.is_some()), (LIST, is_listed)] {
+                if is_set {
+                    self.needs_gate(path, format_args!(
+                        "`{path}` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"
+                    ));
+                }
+            }
+            return;
+        }
+        self.choice(
+            POLICY,
+            &["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"],
+            |value| format!("option {value:?} specified for {POLICY}. Valid options are \"NeverVerify\", \"NeverVerifyPreloadedImages\", \"NeverVerifyAllowlistedImages\" or \"AlwaysVerify\""),
+        );
+        if is_listed && policy.as_deref() != Some("NeverVerifyAllowlistedImages") {
+            self.contradiction(LIST, "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"");
+        }
+    }
+
+    fn others(&mut self) {
+        // Without the field, the kubelet uses containerd's socket.
+        if self
+            .settings
+            .text("containerRuntimeEndpoint")
+            .is_some_and(|found| found.value.is_empty() && matches!(found.origin, Origin::Flag(_)))
+        {
+            self.invalid(
+                "containerRuntimeEndpoint",
+                "the containerRuntimeEndpoint was not specified or empty",
+            );
+        }
+        if self.settings.is_on("runOnce", false) && self.release.at_least(32) {
+            self.invalid(
+                "runOnce",
+                "runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set",
+            );
+        }
+        if let Some(found) = self.settings.filled("showHiddenMetricsForVersion") {
+            let previous = format!("1.{}", self.release.minor().saturating_sub(1));
+            if found.value != previous {
+                self.refuse(StartCheck::ValueRefused, "showHiddenMetricsForVersion", &format!(
+                    "invalid showHiddenMetricsForVersion: showHiddenMetricsForVersion: Invalid value: {:?}: must be omitted or have the value '{previous}'; only the previous minor version is allowed",
+                    found.value
+                ));
+            }
+        }
+        if let Some(found) = self
+            .settings
+            .filled("logging.format")
+            .filter(|found| !matches!(found.value.as_str(), "text" | "json"))
+        {
+            let reason = format!(
+                "initialize logging: logging.format: Invalid value: {:?}: Unsupported log format",
+                found.value
+            );
+            let message = format!("the log format is {:?}, and the kubelet has text and json", found.value);
+            self.findings.push(
+                StartFinding::new(StartCheck::ValueRefused, message)
+                    .at(&found.origin)
+                    .on("logging.format")
+                    .saying(reason),
+            );
+        }
+    }
+
+    fn cgroups(&mut self, version: CgroupVersion) {
+        if version == CgroupVersion::V2 || !self.release.at_least(31) {
+            return;
+        }
+        let unsupported = self.release.at_least(35);
+        if self.settings.is_on("failCgroupV1", unsupported) {
+            let rest = if unsupported {
+                "unsupported and will be removed in a future release"
+            } else {
+                "in maintenance mode"
+            };
+            let text = format!(
+                "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is {rest}"
+            );
+            let origin = self.settings.origin("failCgroupV1");
+            let message = if origin == Origin::Default {
+                format!("this node has cgroup v1, and failCgroupV1 is true by default in {}", self.release)
+            } else {
+                "this node has cgroup v1, and failCgroupV1 is true".to_owned()
+            };
+            self.findings.push(
+                StartFinding::new(StartCheck::CgroupV1, message)
+                    .at(&origin)
+                    .on("failCgroupV1")
+                    .saying(format!("failed to validate kubelet configuration, error: {text}"))
+                    .with_fix("move the node to cgroup v2, or set failCgroupV1: false for the time being"),
+            );
+        }
+        if self.release.at_least(32) && !self.settings.is_on("singleProcessOOMKill", true) {
+            self.contradiction(
+                "singleProcessOOMKill",
+                "singleProcessOOMKill must not be explicitly set to false when using cgroup v1",
+            );
+        }
+    }
+}
+
+/// A duration as Go prints the structure that holds it.
+fn braced(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let text = GoDuration(std::time::Duration::from_nanos(nanoseconds.unsigned_abs()));
+    format!("{{{sign}{text}}}")
+}
+
+/// A float as Go's `%v` prints it: from a million on with an exponent of at least two digits.
+fn go_float(number: f64) -> String {
+    let text = number.to_string();
+    if number.abs() < 1e6 {
+        return text;
+    }
+    let exponent = format!("{number:e}");
+    exponent.split_once('e').map_or(text, |(digits, power)| format!("{digits}e+{power:0>2}"))
+}
+
+/// Why a list of CPUs cannot be parsed; `None` if it can.
+fn cpu_set_fault(text: &str) -> Option<String> {
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { text.parse::<u64>().ok() } else { None }
+            .ok_or(format!("strconv.Atoi: parsing {text:?}: invalid syntax"))
+    };
+    for range in text.split(',') {
+        let bounds: Result<Vec<u64>, String> = range.split('-').map(number).collect();
+        match bounds.as_deref() {
+            Err(why) => return Some(why.clone()),
+            Ok([first, last]) if first > last => {
+                return Some(format!("invalid range {range:?} ({first} > {last})"));
+            }
+            Ok(_) => {}
+        }
+    }
+    None
+}
