@@ -11,7 +11,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-re
 # Keeps identical functions only once, if the linker supports it (lld, rustc's own on x86-64).
 FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
-.PHONY: build static static-flags quick test lint unit doctests docs real-runtimes slow fuzz bench completions install clean
+.PHONY: build static static-flags quick test lint library unit doctests docs real-runtimes slow fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -35,11 +35,15 @@ LONG = capture::anonymise:: capture::disk:: capture::matrix:: capture::replay:: 
 	manifests::uids:: releases:: recorded_history_of
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
-test: lint unit doctests docs
+test: lint library unit doctests docs
 
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+# Checks the library as a program without our command line builds it.
+library:
+	$(CARGO) clippy --locked --lib --no-default-features -- -D warnings
 
 # Tests that need a missing tool (tmux, strace, promtool) say that they are skipped. Many tests mostly wait for a process,
 # so more of them run at a time than there are processors.

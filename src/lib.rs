@@ -14,6 +14,9 @@
 //! * [`clock`], [`kubelet`] and [`report`] contain types that the other modules use.
 //!
 //! The private modules are the command line, the node's files and the nodes behind an API server.
+//!
+//! The default feature `cli` adds the command line: [`main`] and the binary. A program that needs only the modules above
+//! sets `default-features = false` and builds without an argument parser and without tables.
 
 #![warn(
     clippy::unwrap_used,
@@ -30,12 +33,17 @@
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
 
+// Some private items serve the command line alone. The build that includes it reports the ones that nothing uses.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
 pub mod capture;
 mod children;
 pub mod clock;
+#[cfg(feature = "cli")]
 mod cmd;
 pub mod cri;
 pub mod diagnosis;
+#[cfg(feature = "cli")]
 mod fleet;
 mod host;
 pub mod kubelet;
@@ -49,4 +57,5 @@ pub mod stacks;
 mod test_settings;
 mod threads;
 
+#[cfg(feature = "cli")]
 pub use cmd::{Exit, main};
