@@ -32,7 +32,6 @@
     not(test),
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
-
 // Some private items serve the command line alone. The build that includes it reports the ones that nothing uses.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
@@ -56,6 +55,7 @@ pub mod sim;
 pub mod stacks;
 mod test_settings;
 mod threads;
+mod yaml;
 
 #[cfg(feature = "cli")]
 pub use cmd::{Exit, main};

@@ -43,6 +43,17 @@ fn component(package: &Value) -> Option<Value> {
     Some(component)
 }
 
+/// The library from which `src/yaml` is derived.
+fn yaml_origin() -> Value {
+    let purl = "pkg:cargo/libyaml-safer@0.3.0";
+    json!({
+        "type": "library", "bom-ref": purl, "name": "libyaml-safer", "version": "0.3.0", "purl": purl,
+        "licenses": [{"expression": "MIT"}],
+        "externalReferences": [{"type": "vcs", "url": "https://github.com/simonask/libyaml-safer"}],
+        "pedigree": {"notes": "part of plegctl, modified: src/yaml"},
+    })
+}
+
 /// The SBOM of what `cargo metadata` printed; `None` where the text is something else.
 pub fn bom(metadata: &Value) -> Option<Value> {
     let root = metadata["resolve"]["root"].as_str()?;
@@ -64,6 +75,7 @@ pub fn bom(metadata: &Value) -> Option<Value> {
             components.push(component);
         }
     }
+    components.push(yaml_origin());
     components.sort_by_key(|component| component["bom-ref"].to_string());
     let mut dependencies = Vec::new();
     for node in metadata["resolve"]["nodes"].as_array()? {

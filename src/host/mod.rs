@@ -11,7 +11,6 @@ mod kernel;
 mod permissions;
 pub mod proc;
 mod scalars;
-pub mod yaml;
 
 pub use arguments::{Arguments, truth};
 pub use cri_name::CriName;

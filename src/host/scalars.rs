@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::yaml::{Documents, YamlError, YamlKind, YamlNode};
 use crate::report::load::load;
+use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
 /// The largest configuration file. A usual one has a few kilobytes.
 const LARGEST_FILE: usize = 1024 * 1024;
@@ -77,7 +77,7 @@ pub enum ParseProblem {
 /// text with commas; everything else in a list is left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, ParseProblem> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
-        YamlError::Syntax { whole, .. } => ParseProblem::Syntax(whole),
+        YamlError::Syntax(fault) => ParseProblem::Syntax(fault.to_string()),
         YamlError::TooDeep(_) => ParseProblem::Shape,
     })?;
     let mut found = BTreeMap::new();

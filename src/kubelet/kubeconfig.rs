@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 use crate::children::Group;
 use crate::host::HostRoot;
 
-use crate::host::yaml::{Documents, YamlError, YamlKind, YamlNode};
 use crate::report::load::{LARGEST_SETTING, load};
 use crate::threads;
+use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
 use super::http::{Client, Identity, PemError, ServerTrust, certificates};
 
@@ -514,7 +514,7 @@ fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
 /// huge value.
 fn yaml(text: &[u8]) -> Result<Value, String> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
-        YamlError::Syntax { whole, .. } => whole,
+        YamlError::Syntax(fault) => fault.to_string(),
         YamlError::TooDeep(_) => "it is nested too deeply".to_owned(),
     })?;
     document.map_or(Ok(Value::Null), value_of)

@@ -6,19 +6,7 @@ use std::sync::Arc;
 
 use super::quantity::Quantity;
 
-/// A position in the file: line and column in characters, both from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// Line, from 1.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub column: u32,
-}
-
-impl Position {
-    /// The first character of a file.
-    pub const START: Self = Self { line: 1, column: 1 };
-}
+pub use crate::yaml::Position;
 
 /// A value with its position. Cloning is cheap, because collections and strings are shared.
 #[derive(Clone, Debug, PartialEq)]

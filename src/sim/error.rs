@@ -1,6 +1,6 @@
 //! Why a simulation cannot start.
 
-pub use crate::host::yaml::Position;
+pub use crate::yaml::Position;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

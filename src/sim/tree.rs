@@ -3,7 +3,7 @@
 //! Only a part of YAML is allowed: no anchors, no tags, no second document, no repeated keys.
 
 use super::error::Position;
-use crate::host::yaml::{self, Documents, YamlError, YamlNode};
+use crate::yaml::{self, Documents, YamlError, YamlNode};
 
 /// The maximum depth, which limits the use of the stack.
 const MAX_DEPTH: usize = 16;
@@ -72,8 +72,8 @@ pub fn parse(text: &[u8]) -> Result<YamlValue, FieldProblem> {
 
 fn wrong(fault: YamlError) -> FieldProblem {
     match fault {
-        YamlError::Syntax { at, problem, .. } => {
-            FieldProblem::new(at, format!("this is not YAML: {problem}"))
+        YamlError::Syntax(fault) => {
+            FieldProblem::new(fault.mark.position(), format!("this is not YAML: {}", fault.problem))
         }
         YamlError::TooDeep(at) => FieldProblem::new(at, "this is nested too deeply"),
     }
@@ -112,7 +112,7 @@ fn map(nodes: Vec<(YamlNode, YamlNode)>) -> Result<Vec<(YamlKey, YamlValue)>, Fi
 mod tests {
     use super::*;
 
-    fn wrong(text: &str) -> (u64, u64, String) {
+    fn wrong(text: &str) -> (u32, u32, String) {
         let FieldProblem { at, problem, .. } = parse(text.as_bytes()).unwrap_err();
         (at.line, at.column, problem)
     }

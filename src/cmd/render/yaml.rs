@@ -165,7 +165,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::json::tests::documents;
-    use libyaml_safer::{EventData, Parser, ScalarStyle};
+    use crate::yaml::{EventKind, YamlParser, decode};
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
@@ -192,21 +192,15 @@ mod tests {
 
     /// Parses the YAML, to compare it with the original.
     fn read_back(text: &str) -> Value {
-        let mut input = text.as_bytes();
-        let mut parser = Parser::new();
-        parser.set_input_string(&mut input);
-        let mut next = move || parser.parse().unwrap().data;
-        loop {
-            let event = next();
-            if !matches!(event, EventData::StreamStart { .. } | EventData::DocumentStart { .. }) {
-                return value(event, &mut next);
-            }
-        }
+        let mut parser = YamlParser::new(decode(text.as_bytes()));
+        let mut next = move || parser.next_event().unwrap().kind;
+        assert_eq!(next(), EventKind::DocumentStart);
+        value(next(), &mut next)
     }
 
-    fn value(event: EventData, next: &mut dyn FnMut() -> EventData) -> Value {
+    fn value(event: EventKind, next: &mut dyn FnMut() -> EventKind) -> Value {
         match event {
-            EventData::Scalar { value, style: ScalarStyle::Plain, .. } => match value.as_str() {
+            EventKind::Scalar { value, plain: true, .. } => match value.as_str() {
                 "null" => Value::Null,
                 "true" => true.into(),
                 "false" => false.into(),
@@ -215,21 +209,21 @@ mod tests {
                 }
                 text => text.into(),
             },
-            EventData::Scalar { value, .. } => value.into(),
-            EventData::SequenceStart { .. } => {
+            EventKind::Scalar { value, .. } => value.into(),
+            EventKind::SequenceStart { .. } => {
                 let mut items = Vec::new();
                 loop {
                     match next() {
-                        EventData::SequenceEnd => return items.into(),
+                        EventKind::SequenceEnd => return items.into(),
                         event => items.push(value(event, next)),
                     }
                 }
             }
-            EventData::MappingStart { .. } => {
+            EventKind::MappingStart { .. } => {
                 let mut entries = Map::new();
                 loop {
                     match next() {
-                        EventData::MappingEnd => return entries.into(),
+                        EventKind::MappingEnd => return entries.into(),
                         key => {
                             let Value::String(key) = value(key, next) else { panic!("a key is text") };
                             let event = next();

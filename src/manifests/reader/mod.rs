@@ -6,13 +6,11 @@
 
 mod alias;
 mod compose;
-mod encoding;
 mod json;
 mod json_text;
 mod map_builder;
 mod raw;
 mod scalar;
-mod text_pieces;
 mod yaml;
 
 use std::sync::Arc;
@@ -21,6 +19,7 @@ pub use json_text::{float, json_text};
 
 use super::report::ReaderNotes;
 use super::tree::{ManifestNode, Position, Value};
+use crate::yaml::{decode, first_char};
 
 /// The depth below which collections are kept empty. No Pod field is nested so deeply, and plain recursion can walk and
 /// drop a tree of this depth.
@@ -86,7 +85,7 @@ pub fn read(bytes: &[u8]) -> ReadResult {
         let root = json::read(&text, &mut notes);
         return ReadResult { text, root, notes };
     }
-    let source = encoding::decode(bytes);
+    let source = decode(bytes);
     notes.byte_order_mark = source.byte_order_mark;
     notes.utf16 = source.utf16;
     let root = yaml::parse(&source, &mut notes).and_then(|document| match document {
@@ -112,7 +111,7 @@ fn starts_like_json(bytes: &[u8]) -> bool {
                 rest = tail;
             }
             _ => {
-                let Some((first, length)) = encoding::first_char(rest) else {
+                let Some((first, length)) = first_char(rest) else {
                     return false;
                 };
                 if !first.is_whitespace() {

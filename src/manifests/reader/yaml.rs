@@ -1,31 +1,22 @@
-//! Parses the first document of a YAML stream with `libyaml-safer` into a flat list of nodes.
-//!
-//! The scanner is libyaml's, modified to accept what the kubelet's go-yaml v2 accepts (`vendor/libyaml-safer`). The
-//! text is passed in pieces of go-yaml's size, because the size decides how far ahead an encoding error is noticed.
+//! Parses the first document of a YAML stream into a flat list of nodes.
 
 use std::collections::HashMap;
 
-use libyaml_safer::{Encoding, Error, ErrorKind, EventData, Mark, Parser, ScalarStyle};
-
-use super::encoding::{DecodedText, EncodingFault};
 use super::raw::{RawDocument, RawKind, RawNode, yaml_error};
 use super::scalar::{self, Scalar, TagFault};
-use super::text_pieces::TextPieces;
 use super::{MAX_DEPTH, MAX_NODES, SyntaxError, SyntaxFault};
 use crate::manifests::report::{LaterDocument, ReaderNotes};
 use crate::manifests::tree::Position;
+use crate::yaml::{DecodedText, EncodingFault, EventKind, FaultStage, Mark, YamlFault, YamlParser};
 
 /// Parses the first document; `None` for an empty stream.
-pub fn parse(source: &DecodedText, notes: &mut ReaderNotes) -> Result<Option<RawDocument>, SyntaxError> {
-    let mut events = EventReader { parser: Parser::new(), source };
-    events.parser.set_encoding(Encoding::Utf8);
-    events.parser.set_input(TextPieces::new(source));
-    events.document(notes)
+pub fn parse(source: &DecodedText<'_>, notes: &mut ReaderNotes) -> Result<Option<RawDocument>, SyntaxError> {
+    EventReader { parser: YamlParser::new(source.borrowed()), source }.document(notes)
 }
 
 struct EventReader<'a> {
-    parser: Parser<TextPieces<'a>>,
-    source: &'a DecodedText,
+    parser: YamlParser<'a>,
+    source: &'a DecodedText<'a>,
 }
 
 /// A collection whose end has not been read: its number, and for a mapping the key whose value comes next.
@@ -40,35 +31,33 @@ impl EventReader<'_> {
         let mut open: Vec<OpenCollection> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
         loop {
-            let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
-            let position = position(event.start_mark);
-            let (kind, written, anchor) = match event.data {
-                EventData::StreamStart { .. } | EventData::DocumentStart { .. } => continue,
-                EventData::StreamEnd => return Ok(None),
-                EventData::DocumentEnd { .. } => {
-                    notes.later_documents =
-                        later_documents(&self.source.text, event.start_mark, event.end_mark);
+            let event = self.parser.next_event().map_err(|error| self.syntax_error(&error))?;
+            let position = event.start.position();
+            let (kind, written, anchor) = match event.kind {
+                EventKind::DocumentStart => continue,
+                EventKind::StreamEnd => return Ok(None),
+                EventKind::DocumentEnd { end } => {
+                    notes.later_documents = later_documents(&self.source.text, end);
                     return Ok(Some(RawDocument { nodes: parsed }));
                 }
-                EventData::SequenceEnd | EventData::MappingEnd => {
+                EventKind::SequenceEnd | EventKind::MappingEnd => {
                     open.pop();
                     continue;
                 }
-                EventData::Alias { anchor } => {
+                EventKind::Alias { anchor } => {
                     notes.anchors = true;
                     let target =
                         anchors.get(&anchor).copied().ok_or_else(|| unknown_anchor(&anchor, position))?;
                     (RawKind::Alias(target), None, None)
                 }
-                EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
-                    let plain = style == ScalarStyle::Plain;
+                EventKind::Scalar { anchor, tag, value, plain_implicit, plain } => {
                     let kind = scalar_kind(tag.as_deref(), plain, plain_implicit, &value)
                         .map_err(|fault| tag_error(&fault, &value, position))?;
                     let text = matches!(kind, RawKind::Scalar(Scalar::Str(_)));
                     (kind, (plain && !text).then_some(value), anchor)
                 }
-                EventData::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
-                EventData::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
+                EventKind::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
+                EventKind::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
             };
             let number = parsed.len();
             if number >= MAX_NODES {
@@ -90,28 +79,23 @@ impl EventReader<'_> {
         }
     }
 
-    fn syntax_error(&self, error: &Error) -> SyntaxError {
-        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Reader)
-            && let Some(fault) = &self.source.fault
-        {
+    fn syntax_error(&self, fault: &YamlFault) -> SyntaxError {
+        if let (FaultStage::Reader, Some(fault)) = (fault.stage, &self.source.fault) {
             return encoding_error(fault);
         }
-        let mark = error.problem_mark().unwrap_or_default();
-        if error.problem() == INCOMPATIBLE {
-            return directive_error(position(mark));
+        let YamlFault { problem, mark, .. } = *fault;
+        let position = mark.position();
+        if problem == INCOMPATIBLE {
+            return directive_error(position);
         }
-        let context = error.context_mark().unwrap_or_default();
         // go-yaml's line numbers: the scanner's positions count from zero and are incremented, other positions are not.
-        let line = match (mark.line, error.kind()) {
-            (0, _) => context.line,
-            (line, ErrorKind::Scanner) => line.saturating_add(1),
+        let line = match (mark.line, fault.stage) {
+            (0, _) => fault.context.map_or(0, |(_, mark)| mark.line),
+            (line, FaultStage::Scanner) => line.saturating_add(1),
             (line, _) => line,
         };
         let place = if line == 0 { String::new() } else { format!("line {line}: ") };
-        let problem = error.problem();
-        let position = position(mark);
-        let line_text =
-            self.source.text.lines().nth(usize::try_from(mark.line).unwrap_or(usize::MAX)).unwrap_or("");
+        let line_text = self.source.text.lines().nth(mark.line).unwrap_or("");
         SyntaxError {
             fault: SyntaxFault::Yaml,
             message: format!("this is not valid YAML: {problem}"),
@@ -163,11 +147,6 @@ fn attach(nodes: &mut [RawNode], parent: Option<&mut OpenCollection>, number: us
         },
         _ => {}
     }
-}
-
-fn position(mark: Mark) -> Position {
-    let from_one = |count: u64| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
-    Position { line: from_one(mark.line), column: from_one(mark.column) }
 }
 
 fn directive_error(position: Position) -> SyntaxError {
@@ -239,10 +218,9 @@ fn hint(problem: &str, line: &str) -> Option<&'static str> {
 
 /// Finds the later documents by their `---` lines, without parsing them, because the kubelet does not parse them
 /// either.
-fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
-    let first = usize::try_from(start.line.max(end.line)).unwrap_or(usize::MAX);
+fn later_documents(text: &str, end: Mark) -> Vec<LaterDocument> {
     let mut documents: Vec<LaterDocument> = Vec::new();
-    for (number, line) in text.lines().enumerate().skip(first) {
+    for (number, line) in text.lines().enumerate().skip(end.line) {
         let content = match line.strip_prefix("---") {
             Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\r']) => {
                 let line = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);

@@ -1,11 +1,13 @@
 //! Decodes bytes into text: byte order marks, UTF-16, and the characters that the YAML reader rejects.
 
-use crate::manifests::tree::Position;
+use std::borrow::Cow;
+
+use super::Position;
 
 /// The text of a file up to the first encoding error.
-pub struct DecodedText {
+pub struct DecodedText<'b> {
     /// Valid text without its byte order mark.
-    pub text: String,
+    pub text: Cow<'b, str>,
     /// Whether the file has a byte order mark.
     pub byte_order_mark: bool,
     /// Whether the file is UTF-16.
@@ -30,18 +32,32 @@ impl EncodingFault {
     }
 }
 
-impl DecodedText {
+impl DecodedText<'_> {
     /// Decodes the whole file for display, with a replacement character for each error.
-    pub fn whole(&self, bytes: &[u8]) -> String {
+    pub fn whole<'a>(&'a self, bytes: &'a [u8]) -> Cow<'a, str> {
         match self.fault {
-            Some(_) if !self.utf16 => String::from_utf8_lossy(bytes).into_owned(),
-            _ => self.text.clone(),
+            Some(_) if !self.utf16 => String::from_utf8_lossy(bytes),
+            _ => Cow::Borrowed(&self.text),
+        }
+    }
+
+    /// The same text, borrowed.
+    pub fn borrowed(&self) -> DecodedText<'_> {
+        DecodedText { text: Cow::Borrowed(&self.text), fault: self.fault.clone(), ..*self }
+    }
+
+    /// The length of the byte order mark.
+    pub const fn mark_bytes(&self) -> usize {
+        match (self.byte_order_mark, self.utf16) {
+            (true, true) => 2,
+            (true, false) => 3,
+            (false, _) => 0,
         }
     }
 }
 
 /// Decodes the bytes up to the first error.
-pub fn decode(bytes: &[u8]) -> DecodedText {
+pub fn decode(bytes: &[u8]) -> DecodedText<'_> {
     match bytes {
         [0xef, 0xbb, 0xbf, rest @ ..] => DecodedText { byte_order_mark: true, ..decode_utf8(rest) },
         [0xff, 0xfe, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
@@ -61,20 +77,17 @@ pub fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
     Some((first, first.len_utf8()))
 }
 
-fn decode_utf8(bytes: &[u8]) -> DecodedText {
-    let mut text = String::new();
-    let mut fault = None;
-    for chunk in bytes.utf8_chunks().take(1) {
-        if push_accepted(&mut text, chunk.valid().chars()).is_err() {
-            fault = Some(CONTROL);
-        } else if !chunk.invalid().is_empty() {
-            fault = Some(octet_fault(bytes.get(chunk.valid().len()..).unwrap_or_default()));
-        }
-    }
-    finish(text, fault, false)
+fn decode_utf8(bytes: &[u8]) -> DecodedText<'_> {
+    let chunk = bytes.utf8_chunks().next();
+    let valid = chunk.as_ref().map_or("", |chunk| chunk.valid());
+    let (text, fault) = match valid.find(|character| !is_accepted(character)) {
+        Some(end) => (valid.get(..end).unwrap_or_default(), Some(CONTROL)),
+        None => (valid, bytes.get(valid.len()..).filter(|rest| !rest.is_empty()).map(octet_fault)),
+    };
+    finish(Cow::Borrowed(text), fault, false)
 }
 
-fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedText {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedText<'static> {
     let pairs = bytes.chunks_exact(2);
     let odd = !pairs.remainder().is_empty();
     let units = pairs.filter_map(|pair| <[u8; 2]>::try_from(pair).ok().map(unit));
@@ -82,17 +95,19 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedText {
     let mut fault = None;
     for decoded in char::decode_utf16(units) {
         fault = match decoded {
-            Ok(character) => push_accepted(&mut text, std::iter::once(character)).err().map(|()| CONTROL),
+            Ok(character) if is_accepted(character) => {
+                text.push(character);
+                continue;
+            }
+            Ok(_) => Some(CONTROL),
             Err(_) => Some("unexpected low surrogate area"),
         };
-        if fault.is_some() {
-            break;
-        }
+        break;
     }
     if fault.is_none() && odd {
         fault = Some(INCOMPLETE_UTF16);
     }
-    DecodedText { byte_order_mark: true, ..finish(text, fault, true) }
+    DecodedText { byte_order_mark: true, ..finish(Cow::Owned(text), fault, true) }
 }
 
 /// The error when the file ends within a UTF-8 character.
@@ -103,7 +118,7 @@ const INCOMPLETE_UTF16: &str = "incomplete UTF-16 character";
 
 const CONTROL: &str = "control characters are not allowed";
 
-fn finish(text: String, fault: Option<&'static str>, utf16: bool) -> DecodedText {
+fn finish<'b>(text: Cow<'b, str>, fault: Option<&'static str>, utf16: bool) -> DecodedText<'b> {
     let fault = fault.map(|reason| EncodingFault { reason, position: end_position(&text) });
     DecodedText { text, byte_order_mark: false, utf16, fault }
 }
@@ -124,16 +139,6 @@ fn end_position(text: &str) -> Position {
         after_return = character == '\r';
     }
     position
-}
-
-fn push_accepted(text: &mut String, characters: impl Iterator<Item = char>) -> Result<(), ()> {
-    for character in characters {
-        if !is_accepted(character) {
-            return Err(());
-        }
-        text.push(character);
-    }
-    Ok(())
 }
 
 /// Whether YAML allows the character.

@@ -1,23 +1,8 @@
 //! Parses YAML into a tree in which every node has its position, for configuration files, kubeconfigs and scenarios.
 //!
-//! Manifests need more (aliases, merge keys, go-yaml's types, reading in pieces) and use `manifests::reader`, which
-//! has the same scanner.
+//! Manifests need more (aliases, merge keys, go-yaml's types) and use `manifests::reader`, which has the same parser.
 
-use libyaml_safer::{Event, EventData, Mark, Parser};
-
-/// A position in a file; line and column start at one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Line.
-    pub line: u64,
-    /// Column.
-    pub column: u64,
-}
-
-impl Position {
-    /// The start of every file.
-    pub const START: Self = Self { line: 1, column: 1 };
-}
+use super::{EventKind, Position, YamlEvent, YamlFault, YamlParser, decode};
 
 /// A value or a key.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,21 +37,14 @@ pub enum YamlKind {
 #[derive(Debug, PartialEq, Eq)]
 pub enum YamlError {
     /// The text is not YAML.
-    Syntax {
-        /// The position.
-        at: Position,
-        /// The parser's message.
-        problem: String,
-        /// The parser's message with its context and position.
-        whole: String,
-    },
+    Syntax(YamlFault),
     /// Collections are nested too deeply.
     TooDeep(Position),
 }
 
 /// The documents of a text, one after another.
 pub struct Documents<'t> {
-    parser: Parser<&'t [u8]>,
+    parser: YamlParser<'t>,
     deepest: usize,
     began: Position,
 }
@@ -74,19 +52,17 @@ pub struct Documents<'t> {
 impl<'t> Documents<'t> {
     /// Reads `text`; more than `deepest` nested collections are an error.
     pub fn of(text: &'t [u8], deepest: usize) -> Self {
-        let mut parser = Parser::new();
-        parser.set_input(text);
-        Self { parser, deepest, began: Position::START }
+        Self { parser: YamlParser::new(decode(text)), deepest, began: Position::START }
     }
 
     /// The next document; `None` at the end.
     pub fn next_document(&mut self) -> Result<Option<YamlNode>, YamlError> {
         loop {
             let event = self.event()?;
-            match event.data {
-                EventData::StreamEnd => return Ok(None),
-                EventData::DocumentStart { .. } => {
-                    self.began = position(event.start_mark);
+            match event.kind {
+                EventKind::StreamEnd => return Ok(None),
+                EventKind::DocumentStart => {
+                    self.began = event.start.position();
                     let first = self.event()?;
                     return self.node(first, 0).map(Some);
                 }
@@ -100,28 +76,24 @@ impl<'t> Documents<'t> {
         self.began
     }
 
-    fn event(&mut self) -> Result<Event, YamlError> {
-        self.parser.parse().map_err(|why| YamlError::Syntax {
-            at: why.problem_mark().map_or(Position::START, position),
-            problem: why.problem().to_owned(),
-            whole: why.to_string(),
-        })
+    fn event(&mut self) -> Result<YamlEvent, YamlError> {
+        self.parser.next_event().map_err(YamlError::Syntax)
     }
 
     /// Parses the node that begins with `event`.
-    fn node(&mut self, event: Event, depth: usize) -> Result<YamlNode, YamlError> {
-        let at = position(event.start_mark);
+    fn node(&mut self, event: YamlEvent, depth: usize) -> Result<YamlNode, YamlError> {
+        let at = event.start.position();
         if depth > self.deepest {
             return Err(YamlError::TooDeep(at));
         }
-        let (has_anchor_or_tag, kind) = match event.data {
-            EventData::Scalar { anchor, tag, value, plain_implicit, .. } => {
+        let (has_anchor_or_tag, kind) = match event.kind {
+            EventKind::Scalar { anchor, tag, value, plain_implicit, .. } => {
                 (anchor.is_some() || tag.is_some(), YamlKind::Scalar { text: value, plain: plain_implicit })
             }
-            EventData::SequenceStart { anchor, tag, .. } => {
+            EventKind::SequenceStart { anchor, tag, .. } => {
                 (anchor.is_some() || tag.is_some(), YamlKind::List(self.list(depth)?))
             }
-            EventData::MappingStart { anchor, tag, .. } => {
+            EventKind::MappingStart { anchor, tag, .. } => {
                 (anchor.is_some() || tag.is_some(), YamlKind::Map(self.map(depth)?))
             }
             _ => (false, YamlKind::Alias),
@@ -133,7 +105,7 @@ impl<'t> Documents<'t> {
         let mut items = Vec::new();
         loop {
             let event = self.event()?;
-            if event.data == EventData::SequenceEnd {
+            if event.kind == EventKind::SequenceEnd {
                 return Ok(items);
             }
             items.push(self.node(event, depth + 1)?);
@@ -144,7 +116,7 @@ impl<'t> Documents<'t> {
         let mut entries = Vec::new();
         loop {
             let event = self.event()?;
-            if event.data == EventData::MappingEnd {
+            if event.kind == EventKind::MappingEnd {
                 return Ok(entries);
             }
             let key = self.node(event, depth + 1)?;
@@ -152,10 +124,6 @@ impl<'t> Documents<'t> {
             entries.push((key, self.node(event, depth + 1)?));
         }
     }
-}
-
-fn position(mark: Mark) -> Position {
-    Position { line: mark.line + 1, column: mark.column + 1 }
 }
 
 #[cfg(test)]

@@ -1,0 +1,403 @@
+//! Finds the tokens of a text: indentation, indicators and simple keys.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::encoding::DecodedText;
+use super::text_cursor::{TextCursor, is_blank_or_end, is_break};
+use super::token::{Token, TokenKind};
+use super::{FaultStage, Mark, YamlFault};
+
+/// How deep flow collections and indents may nest (`max_flow_level` and `max_indents` in scannerc.go).
+const MAX_DEPTH: usize = 10_000;
+
+const TOO_DEEP: &str = "exceeded max depth of 10000";
+
+/// How many characters a simple key may have (`yaml_simple_key_is_valid` in scannerc.go).
+const MAX_KEY_LENGTH: usize = 1024;
+
+/// Finds the tokens one by one.
+pub struct Scanner<'t> {
+    pub(super) text: TextCursor<'t>,
+    /// The tokens that have been found and not handed out.
+    tokens: VecDeque<Token>,
+    /// How many tokens have been handed out.
+    handed_out: usize,
+    /// Whether the first token of the queue can be handed out: no key token can come before it.
+    is_ready: bool,
+    /// The token after the last one.
+    end: Token,
+    /// How many flow collections are open.
+    flow_level: usize,
+    /// The columns of the enclosing block collections.
+    indents: Vec<Option<usize>>,
+    /// The column of the innermost block collection.
+    pub(super) indent: Option<usize>,
+    /// Whether a simple key may start here.
+    pub(super) simple_key_allowed: bool,
+    /// The last place of each flow level where a simple key could have started; the first is that of the blocks.
+    simple_keys: Vec<SimpleKey>,
+    /// The index in `simple_keys` of the key that may start before a token, by the token's number.
+    simple_keys_by_token: HashMap<usize, usize>,
+}
+
+/// A place where a simple key may have started: a key without `?`, which only the `:` after it makes a key.
+#[derive(Clone, Copy, Default)]
+struct SimpleKey {
+    /// Whether it may still be a key.
+    possible: bool,
+    /// Whether anything else would be an error.
+    required: bool,
+    /// The number of its token.
+    token_number: usize,
+    mark: Mark,
+}
+
+impl<'t> Scanner<'t> {
+    /// Scans `text` from its start.
+    pub fn new(text: DecodedText<'t>) -> Self {
+        Self {
+            text: TextCursor::new(text),
+            tokens: VecDeque::new(),
+            handed_out: 0,
+            is_ready: false,
+            end: Token { kind: TokenKind::StreamEnd, start: Mark::default(), end: Mark::default() },
+            flow_level: 0,
+            indents: Vec::new(),
+            indent: None,
+            simple_key_allowed: true,
+            simple_keys: vec![SimpleKey::default()],
+            simple_keys_by_token: HashMap::new(),
+        }
+    }
+
+    /// The next token. It may be emptied before it is skipped.
+    pub fn peek(&mut self) -> Result<&mut Token, YamlFault> {
+        if !self.is_ready {
+            while self.tokens.is_empty() || self.key_may_come_first()? {
+                self.fetch_token()?;
+            }
+            self.is_ready = true;
+        }
+        Ok(self.tokens.front_mut().unwrap_or(&mut self.end))
+    }
+
+    /// Skips the token that `peek` has returned.
+    pub fn skip(&mut self) {
+        self.is_ready = false;
+        self.handed_out += 1;
+        self.tokens.pop_front();
+    }
+
+    /// Whether a key token may still be inserted before the next token.
+    fn key_may_come_first(&mut self) -> Result<bool, YamlFault> {
+        match self.simple_keys_by_token.get(&self.handed_out) {
+            Some(&index) => self.simple_key_is_valid(index),
+            None => Ok(false),
+        }
+    }
+
+    /// A fault at the current position.
+    pub(super) fn fault<T>(
+        &self,
+        context: Option<(&'static str, Mark)>,
+        problem: &'static str,
+    ) -> Result<T, YamlFault> {
+        Err(YamlFault { stage: FaultStage::Scanner, problem, mark: self.text.mark, context })
+    }
+
+    /// Whether the position is within `[]` or `{}`.
+    pub(super) const fn in_flow(&self) -> bool {
+        self.flow_level > 0
+    }
+
+    /// Whether `---` or `...` starts here.
+    pub(super) fn at_document_indicator(&self, indicator: char) -> bool {
+        self.text.mark.column == 0
+            && self.text.is_at(indicator)
+            && self.text.peek(1) == Some(indicator)
+            && self.text.peek(2) == Some(indicator)
+            && is_blank_or_end(self.text.peek(3))
+    }
+
+    fn fetch_token(&mut self) -> Result<(), YamlFault> {
+        self.skip_to_token()?;
+        self.unroll_indent(Some(self.text.mark.column));
+        self.text.load(4)?;
+        let Some(first) = self.text.current() else { return self.fetch_stream_end() };
+        if first == '%' && self.text.mark.column == 0 {
+            self.end_blocks()?;
+            let token = self.scan_directive()?;
+            self.tokens.push_back(token);
+            return Ok(());
+        }
+        if self.at_document_indicator('-') {
+            self.end_blocks()?;
+            self.push_indicator(3, TokenKind::DocumentStart);
+            return Ok(());
+        }
+        if self.at_document_indicator('.') {
+            self.end_blocks()?;
+            self.push_indicator(3, TokenKind::DocumentEnd);
+            return Ok(());
+        }
+        match first {
+            '[' => self.fetch_flow_start(TokenKind::FlowSequenceStart),
+            '{' => self.fetch_flow_start(TokenKind::FlowMappingStart),
+            ']' => self.fetch_flow_end(TokenKind::FlowSequenceEnd),
+            '}' => self.fetch_flow_end(TokenKind::FlowMappingEnd),
+            ',' => {
+                self.remove_simple_key()?;
+                self.simple_key_allowed = true;
+                self.push_indicator(1, TokenKind::FlowEntry);
+                Ok(())
+            }
+            '-' if is_blank_or_end(self.text.peek(1)) => self.fetch_block_entry(),
+            '?' if self.in_flow() || is_blank_or_end(self.text.peek(1)) => self.fetch_key(),
+            ':' if self.in_flow() || is_blank_or_end(self.text.peek(1)) => self.fetch_value(),
+            '|' | '>' if !self.in_flow() => {
+                self.remove_simple_key()?;
+                self.simple_key_allowed = true;
+                let token = self.scan_block_scalar(first == '|')?;
+                self.tokens.push_back(token);
+                Ok(())
+            }
+            '\t' | '|' | '>' | '#' | '%' | '@' | '`' => self.fault(
+                Some(("while scanning for the next token", self.text.mark)),
+                "found character that cannot start any token",
+            ),
+            _ => {
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
+                let token = match first {
+                    '*' => self.scan_anchor("while scanning an alias", TokenKind::Alias),
+                    '&' => self.scan_anchor("while scanning an anchor", TokenKind::Anchor),
+                    '!' => self.scan_tag(),
+                    '\'' | '"' => self.scan_quoted(first),
+                    _ => self.scan_plain(),
+                }?;
+                self.tokens.push_back(token);
+                Ok(())
+            }
+        }
+    }
+
+    /// Skips blanks, comments and line breaks.
+    fn skip_to_token(&mut self) -> Result<(), YamlFault> {
+        loop {
+            self.text.load(1)?;
+            // go-yaml looks at the start of its buffer, wherever in it the line starts (is_bom in yamlprivateh.go).
+            if self.text.mark.column == 0 && self.text.buffer_start() == Some('\u{feff}') {
+                self.text.skip();
+            }
+            self.text.load(1)?;
+            while self.text.is_at(' ')
+                || (self.in_flow() || !self.simple_key_allowed) && self.text.is_at('\t')
+            {
+                self.text.skip();
+                self.text.load(1)?;
+            }
+            self.text.skip_comment()?;
+            if !self.text.current().is_some_and(is_break) {
+                return Ok(());
+            }
+            self.text.load(2)?;
+            self.text.line_break();
+            if !self.in_flow() {
+                self.simple_key_allowed = true;
+            }
+        }
+    }
+
+    /// Whether a key may still be one: it is on one line and not too long.
+    fn simple_key_is_valid(&mut self, index: usize) -> Result<bool, YamlFault> {
+        let now = self.text.mark;
+        let Some(key) = self.simple_keys.get_mut(index).filter(|key| key.possible) else {
+            return Ok(false);
+        };
+        if key.mark.line >= now.line && key.mark.index + MAX_KEY_LENGTH >= now.index {
+            return Ok(true);
+        }
+        let key = *key;
+        self.check_not_required(key)?;
+        if let Some(key) = self.simple_keys.get_mut(index) {
+            key.possible = false;
+        }
+        Ok(false)
+    }
+
+    fn check_not_required(&self, key: SimpleKey) -> Result<(), YamlFault> {
+        if key.required {
+            return self
+                .fault(Some(("while scanning a simple key", key.mark)), "could not find expected ':'");
+        }
+        Ok(())
+    }
+
+    /// Remembers that a simple key may start here.
+    fn save_simple_key(&mut self) -> Result<(), YamlFault> {
+        if !self.simple_key_allowed {
+            return Ok(());
+        }
+        let required = !self.in_flow() && self.indent == Some(self.text.mark.column);
+        let key = SimpleKey { possible: true, required, ..self.no_key() };
+        self.remove_simple_key()?;
+        self.simple_keys_by_token.insert(key.token_number, self.simple_keys.len() - 1);
+        if let Some(last) = self.simple_keys.last_mut() {
+            *last = key;
+        }
+        Ok(())
+    }
+
+    /// The next token as a place where no key can start.
+    fn no_key(&self) -> SimpleKey {
+        let token_number = self.handed_out + self.tokens.len();
+        SimpleKey { possible: false, required: false, token_number, mark: self.text.mark }
+    }
+
+    fn remove_simple_key(&mut self) -> Result<(), YamlFault> {
+        if let Some(key) = self.simple_keys.last().copied().filter(|key| key.possible) {
+            self.check_not_required(key)?;
+            self.simple_keys_by_token.remove(&key.token_number);
+        }
+        if let Some(key) = self.simple_keys.last_mut() {
+            key.possible = false;
+        }
+        Ok(())
+    }
+
+    /// Opens a block collection if the column is deeper than the innermost one. `before` is the number of the token
+    /// before which it starts.
+    fn roll_indent(&mut self, before: Option<usize>, kind: TokenKind, mark: Mark) -> Result<(), YamlFault> {
+        if self.in_flow() || self.indent >= Some(mark.column) {
+            return Ok(());
+        }
+        self.indents.push(self.indent);
+        self.indent = Some(mark.column);
+        if self.indents.len() > MAX_DEPTH {
+            let mark = self.simple_keys.last().map_or(mark, |key| key.mark);
+            return self.fault(Some(("while increasing indent level", mark)), TOO_DEEP);
+        }
+        self.insert_token(before, Token { kind, start: mark, end: mark });
+        Ok(())
+    }
+
+    /// Queues a token before the token with this number, or last if that token has been handed out or there is none.
+    fn insert_token(&mut self, before: Option<usize>, token: Token) {
+        match before.and_then(|number| number.checked_sub(self.handed_out)) {
+            Some(index) => self.tokens.insert(index, token),
+            None => self.tokens.push_back(token),
+        }
+    }
+
+    /// Closes the block collections that are deeper than the column.
+    fn unroll_indent(&mut self, column: Option<usize>) {
+        if self.in_flow() {
+            return;
+        }
+        while self.indent > column {
+            self.push_indicator(0, TokenKind::BlockEnd);
+            self.indent = self.indents.pop().flatten();
+        }
+    }
+
+    /// Closes all block collections.
+    fn end_blocks(&mut self) -> Result<(), YamlFault> {
+        self.unroll_indent(None);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
+        Ok(())
+    }
+
+    /// Skips the characters of an indicator and queues its token.
+    fn push_indicator(&mut self, characters: usize, kind: TokenKind) {
+        let start = self.text.mark;
+        for _ in 0..characters {
+            self.text.skip();
+        }
+        self.tokens.push_back(Token { kind, start, end: self.text.mark });
+    }
+
+    fn fetch_stream_end(&mut self) -> Result<(), YamlFault> {
+        if self.text.mark.column != 0 {
+            self.text.mark.column = 0;
+            self.text.mark.line += 1;
+        }
+        self.end_blocks()?;
+        self.push_indicator(0, TokenKind::StreamEnd);
+        Ok(())
+    }
+
+    fn fetch_flow_start(&mut self, kind: TokenKind) -> Result<(), YamlFault> {
+        self.save_simple_key()?;
+        self.simple_keys.push(self.no_key());
+        self.flow_level += 1;
+        if self.flow_level > MAX_DEPTH {
+            return self.fault(Some(("while increasing flow level", self.text.mark)), TOO_DEEP);
+        }
+        self.simple_key_allowed = true;
+        self.push_indicator(1, kind);
+        Ok(())
+    }
+
+    fn fetch_flow_end(&mut self, kind: TokenKind) -> Result<(), YamlFault> {
+        self.remove_simple_key()?;
+        if self.in_flow() {
+            self.flow_level -= 1;
+            if let Some(key) = self.simple_keys.pop() {
+                self.simple_keys_by_token.remove(&key.token_number);
+            }
+        }
+        self.simple_key_allowed = false;
+        self.push_indicator(1, kind);
+        Ok(())
+    }
+
+    fn fetch_block_entry(&mut self) -> Result<(), YamlFault> {
+        self.start_block(
+            TokenKind::BlockSequenceStart,
+            "block sequence entries are not allowed in this context",
+        )?;
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.push_indicator(1, TokenKind::BlockEntry);
+        Ok(())
+    }
+
+    fn fetch_key(&mut self) -> Result<(), YamlFault> {
+        self.start_block(TokenKind::BlockMappingStart, "mapping keys are not allowed in this context")?;
+        self.remove_simple_key()?;
+        self.simple_key_allowed = !self.in_flow();
+        self.push_indicator(1, TokenKind::Key);
+        Ok(())
+    }
+
+    fn fetch_value(&mut self) -> Result<(), YamlFault> {
+        let index = self.simple_keys.len() - 1;
+        if self.simple_key_is_valid(index)?
+            && let Some(key) = self.simple_keys.get_mut(index)
+        {
+            key.possible = false;
+            let SimpleKey { mark, token_number, .. } = *key;
+            self.insert_token(Some(token_number), Token { kind: TokenKind::Key, start: mark, end: mark });
+            self.simple_keys_by_token.remove(&token_number);
+            self.roll_indent(Some(token_number), TokenKind::BlockMappingStart, mark)?;
+            self.simple_key_allowed = false;
+        } else {
+            self.start_block(TokenKind::BlockMappingStart, "mapping values are not allowed in this context")?;
+            self.simple_key_allowed = !self.in_flow();
+        }
+        self.push_indicator(1, TokenKind::Value);
+        Ok(())
+    }
+
+    /// Opens a block collection for the indicator that starts here.
+    fn start_block(&mut self, kind: TokenKind, otherwise: &'static str) -> Result<(), YamlFault> {
+        if self.in_flow() {
+            return Ok(());
+        }
+        if !self.simple_key_allowed {
+            return self.fault(None, otherwise);
+        }
+        self.roll_indent(None, kind, self.text.mark)
+    }
+}
