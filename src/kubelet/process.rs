@@ -39,7 +39,7 @@ impl KubeletProcess {
     /// Reads the files of the kubelet's process. A read can wait for a disk forever, so call this in a thread that
     /// can be abandoned.
     fn read(pid: u32, dir: &KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
-        // A process that waits in the kernel has no arguments here, and nothing else of it is read.
+        // A process in uninterruptible sleep has no arguments here: reading its command line could block.
         let cwd = if arguments.is_empty() { None } else { dir.link("cwd").ok() };
         let settings = KubeletSettings::read(arguments, cwd.as_deref(), host);
         let certificate = certificate(&settings, host);
@@ -76,7 +76,7 @@ impl KubeletProcess {
 /// The result of searching a process table for the kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// The kubelet, if exactly one process qualifies.
+    /// The kubelet, if one process qualifies, or one of several is clearly the node's.
     pub kubelet: Option<KubeletProcess>,
     /// Why processes with a kubelet's name do not qualify.
     pub refused: Vec<String>,
@@ -86,8 +86,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Searches the process table at `proc` for the kubelet of the node with the root `host`. Files that a process
-    /// names are only opened once the process qualifies.
+    /// Searches the process table at `proc` for the kubelet of the node with the root `host`. Files that a
+    /// command line names are opened only after the process has qualified.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
         let mut found = Self::default();
         let (choice, seen) = choose(proc, &ProcessTrust::of_node(proc, host), |why, text| match why {
@@ -106,7 +106,7 @@ impl Search {
     }
 }
 
-/// The process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or several do.
+/// The process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or if several do and none of them is clearly the node's.
 pub fn kubelet_pid(proc: &Path) -> Option<u32> {
     match choose(proc, &ProcessTrust::of_table(proc), |_, _| {}).0 {
         Choice::One(pid) => Some(pid),
@@ -204,13 +204,13 @@ fn certificate(settings: &KubeletSettings, host: &HostRoot) -> Option<Vec<u8>> {
     ];
     named.into_iter().chain(usual).find_map(|path| {
         let path = host.path(path);
-        // The link to a renewed certificate is absolute and relative to the node's root.
+        // The link to a renewed certificate is an absolute path on the node, which is found below the node's root.
         let path = fs::read_link(&path).map_or(path, |to| host.path(to));
         load(&path, LARGEST_CERTIFICATE).ok()
     })
 }
 
-/// The kubelet in a process table that was already read; `None` if several processes qualify.
+/// The kubelet in a process table that was already read; `None` if it is not clear which of several processes is the node's kubelet.
 pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     match choice(sample) {
         Choice::One(pid) => sample.processes.get(&pid),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_kubelet_with_a_lower_pid_does_not_come_before_the_nodes() {
+    fn a_kubelet_of_another_user_is_not_chosen_even_with_a_lower_pid() {
         let table = Table::new("lower");
         let line = "kubelet --kubeconfig=/tmp/kc --hostname-override=evil";
         table.process(3, &Copied { uids: STRANGER, line, ..KUBELET });
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_kubelets_that_nothing_tells_apart_none_is_taken_and_that_is_said() {
+    fn two_equal_kubelets_are_reported_and_neither_is_chosen() {
         let table = Table::new("two");
         table.process(3, &KUBELET);
         table.process(7, &KUBELET);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_bears_the_name_is_no_kubelet() {
+    fn a_process_that_only_has_the_name_is_not_a_kubelet() {
         for (comm, line) in
             [("k3s", "k3s kubectl get pods"), ("hyperkube", "hyperkube scheduler"), ("kubectl", "kubectl")]
         {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_kubelet_with_any_thread_in_uninterruptible_sleep_nothing_is_read() {
+    fn no_arguments_are_read_if_any_thread_is_in_uninterruptible_sleep() {
         let line = "kubelet --hostname-override=n1";
         for states in [['S', 'D'], ['D', 'S']] {
             let found = Node::new("waits").process(7, "kubelet", states, line).find().unwrap();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn its_certificate_is_found_where_it_keeps_it_below_another_root_too() {
+    fn the_certificate_is_also_found_below_another_root() {
         let certificate = |node: &Node| {
             let found = node.find().unwrap();
             found.certificate().map(|text| String::from_utf8_lossy(text).into_owned())

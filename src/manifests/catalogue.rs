@@ -581,7 +581,7 @@ checks! {
             "the property, with both values";
             confirm ["crictl inspectp SANDBOX"];
             never ["that somebody changed the running pod"];
-            act ["touch the file, or look for a second file of this pod"];
+            act ["check that the kubelet has read the file, and look for a second file that defines this pod"];
         TouchedSince "SP125" Warning "the file was touched after the pod started";
             "Commands and environment are not in the runtime's lists, so that such an edit cannot be seen there.";
             "a file that is newer than the sandbox, and no difference that shows";

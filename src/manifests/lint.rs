@@ -24,7 +24,7 @@ pub struct LintReport {
     pub files: Vec<LintedFile>,
     /// Findings of the comparison with the runtime.
     pub runtime: Vec<RuntimeFinding>,
-    /// The verdicts of another kubelet release.
+    /// What changes with another kubelet release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
     /// What was not checked, and why.
@@ -63,7 +63,7 @@ pub struct LintedFile {
     /// The effect on the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
-    /// The findings, in the order of the file.
+    /// The findings, in the order of their lines.
     pub findings: Vec<LintFinding>,
     /// The text, for renderers that show a source line.
     #[serde(skip)]
@@ -77,9 +77,9 @@ pub struct LintedFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LintSummary {
-    /// Number of files.
+    /// The entries of the directory, including those that the kubelet ignores.
     pub files: usize,
-    /// Files whose pod the kubelet runs.
+    /// Files that the kubelet loads.
     pub loaded: usize,
     /// Files that the kubelet rejects.
     pub rejected: usize,
@@ -90,13 +90,13 @@ pub struct LintSummary {
     /// Files without a verdict.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_judged: usize,
-    /// Findings that are errors.
+    /// Findings of the severity error or critical.
     pub errors: usize,
-    /// Findings that are warnings.
+    /// Findings of the severity warning.
     pub warnings: usize,
-    /// Findings that are information.
+    /// Findings of the severity info.
     pub infos: usize,
-    /// Which file gives which pod (SP105).
+    /// Which file defines which pod (check SP105).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodOfFile>,
 }
@@ -106,7 +106,7 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A pod, the file that gives it, and the files that are shadowed.
+/// A pod, the file that defines it, and the files that this file shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodOfFile {
@@ -213,7 +213,7 @@ const fn path_consequence(kind: PathKind) -> Option<&'static str> {
     match kind {
         PathKind::Missing => Some("the kubelet removes every static pod that came from a file"),
         PathKind::Special | PathKind::Unreadable => {
-            Some("the kubelet logs an error every 20 s and keeps what runs")
+            Some("the kubelet logs an error every 20 s and keeps the running static pods")
         }
         PathKind::Directory | PathKind::File => None,
     }
@@ -232,9 +232,9 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
     findings.sort_by_key(|finding| (finding.line, finding.column, finding.id));
     let consequence = (file.verdict == FileVerdict::Rejected).then(|| {
         if in_directory {
-            "a pod that runs from this file is stopped within 20 s, and no new one starts"
+            "if a pod runs from this file, the kubelet stops it within 20 s and starts no new one"
         } else {
-            "what runs from this file goes on until the kubelet restarts, and does not come back then"
+            "a pod that runs from this file keeps running until the kubelet restarts, and is not started again then"
         }
         .to_owned()
     });

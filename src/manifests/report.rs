@@ -19,7 +19,7 @@ pub enum FileVerdict {
     Rejected,
     /// The kubelet never reads the entry.
     Ignored,
-    /// The kubelet accepts the file, but another file of the same pod replaces the pod.
+    /// The kubelet accepts the file, but another file that defines the same pod wins.
     Shadowed,
     /// The verdict is not known: the file is too large for plegctl, or the kubelet would never finish reading it.
     NotJudged,
@@ -133,7 +133,7 @@ pub struct ParsedManifest {
     pub root: Option<ManifestNode>,
     /// The properties of the text that the reader noted.
     pub notes: ReaderNotes,
-    /// The decoded Pod, if it is one.
+    /// The decoded Pod, if the document is a Pod.
     pub pod: Option<DecodedPod>,
 }
 
@@ -175,7 +175,7 @@ pub struct DuplicateKey {
 pub struct Merge {
     /// The position of the `<<`.
     pub position: Position,
-    /// Keys written before the merge whose values the merge replaced.
+    /// The keys before the merge whose values the merge replaced.
     pub overrides: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ pub struct LaterDocument {
     pub kind: Option<String>,
 }
 
-/// A Pod with defaults, before the kubelet adds its node name.
+/// A Pod with defaults, before the kubelet appends the node's name to the pod's name.
 #[derive(Clone, Debug)]
 pub struct DecodedPod {
     /// The known fields, with nulls resolved and defaults filled in. A default has the position of its parent.

@@ -26,8 +26,8 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     report
 }
 
-/// Passes each file to `take` in the kubelet's order, so that none has to be kept in memory. Of two files of a pod the
-/// later one wins; this function does not mark the earlier one. The returned report has no files.
+/// Passes each file to `take` in the kubelet's order, so that none has to be kept in memory. If two files define
+/// the same pod, the later one wins, but this function does not mark the earlier one. The returned report has no files.
 pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) -> SourceReport {
     let path = strip_slashes(path);
     let mut report = SourceReport { path, kind: PathKind::Missing, files: Vec::new(), findings: Vec::new() };
@@ -68,8 +68,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
     report
 }
 
-/// Returns the verdict on one directory entry as after an inotify event, for which the kubelet ignores whether the name
-/// is hidden.
+/// Returns the verdict on one entry of a manifest directory, for example after an inotify event about that entry.
 pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
     entry(path, kubelet)
 }
@@ -93,7 +92,7 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
         report.findings.push(
             LintFinding::error(
                 Check::PathIsPattern,
-                "the kubelet treats this directory path as a pattern (`*`, `?`, `[` or `\\`) and sees other files or none",
+                "the path contains `*`, `?`, `[` or `\\`, so the kubelet treats it as a pattern and reads other files or none",
             )
             .with_fix("rename the directory"),
         );
@@ -115,8 +114,7 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
     }
 }
 
-/// Marks shadowed files. The kubelet's store has namespace and name as key and is filled in order, so the last file
-/// wins.
+/// Marks shadowed files. The kubelet stores pods by namespace and name in the order of the files, so the last file wins.
 fn settle_duplicates(files: &mut [FileReport]) {
     let mut winners: HashMap<PodIdentity, PathBuf> = HashMap::new();
     for file in files.iter_mut().rev() {
@@ -133,13 +131,13 @@ fn settle_duplicates(files: &mut [FileReport]) {
 }
 
 fn single_file(path: &Path, kubelet: &Kubelet) -> FileReport {
-    let mut report = skipped(path, None);
+    let mut report = empty_report(path, None);
     report.meta = meta(path);
     read_and_judge(report, kubelet)
 }
 
 fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
-    let mut report = skipped(path, meta(path));
+    let mut report = empty_report(path, meta(path));
     let Some(meta) = &report.meta else { return report };
     if meta.hidden {
         return report;
@@ -162,8 +160,8 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             Some(
                 LintFinding::error(
                     Check::Fifo,
-                    "a FIFO here blocks the kubelet's file source: the kubelet opens it at the next event \
-                     and then sees no further change",
+                    "a scan of the directory skips this FIFO, but at the next inotify event for it the kubelet opens it, \
+                     blocks, and sees no further change of any file",
                 )
                 .with_fix("remove the FIFO and restart the kubelet"),
             ),
@@ -173,7 +171,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             report.findings.push(
                 LintFinding::error(
                     Check::Fifo,
-                    "this leads to a file of the kernel's, which may never end: reading it blocks the kubelet's file source, and no static pod is started, changed or stopped",
+                    "this is a file in /proc, debugfs or tracefs, which may never end: reading it blocks the kubelet's file source, and no static pod is started, changed or stopped",
                 )
                 .with_fix("remove the link and restart the kubelet"),
             );
@@ -182,14 +180,14 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         EntryKind::Special => (
             "Manifest path is not a directory or file",
             Some(
-                LintFinding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it"),
+                LintFinding::error(Check::OddEntry, "this entry is a socket or a device, so the kubelet skips it").with_fix("remove it"),
             ),
         ),
         EntryKind::Unreadable => (
             "Could not get metadata",
             Some(LintFinding::error(
                 Check::Unreadable,
-                "the entry cannot be looked at, so the kubelet probably cannot either",
+                "plegctl cannot look at this entry, so the kubelet probably cannot either",
             )),
         ),
     };
@@ -198,7 +196,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
     report
 }
 
-fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
+fn empty_report(path: &Path, meta: Option<EntryMeta>) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
         kubelet_path: None,
@@ -226,7 +224,7 @@ fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
                 LintFinding::error(
                     Check::Unreadable,
                     format!(
-                        "the file cannot be read ({error}); if the kubelet cannot either, the pod is removed"
+                        "plegctl cannot read the file ({error}); if the kubelet cannot either, it removes the pod"
                     ),
                 )
                 .with_fix("correct the mode or the security label of the file"),
@@ -248,7 +246,7 @@ fn meta(path: &Path) -> Option<EntryMeta> {
     let symlink = own.is_symlink();
     let (kind, meta) = match fs::metadata(path) {
         Ok(meta) => match entry_kind(&meta) {
-            EntryKind::File if is_kernels(path) => (EntryKind::Endless, meta),
+            EntryKind::File if is_in_virtual_file_system(path) => (EntryKind::Endless, meta),
             kind => (kind, meta),
         },
         Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => (EntryKind::DanglingLink, own),
@@ -269,12 +267,12 @@ fn meta(path: &Path) -> Option<EntryMeta> {
     })
 }
 
-/// Whether a file is in a virtual file system of the kernel, whose regular files may never end.
-fn is_kernels(path: &Path) -> bool {
+/// Whether a file is in a virtual file system of the kernel, where a regular file may never end.
+fn is_in_virtual_file_system(path: &Path) -> bool {
     /// proc, debugfs and tracefs (linux/magic.h).
-    const MADE_UP: [u64; 3] = [0x9fa0, 0x6462_6720, 0x7472_6163];
+    const VIRTUAL_FILE_SYSTEMS: [u64; 3] = [0x9fa0, 0x6462_6720, 0x7472_6163];
     let found = rustix::fs::statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
-    found.is_some_and(|magic| MADE_UP.contains(&magic))
+    found.is_some_and(|magic| VIRTUAL_FILE_SYSTEMS.contains(&magic))
 }
 
 fn entry_kind(meta: &Metadata) -> EntryKind {

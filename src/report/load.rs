@@ -1,4 +1,4 @@
-//! Reads a file that a user named, even a FIFO without a writer or a device without an end.
+//! Reads a file that a user named. A FIFO without a writer and a device without an end give an error and do not block.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,33 +6,35 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
-use super::retry::{ATTEMPTS, retry, total_wait};
+use super::retry::{RETRIES, retry, total_wait};
 
-/// The largest report that is read, larger than that of any node.
+/// The largest report that is read, in bytes. The report of a real node is smaller.
 pub const LARGEST_REPORT: usize = 64 * 1024 * 1024;
 
 /// The largest kubeconfig, certificate, token or signature file that is read.
 pub const LARGEST_SETTING: usize = 16 * 1024 * 1024;
 
-/// Reads all of `path`, at most `most` bytes. A file that is not regular is read until no data has come for a while.
+/// Reads all of `path`. Fails if the file is longer than `most` bytes, or if a file that is not regular gives no data for
+/// a while.
 pub fn load(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     read(open_with_timeout(path)?, most)
 }
 
-/// Opens `path` for reading piece by piece, with the same timeout.
+/// Opens `path` for reading in pieces, with the timeout of [`load`].
 pub fn open_with_timeout(path: &Path) -> io::Result<TimeoutReader<File>> {
     let from = open_nonblocking(path)?;
     let is_fifo = FileType::from_raw_mode(fstat(&from)?.st_mode) == FileType::Fifo;
-    Ok(TimeoutReader { from, awaits_first_data: is_fifo, steps: ATTEMPTS })
+    Ok(TimeoutReader { from, awaits_first_data: is_fifo, retries: RETRIES })
 }
 
-/// Opens `path` so that neither opening nor reading blocks: if no data is available, reading fails.
+/// Opens `path` so that neither opening nor reading blocks. Without data a read fails with `WouldBlock`, or returns
+/// nothing for a FIFO without a writer.
 pub fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?.into())
 }
 
-/// Reads all of standard input, at most `most` bytes. This waits without a limit, because the user provides standard
+/// Reads all of standard input. Fails if it is longer than `most` bytes. This waits without a limit, because the user provides standard
 /// input on purpose.
 pub fn stdin(most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -45,23 +47,23 @@ fn fits(bytes: &[u8], most: usize) -> io::Result<()> {
     if bytes.len() <= most {
         return Ok(());
     }
-    let why = format!("it is longer than {} KiB, which is all that is read", most / 1024);
+    let why = format!("it is longer than {} KiB, the most that plegctl reads", most / 1024);
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Waits for data for a limited time.
+/// A reader that waits for data for a limited time in each read.
 #[derive(Debug)]
 pub struct TimeoutReader<R> {
     from: R,
     /// Whether no data has come from a FIFO yet. Its end is ignored until then, because the writer may start later.
     awaits_first_data: bool,
-    steps: u32,
+    retries: u32,
 }
 
 impl<R: Read> Read for TimeoutReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Self { from, awaits_first_data, steps } = self;
-        let length = retry(*steps, || match from.read(into) {
+        let Self { from, awaits_first_data, retries } = self;
+        let length = retry(*retries, || match from.read(into) {
             Ok(0) if *awaits_first_data => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => Ok(None),
@@ -108,8 +110,8 @@ mod tests {
         ScriptedReader(reads.into_iter().collect())
     }
 
-    fn open_with_timeout(from: ScriptedReader, is_fifo: bool, steps: u32) -> TimeoutReader<ScriptedReader> {
-        TimeoutReader { from, awaits_first_data: is_fifo, steps }
+    fn open_with_timeout(from: ScriptedReader, is_fifo: bool, retries: u32) -> TimeoutReader<ScriptedReader> {
+        TimeoutReader { from, awaits_first_data: is_fifo, retries }
     }
 
     fn not_yet<T>() -> io::Result<T> {
@@ -119,7 +121,7 @@ mod tests {
     #[test]
     fn a_file_without_an_end_is_rejected_with_its_limit() {
         let why = load(Path::new("/dev/zero"), 1 << 20).unwrap_err();
-        assert_eq!(why.to_string(), "it is longer than 1024 KiB, which is all that is read");
+        assert_eq!(why.to_string(), "it is longer than 1024 KiB, the most that plegctl reads");
         assert_eq!(load(Path::new("/dev/null"), 1).unwrap(), b"");
         assert!(load(Path::new("/"), 1).is_err());
     }

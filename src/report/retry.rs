@@ -1,31 +1,31 @@
-//! Retries an operation that would block, for a limited time: on a FIFO without a reader, or on a busy device.
+//! Retries, for a limited time, an operation that would block: opening a FIFO without a reader, or writing to a busy device.
 
 use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// The pause between two attempts.
+/// The pause before each retry.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The number of attempts, enough for a reader that is just starting or a terminal that was stopped.
-pub const ATTEMPTS: u32 = 100;
+/// The number of retries: 5 s in total, so that a reader can start or a stopped terminal can continue.
+pub const RETRIES: u32 = 100;
 
-/// Makes up to this number of attempts, with pauses.
-pub fn retry<T>(attempts: u32, mut attempt: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
-    for number in 0..=attempts {
+/// Makes one attempt, and then up to `retries` more with a pause before each. Returns `None` if none succeeds.
+pub fn retry<T>(retries: u32, mut attempt: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    for number in 0..=retries {
         if let Some(done) = attempt()? {
             return Ok(Some(done));
         }
-        if number < attempts {
+        if number < retries {
             thread::park_timeout(PAUSE);
         }
     }
     Ok(None)
 }
 
-/// The total time of all attempts.
+/// The total time of all pauses.
 pub fn total_wait() -> humantime::FormattedDuration {
-    humantime::format_duration(PAUSE * ATTEMPTS)
+    humantime::format_duration(PAUSE * RETRIES)
 }
 
 #[cfg(test)]

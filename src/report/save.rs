@@ -23,7 +23,7 @@ use rustix::process::geteuid;
 use serde::Serialize;
 
 use super::json;
-use super::retry::{ATTEMPTS, retry, total_wait};
+use super::retry::{RETRIES, retry, total_wait};
 
 /// The maximum number of symbolic links that are followed.
 const MAX_LINKS: usize = 16;
@@ -167,7 +167,7 @@ pub fn is_private_directory(directory: &Stat) -> bool {
 fn open_in_place(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<TimeoutWriter> {
     // The file must not become the controlling terminal, and a FIFO without a reader must not block.
     let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = retry(ATTEMPTS, || match openat(directory, name, flags, Mode::empty()) {
+    let opened = retry(RETRIES, || match openat(directory, name, flags, Mode::empty()) {
         Err(Errno::NXIO) => Ok(None),
         other => other.map(Some).map_err(Into::into),
     })?;
@@ -189,7 +189,7 @@ struct TimeoutWriter(File);
 impl Write for TimeoutWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = &mut self.0;
-        let written = retry(ATTEMPTS, || match file.write(bytes) {
+        let written = retry(RETRIES, || match file.write(bytes) {
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
             other => other.map(Some),
         })?;

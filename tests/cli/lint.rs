@@ -57,7 +57,7 @@ fn table_shows_line_caret_fix_and_verdict() {
     for line in [
         "    11 |     env: yes",
         "       |          ^",
-        "  so: a pod that runs from this file is stopped within 20 s",
+        "  so: if a pod runs from this file, the kubelet stops it within 20 s",
     ] {
         assert!(output.stdout.contains(line), "{line}: {output}");
     }

@@ -1,17 +1,18 @@
-//! Checks whether the host paths that a pod mounts exist: SP087. Only if the files are this node's own.
+//! Checks whether the host paths that a pod mounts exist and have their type (SP087). The caller does this only for the
+//! files of this node.
 
-use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 use crate::host::HostRoot;
 use crate::manifests::Check;
 use crate::manifests::{FileReport, LintFinding, PodField};
 
-/// The time limit, because a path below a dead network mount never answers.
+/// The time limit for each path. A path below a dead network mount never answers.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 pub fn check(files: &mut [FileReport], host: &HostRoot) {
@@ -77,7 +78,10 @@ fn volumes(file: &FileReport) -> Vec<MountedPath> {
                 path: path.str().to_owned(),
                 kind: host_path.get("type").str().to_owned(),
                 finding: LintFinding::warning(Check::HostPathMissing, "")
-                    .with_fix("create it, or write the type DirectoryOrCreate or FileOrCreate")
+                    .with_fix(
+                        "create it, or set the type to DirectoryOrCreate or FileOrCreate; if it exists, correct \
+                         the path or the type",
+                    )
                     .on_field(path.path())
                     .at(path.position()),
             }
@@ -85,13 +89,17 @@ fn volumes(file: &FileReport) -> Vec<MountedPath> {
         .collect()
 }
 
-/// Returns the error of the kubelet's check of the `hostPath` type.
+/// Returns why a path does not exist or is not of the `hostPath` type.
 fn problem(path: &PathBuf, kind: &str) -> Option<String> {
-    let Ok(meta) = fs::metadata(path) else {
-        return (!kind.ends_with("OrCreate")).then(|| "does not exist".to_owned());
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            return (!kind.ends_with("OrCreate")).then(|| "does not exist".to_owned());
+        }
+        Err(why) => return Some(format!("cannot be looked at ({why})")),
     };
     let found = meta.file_type();
-    let right = match kind {
+    let has_type = match kind {
         "Directory" | "DirectoryOrCreate" => found.is_dir(),
         "File" | "FileOrCreate" => found.is_file(),
         "Socket" => found.is_socket(),
@@ -99,7 +107,7 @@ fn problem(path: &PathBuf, kind: &str) -> Option<String> {
         "BlockDevice" => found.is_block_device(),
         _ => true,
     };
-    (!right).then(|| format!("is no {}", kind.trim_end_matches("OrCreate")))
+    (!has_type).then(|| format!("is not of the type {}", kind.trim_end_matches("OrCreate")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Collects the kubelet's validation errors, in its order and with its kinds of error.
+//! Collects validation errors in the order and with the kinds of error of the kubelet.
 
 use crate::kubelet::KubeletVersion;
 use crate::manifests::Check;
@@ -68,11 +68,11 @@ impl Validator {
         &mut self,
         check: Check,
         at: &PodField<'_>,
-        objection: ViolationKind,
+        kind: ViolationKind,
         why: &str,
     ) -> &mut Self {
-        let shown = if objection.shows_value() { at.shown() } else { String::new() };
-        self.violation_as(check, at, objection, &shown, why)
+        let shown = if kind.shows_value() { at.shown() } else { String::new() };
+        self.violation_as(check, at, kind, &shown, why)
     }
 
     /// Records an error of a value that the kubelet has changed before validation: `shown` is the changed value.
@@ -80,7 +80,7 @@ impl Validator {
         &mut self,
         check: Check,
         at: &PodField<'_>,
-        objection: ViolationKind,
+        kind: ViolationKind,
         shown: &str,
         why: &str,
     ) -> &mut Self {
@@ -89,14 +89,14 @@ impl Validator {
             return self;
         }
         let path = at.path();
-        let shown = if objection.shows_value() { format!(": {shown}") } else { String::new() };
-        self.reasons.push(format!("{}: {}{shown}: {why}", at.kubelet_path(), objection.words()));
+        let shown = if kind.shows_value() { format!(": {shown}") } else { String::new() };
+        self.reasons.push(format!("{}: {}{shown}: {why}", at.kubelet_path(), kind.words()));
         self.findings
             .push(LintFinding::error(check, format!("{path}: {why}")).on_field(path).at(at.position()));
         self
     }
 
-    /// Sets the fix of the last error.
+    /// Sets the fix of the last error that was kept.
     pub fn fix(&mut self, fix: impl Into<String>) {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(fix.into());
@@ -113,7 +113,7 @@ impl Validator {
         self.violation(check, at, ViolationKind::Invalid, why)
     }
 
-    /// Records that a value breaks a rule, in the form into which the kubelet has converted it.
+    /// Records that a value breaks a rule. The message shows `value`, into which the kubelet has converted the field.
     pub fn invalid_as(&mut self, check: Check, at: &PodField<'_>, value: &str, why: &str) -> &mut Self {
         self.violation_as(check, at, ViolationKind::Invalid, &format!("\"{value}\""), why)
     }

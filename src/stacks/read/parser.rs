@@ -7,10 +7,10 @@ use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name, Token};
 use super::line;
 use super::unwrap::{BEGIN, END};
 
-/// The most dumps in one source; later goroutines go into the last dump.
+/// The largest number of dumps from one source; later goroutines go into the last dump.
 const MOST_DUMPS: usize = 64;
 
-/// The size of the cache of recent names, which saves hashing them.
+/// The number of entries in the cache of recent names, which saves lookups in the map of all names.
 const RECENT: usize = 1 << 11;
 
 /// The Go runtime prints a hundred frames and leaves out the rest.
@@ -21,15 +21,15 @@ pub struct Parser {
     done: Vec<Dump>,
     dump: Option<Dump>,
     goroutine: Option<Goroutine>,
-    /// What the next position line belongs to.
+    /// What the next position line (`\tfile.go:123`) belongs to.
     expects: Expects,
     /// Whether the current frames belong to the goroutine that started the current one.
     ancestor: bool,
-    /// Whether the Go runtime announced that it ends the process.
+    /// Whether a line such as `panic:` or `SIGQUIT: quit` came before, so that the next goroutines are a crash dump.
     crash: bool,
     seen: HashSet<u64>,
     names: HashMap<Box<str>, Name>,
-    /// The cache of recent names: most lines of a large dump equal those of the goroutine before.
+    /// The cache of recent names. It helps because neighbouring goroutines often have the same frames.
     recent: Vec<Option<Name>>,
     /// Arguments of the current frame.
     words: Vec<Token>,
@@ -67,7 +67,7 @@ impl Parser {
         }
     }
 
-    /// Sets the time of the current dump, or of the next one.
+    /// Sets the time of the current dump, or of the last complete one if there is none.
     pub fn stamp(&mut self, when: String) {
         let dump = match self.dump.as_mut() {
             Some(dump) => Some(dump),

@@ -1,5 +1,5 @@
-//! Removes what is wrapped around a dump: a journal's prefix on every line, and a quoted log line that contains the
-//! whole dump.
+//! Extracts a dump from a log: removes the log's prefix from each line, and unescapes a dump that was logged as one
+//! quoted message.
 
 /// Removes the wrapping line by line.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub const BEGIN: &str = "=== BEGIN goroutine stack dump ===";
 pub const END: &str = "=== END goroutine stack dump ===";
 
 impl Unwrap {
-    /// Passes the lines inside `raw` to `line`.
+    /// Takes one line of the log and passes each line of a dump in it to `line`.
     pub fn feed(&mut self, raw: &str, line: &mut impl FnMut(&str)) {
         let bare = raw.get(prefix(raw)..).unwrap_or(raw);
         // A quoted message without an end must not swallow the lines after it.
@@ -46,12 +46,12 @@ impl Unwrap {
         }
     }
 
-    /// The time before the message; returned once.
+    /// Returns the log's time of the quoted message, once.
     pub fn taken_at(&mut self) -> Option<String> {
         self.taken_at.take()
     }
 
-    /// Passes on what is left at the end of the input.
+    /// Ends a quoted message and passes on its incomplete last line.
     pub fn end(&mut self, line: &mut impl FnMut(&str)) {
         if let Some(quoted) = self.quoted.take()
             && !quoted.line.is_empty()
@@ -62,7 +62,7 @@ impl Unwrap {
 }
 
 impl Quoted {
-    /// Adds `text`; true if the quote was closed.
+    /// Unescapes and adds `text`. Returns true if it contains the closing quote.
     fn take(&mut self, text: &str, line: &mut impl FnMut(&str)) -> bool {
         for character in text.chars() {
             match (self.escape, character) {
@@ -88,7 +88,7 @@ impl Quoted {
     }
 }
 
-/// The start of a quoted dump, after its quote.
+/// Returns the position after the opening quote of a quoted dump.
 fn quoted_dump(line: &str) -> Option<usize> {
     if !line.as_bytes().contains(&b'"') {
         return None;

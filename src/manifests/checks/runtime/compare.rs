@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::RuntimeFinding;
-use super::hash::{SINCE, container_hash};
+use super::hash::{SINCE_MINOR, container_hash};
 use super::made::{self, MadeFromFile};
 use super::running::{MANY_RESTARTS, NewestContainer, PodInstance, RunningStaticPods};
 use crate::clock::Wall;
@@ -20,7 +20,7 @@ use crate::manifests::{
 const PERIOD: Duration = crate::kubelet::timing::FILE_CHECK_FREQUENCY;
 /// The longest back-off. A container that has run for longer is not in a crash loop.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
-/// From this number of dead sandboxes of one pod on, they are reported.
+/// A pod with at least this many dead sandboxes is reported.
 const MANY_SANDBOXES: usize = 5;
 
 const HASH: &str = "io.kubernetes.container.hash";
@@ -30,9 +30,9 @@ const HASH: &str = "io.kubernetes.container.hash";
 pub struct CompareInput<'a> {
     /// The kubelet whose pods are compared.
     pub kubelet: &'a Kubelet,
-    /// Whether the user gave the kubelet release, or the newest one is assumed.
+    /// Whether the user gave the kubelet release; if not, the newest one is assumed.
     pub version_given: bool,
-    /// Whether the files are all that the kubelet reads, so that other static pods have no file.
+    /// Whether the input contains every file that the kubelet reads. Only then is a running pod without a file reported.
     pub whole_directory: bool,
     /// The time.
     pub now: Wall,
@@ -43,9 +43,9 @@ pub struct CompareInput<'a> {
 pub struct RuntimeComparison {
     /// The findings.
     pub findings: Vec<RuntimeFinding>,
-    /// Whether each pod was made from its file's text, by path of the file.
+    /// For the path of each file: whether the running pod was made from the file's present text.
     pub made: HashMap<String, MadeFromFile>,
-    /// Whether the UIDs of this node could be reproduced.
+    /// Whether plegctl computed the UID of at least one running pod. Only then does a different UID prove anything.
     pub uids_reproduced: bool,
 }
 
@@ -67,8 +67,8 @@ pub fn compare(
         let Some(pod) = identity(file, &node) else { continue };
         let instances = running.of(&pod);
         let mut found = match file.verdict {
-            FileVerdict::Loaded => loaded(file, &pod, instances, &matches.of_file(file), input),
-            FileVerdict::Rejected => rejected(&pod, instances, source.kind),
+            FileVerdict::Loaded => check_loaded(file, &pod, instances, &matches.of_file(file), input),
+            FileVerdict::Rejected => check_rejected(&pod, instances, source.kind),
             FileVerdict::NotJudged => Vec::new(),
             FileVerdict::Ignored | FileVerdict::Shadowed => continue,
         };
@@ -80,10 +80,10 @@ pub fn compare(
     }
     for (pod, instances) in running.pods() {
         if input.whole_directory && !expected.contains(pod) {
-            findings.extend(orphan(pod, instances));
+            findings.extend(check_orphan(pod, instances));
         }
-        findings.extend(doubled(pod, instances));
-        findings.extend(history(pod, instances));
+        findings.extend(check_two_sandboxes(pod, instances));
+        findings.extend(check_dead_sandboxes(pod, instances));
     }
     for finding in &mut findings {
         let pod = PodIdentity { namespace: finding.pod.namespace.clone(), name: finding.pod.name.clone() };
@@ -98,7 +98,8 @@ pub fn compare(
 /// Whether each running pod was made from its file's text.
 struct TextMatches {
     made: HashMap<String, MadeFromFile>,
-    /// Whether at least one UID on this node equals that of a file. Then a different UID means a different text.
+    /// Whether the computed UID of at least one file equals that of its running pod. Then plegctl computes UIDs as this
+    /// kubelet does, so a UID that differs proves that the file was changed.
     uids_reproduced: bool,
 }
 
@@ -148,14 +149,15 @@ fn bare_names(file: &FileReport) -> Option<(String, String)> {
     if let Some(name) = text("name") {
         return Some((text("namespace").unwrap_or_else(|| "default".to_owned()), name));
     }
-    // A file that cannot be parsed probably has the name of its pod.
+    // If the file cannot be parsed, the file's name is probably the pod's name.
     let stem = file.path.file_stem()?.to_string_lossy().into_owned();
     let written = document.map(|document| &*document.text).unwrap_or_default();
     let namespace = if written.contains("namespace: kube-system") { "kube-system" } else { "default" };
     Some((namespace.to_owned(), stem))
 }
 
-/// Returns the node name in the pods' names, if all matching pods agree on one other than the assumed name.
+/// Returns the node name with which the names of the running pods end. That is the assumed name if a pod ends with it, or
+/// if the pods do not agree on one other name.
 fn node_name(
     files: &[(&SourceReport, &FileReport)],
     running: &RunningStaticPods,
@@ -174,7 +176,7 @@ fn node_name(
             (pod.namespace == namespace && !rest.is_empty()).then(|| rest.to_owned())
         };
         let mut suffixes: Vec<String> = running.pods().filter_map(|(pod, _)| named(pod)).collect();
-        // `etcd` is also the prefix of `etcd-backup-n1`; the node name is the shortest suffix that both share.
+        // Both `etcd-n1` and `etcd-backup-n1` start with `etcd-`; the shortest rest (`n1`) is the node name.
         suffixes.sort_by_key(String::len);
         others.extend(suffixes.into_iter().next());
     }
@@ -205,7 +207,7 @@ fn sandbox_ids(instances: &[PodInstance]) -> Vec<String> {
     ready(instances).map(|instance| instance.sandbox.id.clone()).collect()
 }
 
-fn loaded(
+fn check_loaded(
     file: &FileReport,
     pod: &PodIdentity,
     instances: &[PodInstance],
@@ -225,7 +227,7 @@ fn loaded(
         MadeFromFile::Another => findings.push(another_text(file, pod, newest, &root, input)),
         MadeFromFile::Unknown => {
             findings.extend(differences(pod, newest, &root, input));
-            findings.extend(drift(pod, newest, &root));
+            findings.extend(check_metadata(pod, newest, &root));
         }
     }
     findings.extend(not_started(pod, newest, &root, input.now));
@@ -234,7 +236,7 @@ fn loaded(
         newest.containers.iter().filter_map(|(name, latest)| crash_loop(pod, name, latest, input.now)),
     );
     if *made == MadeFromFile::Unknown && !findings.iter().any(|finding| finding.severity > Severity::Info) {
-        findings.extend(touched(file, pod, newest, &root));
+        findings.extend(check_newer_file(file, pod, newest, &root));
     }
     findings
 }
@@ -265,12 +267,12 @@ fn nothing_runs(
         return None;
     }
     let message = if instances.is_empty() {
-        "the manifest loads, but nothing runs of it"
+        "the manifest loads, but its pod does not run"
     } else {
         "the manifest loads, but none of its sandboxes is ready"
     };
-    let causes = "is the kubelet running and reading this path? look into its log for \"Pod was rejected\", \
-                  \"Could not process manifest file\" and trouble with creating sandboxes";
+    let causes = "check that the kubelet runs and reads this path; search its log for \"Pod was rejected\", \
+                  \"Could not process manifest file\" and errors while creating the sandbox";
     let dead = instances.iter().map(|instance| instance.sandbox.id.clone());
     Some(
         RuntimeFinding::new(Check::NothingRuns, Severity::Error, pod, message)
@@ -279,16 +281,17 @@ fn nothing_runs(
     )
 }
 
-fn rejected(pod: &PodIdentity, instances: &[PodInstance], kind: PathKind) -> Vec<RuntimeFinding> {
+fn check_rejected(pod: &PodIdentity, instances: &[PodInstance], kind: PathKind) -> Vec<RuntimeFinding> {
     let ids = sandbox_ids(instances);
     if ids.is_empty() {
         return Vec::new();
     }
     let until = match kind {
         PathKind::Directory => "the kubelet stops it at its next scan, within 20 s",
-        _ => "the kubelet does not start it again after a restart",
+        _ => "after a restart, the kubelet does not start that pod again",
     };
-    let message = format!("the manifest is refused while its old version still runs: {until}");
+    let message =
+        format!("the kubelet rejects the manifest, but the pod of its older version still runs: {until}");
     vec![
         RuntimeFinding::new(Check::RejectedStillRuns, Severity::Error, pod, message)
             .with_fix("correct the file now")
@@ -319,7 +322,7 @@ fn another_text(
     let (mut seen, ids) = other_containers(newest, root, input);
     seen.extend(other_metadata(newest, root));
     let what = if seen.is_empty() {
-        "commands, arguments, environment, mounts or other fields that the runtime does not show".to_owned()
+        "the runtime shows no difference, so the command, the arguments, the environment, the mounts or another field changed".to_owned()
     } else {
         named(seen)
     };
@@ -349,7 +352,7 @@ fn other_release(
         return None;
     }
     let message = format!(
-        "what runs was made from this text by a kubelet {}; kubelet {release} gives it another UID and restarts it",
+        "a kubelet {} made the running pod from this file; kubelet {release} computes another UID and restarts the pod",
         by.join(" or ")
     );
     Some(
@@ -380,7 +383,7 @@ fn differences(
     )
 }
 
-/// Returns containers that the file does not have or that have another image, with their ids.
+/// Describes the containers that the file does not have or that have another image, and returns their ids.
 fn other_containers(
     newest: &PodInstance,
     root: &PodField<'_>,
@@ -392,14 +395,15 @@ fn other_containers(
         .iter()
         .find(|container| container.get("name").str() == name)
     {
-        None => Some(format!("container {name} runs and is not in the file")),
+        None => Some(format!("container {name} is in the running pod but not in the file")),
         Some(container) => other_image(name, latest, container.get("image").str(), input),
     };
     let found = newest.containers.iter();
     found.filter_map(|(name, latest)| Some((differs(name, latest)?, latest.container.id.clone()))).unzip()
 }
 
-/// Returns a different image. The image that the runtime was given decides; without it, the kubelet's hash does.
+/// Describes the difference if a container's image is not that of the file. Compares the image name that the kubelet gave
+/// to the runtime; if the runtime does not report that name, compares the kubelet's hash of the container.
 fn other_image(
     name: &str,
     latest: &NewestContainer,
@@ -411,29 +415,34 @@ fn other_image(
         runs.map(|image| image.user_specified.as_str()).filter(|given_image| !given_image.is_empty());
     if let Some(given_image) = given_image {
         return (given_image != image)
-            .then(|| format!("container {name} runs {given_image}, the file says {image}"));
+            .then(|| format!("container {name} runs {given_image}, but the file has {image}"));
     }
     let hash = latest.container.annotations.get(HASH)?;
-    if !input.kubelet.version.at_least(SINCE) || hash == container_hash(name, image) {
+    if !input.kubelet.version.at_least(SINCE_MINOR) || hash == container_hash(name, image) {
         return None;
     }
     let resolved = runs.map(|image| image.image.as_str()).unwrap_or_default();
-    // A kubelet older than assumed hashes more fields, so its hash counts only if the image differs too.
+    // If the release is only assumed, an older kubelet may have hashed more fields, so its hash counts only if the image
+    // differs too.
     if !input.version_given && resolved == image {
         return None;
     }
-    Some(format!("container {name} was not created from {image}, as the file says; it runs {resolved}"))
+    Some(format!(
+        "the file has image {image} for container {name}, which was created from another image and runs {resolved}"
+    ))
 }
 
 /// Reports labels and annotations of the sandbox that differ from the file.
-fn drift(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Option<RuntimeFinding> {
+fn check_metadata(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Option<RuntimeFinding> {
     let seen = other_metadata(newest, root);
     if seen.is_empty() {
         return None;
     }
     Some(
         RuntimeFinding::new(Check::OtherSettings, Severity::Warning, pod, named(seen))
-            .with_fix("touch the file, or look for a second file of this pod")
+            .with_fix(
+                "check that the kubelet has read the file, and look for a second file that defines this pod",
+            )
             .with_ids([newest.sandbox.id.clone()]),
     )
 }
@@ -445,15 +454,15 @@ fn other_metadata(newest: &PodInstance, root: &PodField<'_>) -> Vec<String> {
         let wanted = metadata.get(if kind == "label" { "labels" } else { "annotations" });
         for (entry, value) in wanted.entries() {
             let key = &*entry.key;
-            let ours = key.starts_with("io.kubernetes.") || key.starts_with("kubernetes.io/config.");
-            if ours || found.get(key) == Some(value.str()) {
+            let is_kubelets = key.starts_with("io.kubernetes.") || key.starts_with("kubernetes.io/config.");
+            if is_kubelets || found.get(key) == Some(value.str()) {
                 continue;
             }
             seen.push(match found.get(key) {
                 Some(other) => {
                     format!("{kind} {key} is {other} in the running pod and {} in the file", value.str())
                 }
-                None => format!("what runs has no {kind} {key}, the file has"),
+                None => format!("the running pod has no {kind} {key}, but the file has"),
             });
         }
     }
@@ -491,7 +500,7 @@ fn not_started(
                 pod,
                 format!("container {name} was never created"),
             )
-            .with_fix("look into the kubelet's log for its image pull, its hostPath volumes and its settings")
+            .with_fix("search the kubelet's log for errors about this container: image pull, hostPath volumes, configuration")
             .with_ids([newest.sandbox.id.clone()])
         })
         .collect()
@@ -502,11 +511,13 @@ fn other_uid(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Op
     if uid.is_empty() || uid == newest.uid() {
         return None;
     }
-    let message =
-        format!("the file has the UID {uid}, but the running pod has {}: the pod is older", newest.uid());
+    let message = format!(
+        "the file sets the UID {uid}, but the running pod has {}: the pod was made from an older file",
+        newest.uid()
+    );
     Some(
         RuntimeFinding::new(Check::OtherUid, Severity::Warning, pod, message)
-            .with_fix("wait for the next scan; if it stays so, look into the kubelet's log")
+            .with_fix("wait 20 s for the next scan; if nothing changes, read the kubelet's log")
             .with_ids([newest.sandbox.id.clone()]),
     )
 }
@@ -532,9 +543,9 @@ fn crash_loop(pod: &PodIdentity, name: &str, latest: &NewestContainer, now: Wall
     })
 }
 
-/// Reports a file that is newer than its pod. Changing only the modification time restarts nothing, and a changed
-/// command line is not visible here.
-fn touched(
+/// Reports a file that is newer than its pod. This is weak evidence: a new modification time alone restarts no pod, and
+/// the runtime does not show whether the command line changed.
+fn check_newer_file(
     file: &FileReport,
     pod: &PodIdentity,
     newest: &PodInstance,
@@ -549,8 +560,8 @@ fn touched(
     let (severity, message) = if fixed {
         (
             Severity::Warning,
-            "the file was changed after the pod started, and its UID is fixed: an edit of command, args or env is not \
-             in effect",
+            "the file was changed after the pod started, but it sets metadata.uid, so the kubelet does not apply a \
+             changed command, args or env",
         )
     } else {
         (Severity::Info, "the file was touched after the pod started, and the pod was not replaced")
@@ -561,7 +572,7 @@ fn touched(
     )
 }
 
-fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
+fn check_orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
     let newest = ready(instances).next()?;
     let ids = sandbox_ids(instances);
     Some(match newest.source? {
@@ -569,10 +580,10 @@ fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding
             Check::NoManifest,
             Severity::Error,
             pod,
-            "a static pod runs whose file is gone",
+            "a static pod runs, but its manifest file is gone",
         )
         .with_fix(
-            "is the kubelet running? after its start it removes no pod until the API server has answered",
+            "check that the kubelet runs; after its start it removes no pod until the API server has answered",
         )
         .with_ids(ids),
         PodSource::Api => return None,
@@ -580,13 +591,13 @@ fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding
             Check::NoManifest,
             Severity::Info,
             pod,
-            "a static pod runs that came from the kubelet's staticPodURL, not from a file",
+            "this static pod comes from the kubelet's staticPodURL, not from a file",
         )
         .with_ids(ids),
     })
 }
 
-fn doubled(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
+fn check_two_sandboxes(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
     let ids = sandbox_ids(instances);
     if ids.len() < 2 {
         return None;
@@ -596,7 +607,7 @@ fn doubled(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFindin
         let message = format!("{} versions of this pod run at once", uids.len());
         let oldest = ids.last().cloned().unwrap_or_default();
         RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
-            .with_fix(format!("after a look at both, stop the older sandbox: crictl stopp {oldest}"))
+            .with_fix(format!("inspect both sandboxes, then stop the older one: crictl stopp {oldest}"))
             .with_ids(ids)
     } else {
         let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
@@ -604,7 +615,7 @@ fn doubled(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFindin
     })
 }
 
-fn history(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
+fn check_dead_sandboxes(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
     let dead: Vec<&PodInstance> = instances.iter().filter(|instance| !instance.is_ready()).collect();
     if dead.len() < MANY_SANDBOXES {
         return None;

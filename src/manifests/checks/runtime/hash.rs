@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// The first release that hashes only name and image. The hash of older releases cannot be computed from the file.
-pub const SINCE: u8 = 31;
+pub const SINCE_MINOR: u8 = 31;
 
 /// Returns the value of the annotation `io.kubernetes.container.hash`.
 pub fn container_hash(name: &str, image: &str) -> String {
