@@ -41,7 +41,6 @@ pub mod diff;
 pub mod evented;
 mod fetch;
 pub(crate) mod generic;
-mod go_sort;
 pub(crate) mod guarded_stream;
 pub(crate) mod health;
 mod known_members;

@@ -9,7 +9,6 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::go_sort::go_sort;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::kubelet::Era;
 use crate::report::PodRef;
@@ -164,45 +163,25 @@ impl<'a> GroupedPod<'a> {
 impl<'a> ListedPods<'a> {
     /// Groups the members of two complete lists, for the pods whose UID is `wanted`.
     ///
-    /// The kubelet sorts each list before it groups the members. That gives the same result as sorting the members of
-    /// each pod, unless a sandbox has no metadata: such a sandbox belongs to no pod, but changes how the others are
-    /// sorted. The CRI forbids such a sandbox.
-    ///
-    /// The CRI also forbids the same id twice. Here the result may differ from the kubelet's: with equal creation times
-    /// in a list of more than twelve items, Go's sort does not define which of the two comes first, and reproducing it
-    /// would need a sort of all members in each relist.
+    /// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result,
+    /// unless the runtime breaks the CRI. A sandbox without metadata belongs to no pod but changes how Go sorts the
+    /// others, and two members with one id and one creation time have no defined order in Go.
     pub fn of_lists(
         sandboxes: &'a [Sandbox],
         containers: &'a [Container],
         order: MemberOrder,
         wanted: impl Fn(Option<&str>) -> bool,
     ) -> Self {
+        let sandboxes = sandboxes.iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
         let containers = containers.iter().filter(|container| wanted(uid_of_container(container)));
-        let disturbed = sandboxes.iter().any(|sandbox| sandbox.metadata.is_none());
-        if disturbed && order == MemberOrder::NewestFirst {
-            let mut all: Vec<&Sandbox> = sandboxes.iter().collect();
-            go_sort(&mut all, |one, other| sandbox_precedes(one, other));
-            let own = all.into_iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
-            return Self::grouped(own, MemberOrder::AsListed, containers, order);
-        }
-        let own = sandboxes.iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
-        Self::grouped(own, order, containers, order)
+        Self::group(sandboxes, containers, order)
     }
 
-    /// Groups members that all have metadata.
+    /// Groups members into pods.
     pub fn group(
         sandboxes: impl IntoIterator<Item = &'a Sandbox>,
         containers: impl IntoIterator<Item = &'a Container>,
         order: MemberOrder,
-    ) -> Self {
-        Self::grouped(sandboxes, order, containers, order)
-    }
-
-    fn grouped(
-        sandboxes: impl IntoIterator<Item = &'a Sandbox>,
-        sandbox_order: MemberOrder,
-        containers: impl IntoIterator<Item = &'a Container>,
-        container_order: MemberOrder,
     ) -> Self {
         let mut index = Index::default();
         let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
@@ -219,7 +198,7 @@ impl<'a> ListedPods<'a> {
             group.sandboxes = gather(
                 &mut pods.sandboxes,
                 sandbox_buckets.of(number),
-                sandbox_order,
+                order,
                 newest_sandbox_first,
                 |first| {
                     if let Some(metadata) = &first.metadata {
@@ -235,7 +214,7 @@ impl<'a> ListedPods<'a> {
             group.containers = gather(
                 &mut pods.containers,
                 container_buckets.of(number),
-                container_order,
+                order,
                 newest_container_first,
                 |first| {
                     if number >= with_sandbox {
@@ -438,19 +417,6 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
         .then_with(|| one.id.cmp(&other.id))
 }
 
-/// The kubelet's comparison of two sandboxes. If one of them has no metadata, this is not a consistent order.
-fn sandbox_precedes(one: &Sandbox, other: &Sandbox) -> bool {
-    if let (Some(first), Some(second)) = (&one.metadata, &other.metadata)
-        && first.attempt != second.attempt
-    {
-        return first.attempt > second.attempt;
-    }
-    if one.created_at != other.created_at {
-        return one.created_at > other.created_at;
-    }
-    one.id < other.id
-}
-
 fn newest_container_first(one: &Container, other: &Container) -> Ordering {
     other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
 }
@@ -536,21 +502,6 @@ mod tests {
         let imageless = Container { image: None, ..container("c", "b", 2) };
         let pods = grouped(&[sandbox("", "a", 3, 10)], &[imageless, container("d", "b", 1)]);
         assert_eq!(pods, ["a a-3 0 [] []", "b named by c 0 [] [d]"]);
-    }
-
-    #[test]
-    fn a_sandbox_without_metadata_changes_how_other_sandboxes_are_sorted() {
-        let nameless = |id: &str, created_at| Sandbox { metadata: None, ..sandbox(id, "", 0, created_at) };
-        let order = |sandboxes: &[Sandbox]| {
-            let pods = ListedPods::of_lists(sandboxes, &[], MemberOrder::NewestFirst, |uid| uid.is_some());
-            let own = pods.iter().find(|pod| pod.uid == "a").unwrap();
-            (own.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect::<Vec<_>>(), own.created_at)
-        };
-        // Attempt 1 is older than attempt 0, and the sandbox without metadata was created between the two.
-        let (first, second) = (sandbox("s1", "a", 1, 10), sandbox("s0", "a", 0, 30));
-        assert_eq!(order(&[second.clone(), first.clone()]), (vec!["s1".into(), "s0".into()], 30));
-        let disturbed = [second, nameless("x", 20), first];
-        assert_eq!(order(&disturbed), (vec!["s0".into(), "s1".into()], 10));
     }
 
     #[test]
