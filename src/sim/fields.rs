@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::error::Position;
-use super::tree::{FieldProblem, YamlKey, YamlKind, YamlValue};
+use super::tree::FieldProblem;
 use crate::report::most_similar;
+use crate::yaml::{YamlKind, YamlNode};
 
 /// The longest duration. A longer one would not fit the CRI's nanoseconds.
 const MAX_DURATION: Duration = Duration::from_secs(10 * 366 * 86_400);
@@ -13,13 +14,13 @@ const MAX_DURATION: Duration = Duration::from_secs(10 * 366 * 86_400);
 pub struct Fields<'a> {
     at: Position,
     what: &'static str,
-    entries: &'a [(YamlKey, YamlValue)],
+    entries: &'a [(YamlNode, YamlNode)],
     known: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
     /// Wraps `value`, which must be a map. Messages call it `what`.
-    pub fn of(value: &'a YamlValue, what: &'static str) -> Result<Self, FieldProblem> {
+    pub fn of(value: &'a YamlNode, what: &'static str) -> Result<Self, FieldProblem> {
         match &value.kind {
             YamlKind::Map(entries) => Ok(Self { at: value.at, what, entries, known: Vec::new() }),
             _ => Err(FieldProblem::new(value.at, format!("{what} is written as keys and values"))),
@@ -27,13 +28,16 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the value of `key`, if the key is present.
-    pub fn get(&mut self, key: &'static str) -> Option<&'a YamlValue> {
+    pub fn get(&mut self, key: &'static str) -> Option<&'a YamlNode> {
         self.known.push(key);
-        self.entries.iter().find(|(entry, _)| entry.name == key).map(|(_, value)| value)
+        self.entries
+            .iter()
+            .find(|(entry, _)| scalar(entry).is_ok_and(|name| name == key))
+            .map(|(_, value)| value)
     }
 
     /// Returns the value of `key`, which must be present.
-    pub fn need(&mut self, key: &'static str) -> Result<&'a YamlValue, FieldProblem> {
+    pub fn need(&mut self, key: &'static str) -> Result<&'a YamlNode, FieldProblem> {
         let (at, what) = (self.at, self.what);
         self.get(key).ok_or_else(|| FieldProblem::new(at, format!("{what} needs `{key}`")))
     }
@@ -43,7 +47,7 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &'static str,
         default: T,
-        read: impl Fn(&YamlValue) -> Result<T, FieldProblem>,
+        read: impl Fn(&YamlNode) -> Result<T, FieldProblem>,
     ) -> Result<T, FieldProblem> {
         self.get(key).map_or(Ok(default), read)
     }
@@ -52,28 +56,31 @@ impl<'a> Fields<'a> {
     pub fn maybe<T>(
         &mut self,
         key: &'static str,
-        read: impl Fn(&YamlValue) -> Result<T, FieldProblem>,
+        read: impl Fn(&YamlNode) -> Result<T, FieldProblem>,
     ) -> Result<Option<T>, FieldProblem> {
         self.get(key).map(read).transpose()
     }
 
     /// Rejects keys that have not been read.
     pub fn end(self) -> Result<(), FieldProblem> {
-        let Some((key, _)) = self.entries.iter().find(|(key, _)| !self.known.contains(&key.name.as_str()))
-        else {
-            return Ok(());
-        };
-        let hint = match most_similar(&key.name, self.known.iter().copied()) {
-            Some(most_similar) => format!("did you mean `{most_similar}`?"),
-            None => format!("{} has {}", self.what, self.known.join(", ")),
-        };
-        let problem = format!("{} has no `{}`", self.what, key.name);
-        Err(FieldProblem { hint: Some(hint), ..FieldProblem::new(key.at, problem) })
+        for (key, _) in self.entries {
+            let name = scalar(key)?;
+            if self.known.contains(&name) {
+                continue;
+            }
+            let hint = match most_similar(name, self.known.iter().copied()) {
+                Some(most_similar) => format!("did you mean `{most_similar}`?"),
+                None => format!("{} has {}", self.what, self.known.join(", ")),
+            };
+            let problem = format!("{} has no `{name}`", self.what);
+            return Err(FieldProblem { hint: Some(hint), ..FieldProblem::new(key.at, problem) });
+        }
+        Ok(())
     }
 }
 
 /// The items of a list.
-pub fn list(value: &YamlValue) -> Result<&[YamlValue], FieldProblem> {
+pub fn list(value: &YamlNode) -> Result<&[YamlNode], FieldProblem> {
     match &value.kind {
         YamlKind::List(items) => Ok(items),
         _ => Err(FieldProblem::new(value.at, "this has to be a list")),
@@ -81,55 +88,55 @@ pub fn list(value: &YamlValue) -> Result<&[YamlValue], FieldProblem> {
 }
 
 /// Reads a text that is not empty and has one line.
-pub fn text(value: &YamlValue) -> Result<String, FieldProblem> {
+pub fn text(value: &YamlNode) -> Result<String, FieldProblem> {
     let words = scalar(value)?.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() { Err(FieldProblem::new(value.at, "this must not be empty")) } else { Ok(words) }
 }
 
 /// A list of texts.
-pub fn texts(value: &YamlValue) -> Result<Vec<String>, FieldProblem> {
+pub fn texts(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
     list(value)?.iter().map(text).collect()
 }
 
-fn scalar(value: &YamlValue) -> Result<&str, FieldProblem> {
+fn scalar(value: &YamlNode) -> Result<&str, FieldProblem> {
     match &value.kind {
-        YamlKind::Scalar(text) => Ok(text),
+        YamlKind::Scalar { text, .. } => Ok(text),
         _ => Err(FieldProblem::new(value.at, "this has to be a single value")),
     }
 }
 
 /// Parses a value with the standard library.
-fn parsed<T: std::str::FromStr>(value: &YamlValue, what: &str) -> Result<T, FieldProblem> {
+fn parsed<T: std::str::FromStr>(value: &YamlNode, what: &str) -> Result<T, FieldProblem> {
     let text = scalar(value)?;
     text.parse().map_err(|_| FieldProblem::new(value.at, format!("`{text}` is not {what}")))
 }
 
 /// A number.
-pub fn number(value: &YamlValue) -> Result<u64, FieldProblem> {
+pub fn number(value: &YamlNode) -> Result<u64, FieldProblem> {
     parsed(value, "a whole number")
 }
 
 /// Reads a number that fits in 32 bits.
-pub fn count(value: &YamlValue) -> Result<u32, FieldProblem> {
+pub fn count(value: &YamlNode) -> Result<u32, FieldProblem> {
     parsed(value, "a whole number")
 }
 
 /// An exit code.
-pub fn exit_code(value: &YamlValue) -> Result<i32, FieldProblem> {
+pub fn exit_code(value: &YamlNode) -> Result<i32, FieldProblem> {
     parsed::<u8>(value, "an exit code (0 to 255)").map(Into::into)
 }
 
 /// Reads `true` or `false`.
-pub fn boolean(value: &YamlValue) -> Result<bool, FieldProblem> {
+pub fn boolean(value: &YamlNode) -> Result<bool, FieldProblem> {
     parsed(value, "`true` or `false`")
 }
 
 /// Reads a duration with its unit.
-pub fn duration(value: &YamlValue) -> Result<Duration, FieldProblem> {
+pub fn duration(value: &YamlNode) -> Result<Duration, FieldProblem> {
     duration_in(value, scalar(value)?)
 }
 
-fn duration_in(value: &YamlValue, text: &str) -> Result<Duration, FieldProblem> {
+fn duration_in(value: &YamlNode, text: &str) -> Result<Duration, FieldProblem> {
     let time = humantime::parse_duration(text.trim()).map_err(|_| {
         FieldProblem::new(value.at, format!("`{text}` is not a time like `500ms`, `30s` or `2h`"))
     })?;
@@ -140,7 +147,7 @@ fn duration_in(value: &YamlValue, text: &str) -> Result<Duration, FieldProblem> 
 }
 
 /// Reads a duration, or two durations separated by `..`.
-pub fn duration_range(value: &YamlValue) -> Result<(Duration, Duration), FieldProblem> {
+pub fn duration_range(value: &YamlNode) -> Result<(Duration, Duration), FieldProblem> {
     let text = scalar(value)?;
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     let (least, most) = (duration_in(value, least)?, duration_in(value, most)?);
@@ -151,7 +158,7 @@ pub fn duration_range(value: &YamlValue) -> Result<(Duration, Duration), FieldPr
 }
 
 /// Reads one of several words.
-pub fn word<T: Clone>(value: &YamlValue, words: &[(&str, T)]) -> Result<T, FieldProblem> {
+pub fn word<T: Clone>(value: &YamlNode, words: &[(&str, T)]) -> Result<T, FieldProblem> {
     let text = scalar(value)?;
     if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(meaning.clone());

@@ -11,8 +11,9 @@ use super::scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
     RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, Successor,
 };
-use super::tree::{FieldProblem, YamlValue, parse};
+use super::tree::{FieldProblem, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
+use crate::yaml::YamlNode;
 
 const MIB: u64 = 1024 * 1024;
 /// The shortest duration of a life. Shorter lives would cause too many events.
@@ -34,7 +35,7 @@ pub fn read(name: &str, file: &[u8]) -> Result<Scenario, Malformed> {
     })
 }
 
-fn scenario(name: &str, value: &YamlValue) -> Result<Scenario, FieldProblem> {
+fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
     let mut fields = Fields::of(value, "a scenario")?;
     let scenario = Scenario {
         name: name.to_owned(),
@@ -60,7 +61,7 @@ fn scenario(name: &str, value: &YamlValue) -> Result<Scenario, FieldProblem> {
     Ok(Scenario { faults, processes, ..scenario })
 }
 
-fn runtime(value: Option<&YamlValue>) -> Result<RuntimeSettings, FieldProblem> {
+fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
     let Some(value) = value else { return Ok(typical(RuntimeFamily::Containerd)) };
     let mut fields = Fields::of(value, "a runtime")?;
     let families = [("containerd", RuntimeFamily::Containerd), ("cri-o", RuntimeFamily::CriO)];
@@ -113,7 +114,7 @@ fn typical(family: RuntimeFamily) -> RuntimeSettings {
     }
 }
 
-fn groups(value: &YamlValue) -> Result<Vec<PodGroup>, FieldProblem> {
+fn groups(value: &YamlNode) -> Result<Vec<PodGroup>, FieldProblem> {
     let mut groups: Vec<PodGroup> = Vec::new();
     let (mut containers, mut padding) = (0_u64, 0_u64);
     for value in list(value)? {
@@ -150,7 +151,7 @@ fn at_a_time(group: &PodGroup) -> u64 {
         .saturating_mul(u64::try_from(generations).unwrap_or(u64::MAX))
 }
 
-fn group(value: &YamlValue) -> Result<PodGroup, FieldProblem> {
+fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
     let mut fields = Fields::of(value, "a group of pods")?;
     let owners = [
         ("deployment", Owner::Deployment),
@@ -199,7 +200,7 @@ fn group(value: &YamlValue) -> Result<PodGroup, FieldProblem> {
 }
 
 /// Reads the names of containers: at least one, without duplicates.
-fn names(value: &YamlValue) -> Result<Vec<String>, FieldProblem> {
+fn names(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
     let names = texts(value)?;
     if names.is_empty() {
         return Err(FieldProblem::new(value.at, "a pod has at least one container"));
@@ -213,7 +214,7 @@ fn names(value: &YamlValue) -> Result<Vec<String>, FieldProblem> {
 }
 
 /// Reads a duration that is not too short.
-fn life(value: &YamlValue) -> Result<Duration, FieldProblem> {
+fn life(value: &YamlNode) -> Result<Duration, FieldProblem> {
     let time = duration(value)?;
     if time < MIN_LIFE {
         return Err(FieldProblem::new(value.at, "times must be at least 100ms"));
@@ -222,14 +223,14 @@ fn life(value: &YamlValue) -> Result<Duration, FieldProblem> {
 }
 
 /// Reads the kubelet and the processes of the node.
-fn node(value: &YamlValue, groups: &[PodGroup]) -> Result<NodeProcesses, FieldProblem> {
+fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldProblem> {
     let mut fields = Fields::of(value, "a node")?;
     let lives = [
         ("running", KubeletProcessState::Running),
         ("stopped", KubeletProcessState::Stopped),
         ("dead", KubeletProcessState::Dead),
     ];
-    let stopped = |value: &YamlValue| {
+    let stopped = |value: &YamlNode| {
         let names = list(value)?.iter().map(|item| find_group(item, groups).map(|group| group.name.clone()));
         names.collect::<Result<Vec<String>, FieldProblem>>()
     };
@@ -242,7 +243,7 @@ fn node(value: &YamlValue, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPr
     Ok(node)
 }
 
-fn fault(value: &YamlValue, groups: &[PodGroup]) -> Result<ScenarioFault, FieldProblem> {
+fn fault(value: &YamlNode, groups: &[PodGroup]) -> Result<ScenarioFault, FieldProblem> {
     let mut fields = Fields::of(value, "a fault")?;
     let calls_value = fields.need("calls")?;
     let calls = calls(calls_value)?;
@@ -275,7 +276,7 @@ fn fault(value: &YamlValue, groups: &[PodGroup]) -> Result<ScenarioFault, FieldP
     Ok(fault)
 }
 
-fn calls(value: &YamlValue) -> Result<Vec<Rpc>, FieldProblem> {
+fn calls(value: &YamlNode) -> Result<Vec<Rpc>, FieldProblem> {
     let words: Vec<(&str, Rpc)> = Rpc::ALL.into_iter().map(|rpc| (rpc.name(), rpc)).collect();
     let items = list(value)?;
     if items.is_empty() {
@@ -288,14 +289,14 @@ fn is_about_one(rpc: Rpc) -> bool {
     matches!(rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus | Rpc::ContainerStats)
 }
 
-fn find_group<'a>(value: &YamlValue, groups: &'a [PodGroup]) -> Result<&'a PodGroup, FieldProblem> {
+fn find_group<'a>(value: &YamlNode, groups: &'a [PodGroup]) -> Result<&'a PodGroup, FieldProblem> {
     let words: Vec<(&str, &PodGroup)> = groups.iter().map(|group| (group.name.as_str(), group)).collect();
     word(value, &words)
 }
 
 /// Reads the name of a container of `group`, or of any group.
 fn find_container(
-    value: &YamlValue,
+    value: &YamlNode,
     group: Option<&PodGroup>,
     groups: &[PodGroup],
 ) -> Result<String, FieldProblem> {
@@ -309,7 +310,7 @@ fn find_container(
     Err(FieldProblem { hint, ..FieldProblem::new(value.at, format!("there is no container `{name}`")) })
 }
 
-fn effect(fields: &mut Fields<'_>, whole: &YamlValue) -> Result<FaultEffect, FieldProblem> {
+fn effect(fields: &mut Fields<'_>, whole: &YamlNode) -> Result<FaultEffect, FieldProblem> {
     let hangs = fields.or("hangs", false, boolean)?;
     let takes = fields.maybe("takes", duration_range)?;
     let fails = fields.maybe("fails", failure)?;
@@ -321,7 +322,7 @@ fn effect(fields: &mut Fields<'_>, whole: &YamlValue) -> Result<FaultEffect, Fie
     }
 }
 
-fn failure(value: &YamlValue) -> Result<FaultEffect, FieldProblem> {
+fn failure(value: &YamlNode) -> Result<FaultEffect, FieldProblem> {
     let mut fields = Fields::of(value, "a failure")?;
     let codes: Vec<(&str, Code)> = Code::ALL.into_iter().map(|code| (code.name(), code)).collect();
     let code = word(fields.need("code")?, &codes)?;

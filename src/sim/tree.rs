@@ -1,44 +1,14 @@
-//! Parses YAML into a tree with the position of each value.
+//! Parses the YAML of a scenario.
 //!
 //! Only a part of YAML is allowed: no anchors, no tags, no second document, no repeated keys.
 
+use std::collections::HashSet;
+
 use super::error::Position;
-use crate::yaml::{self, Documents, YamlError, YamlNode};
+use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
 /// The maximum depth, which limits the use of the stack.
 const MAX_DEPTH: usize = 16;
-
-/// The message about anchors and tags.
-const UNSUPPORTED_SYNTAX: &str = "anchors, aliases and tags are not for scenarios";
-
-/// A value with its position.
-#[derive(Clone, Debug, PartialEq)]
-pub struct YamlValue {
-    /// The position.
-    pub at: Position,
-    /// The value.
-    pub kind: YamlKind,
-}
-
-/// The content of a value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum YamlKind {
-    /// Text or a number.
-    Scalar(String),
-    /// A list.
-    List(Vec<YamlValue>),
-    /// The keys and values, in order.
-    Map(Vec<(YamlKey, YamlValue)>),
-}
-
-/// A key with its position.
-#[derive(Clone, Debug, PartialEq)]
-pub struct YamlKey {
-    /// The position.
-    pub at: Position,
-    /// The key.
-    pub name: String,
-}
 
 /// A problem with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +29,14 @@ impl FieldProblem {
 }
 
 /// Parses the only document of `text`.
-pub fn parse(text: &[u8]) -> Result<YamlValue, FieldProblem> {
+pub fn parse(text: &[u8]) -> Result<YamlNode, FieldProblem> {
     let mut documents = Documents::of(text, MAX_DEPTH);
     let root = documents.next_document().map_err(wrong)?;
     let root = root.ok_or_else(|| FieldProblem::new(Position::START, "the file is empty"))?;
-    let value = value(root)?;
+    check(&root)?;
     match documents.next_document().map_err(wrong)? {
         Some(_) => Err(FieldProblem::new(documents.began(), "a scenario is one document")),
-        None => Ok(value),
+        None => Ok(root),
     }
 }
 
@@ -79,33 +49,28 @@ fn wrong(fault: YamlError) -> FieldProblem {
     }
 }
 
-fn value(node: YamlNode) -> Result<YamlValue, FieldProblem> {
-    let at = node.at;
-    let kind = match node.kind {
-        _ if node.has_anchor_or_tag => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
-        yaml::YamlKind::Alias => return Err(FieldProblem::new(at, UNSUPPORTED_SYNTAX)),
-        yaml::YamlKind::Scalar { text, .. } => YamlKind::Scalar(text),
-        yaml::YamlKind::List(items) => {
-            YamlKind::List(items.into_iter().map(value).collect::<Result<_, _>>()?)
-        }
-        yaml::YamlKind::Map(entries) => YamlKind::Map(map(entries)?),
-    };
-    Ok(YamlValue { at, kind })
-}
-
-fn map(nodes: Vec<(YamlNode, YamlNode)>) -> Result<Vec<(YamlKey, YamlValue)>, FieldProblem> {
-    let mut entries: Vec<(YamlKey, YamlValue)> = Vec::new();
-    for (key, node) in nodes {
-        let YamlValue { at, kind } = value(key)?;
-        let YamlKind::Scalar(name) = kind else {
-            return Err(FieldProblem::new(at, "a key is a single word"));
-        };
-        if entries.iter().any(|(key, _)| key.name == name) {
-            return Err(FieldProblem::new(at, format!("`{name}` is given twice")));
-        }
-        entries.push((YamlKey { at, name }, value(node)?));
+/// Rejects the parts of YAML that scenarios do not use.
+fn check(node: &YamlNode) -> Result<(), FieldProblem> {
+    if node.has_anchor_or_tag || node.kind == YamlKind::Alias {
+        return Err(FieldProblem::new(node.at, "anchors, aliases and tags are not for scenarios"));
     }
-    Ok(entries)
+    match &node.kind {
+        YamlKind::List(items) => items.iter().try_for_each(check),
+        YamlKind::Map(entries) => {
+            let mut names = HashSet::new();
+            entries.iter().try_for_each(|(key, value)| {
+                check(key)?;
+                let YamlKind::Scalar { text: name, .. } = &key.kind else {
+                    return Err(FieldProblem::new(key.at, "a key is a single word"));
+                };
+                if !names.insert(name) {
+                    return Err(FieldProblem::new(key.at, format!("`{name}` is given twice")));
+                }
+                check(value)
+            })
+        }
+        YamlKind::Scalar { .. } | YamlKind::Alias => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -115,18 +80,6 @@ mod tests {
     fn wrong(text: &str) -> (u32, u32, String) {
         let FieldProblem { at, problem, .. } = parse(text.as_bytes()).unwrap_err();
         (at.line, at.column, problem)
-    }
-
-    #[test]
-    fn every_value_has_its_position() {
-        let YamlValue { kind: YamlKind::Map(entries), .. } = parse(b"a: 1\nb:\n  - x\n  - y: 2\n").unwrap()
-        else {
-            panic!("a map")
-        };
-        let (key, value) = &entries[1];
-        assert_eq!((key.name.as_str(), key.at.line, key.at.column), ("b", 2, 1));
-        let YamlKind::List(items) = &value.kind else { panic!("a list") };
-        assert_eq!((items[1].at.line, items[1].at.column), (4, 5));
     }
 
     #[test]
