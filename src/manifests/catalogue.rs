@@ -278,12 +278,12 @@ checks! {
             confirm ["head -3 PATH"];
             never ["that the rest of the file is wrong"];
             act ["delete the line"];
-        TooLargeToJudge "SP042" Warning "the file is too large to be judged here";
-            "The kubelet would read it, with more memory than is taken here.";
-            "more values, or deeper ones, than this program holds";
-            confirm ["stat -c %s PATH"];
-            never ["that the kubelet refuses it: nothing is known of it"];
-            act ["take out what does not belong into a manifest"];
+        NotJudged "SP042" Warning "plegctl does not judge the file";
+            "plegctl does not know what the kubelet makes of it.";
+            "more than 500000 values, or a quantity with more than 38 digits";
+            confirm ["grep -n 'config file' KUBELET-LOG   # the kubelet's own words"];
+            never ["that the kubelet refuses the file"];
+            act ["take out what does not belong in a manifest"];
     }
     "Kind, types and unknown fields" {
         NotAPod "SP050" Error "the object is not a Pod";

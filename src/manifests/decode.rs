@@ -41,6 +41,8 @@ pub enum DecodeFault {
     Quantity,
     /// A quantity that the kubelet never finishes parsing.
     Endless,
+    /// A quantity that plegctl does not compute with.
+    TooLong,
 }
 
 /// The result of decoding.
@@ -209,6 +211,20 @@ impl Decoder {
                     reason: String::new(),
                     position: node.position,
                     fault: DecodeFault::Endless,
+                    field,
+                });
+                None
+            }
+            Err(NotAQuantity::TooLong) => {
+                let field = path.to_string();
+                self.refuse(FieldError {
+                    message: format!(
+                        "{field}: plegctl does not compute with more than 38 digits: what the kubelet makes of `{text}` is not judged here"
+                    ),
+                    fix: None,
+                    reason: String::new(),
+                    position: node.position,
+                    fault: DecodeFault::TooLong,
                     field,
                 });
                 None

@@ -141,10 +141,10 @@ fn syntax_stop(error: &SyntaxError) -> Rejection {
         SyntaxFault::Encoding => Check::Encoding,
         SyntaxFault::Json => Check::NotJson,
         SyntaxFault::Directive => Check::Directive,
-        SyntaxFault::TooLarge => Check::TooLargeToJudge,
+        SyntaxFault::NotJudged => Check::NotJudged,
     };
     let mut finding = match error.fault {
-        SyntaxFault::TooLarge => LintFinding::warning(check, error.message.clone()),
+        SyntaxFault::NotJudged => LintFinding::warning(check, error.message.clone()),
         _ => LintFinding::error(check, error.message.clone()),
     };
     finding.fix.clone_from(&error.fix);
@@ -169,8 +169,9 @@ fn decoded(root: &ManifestNode, json: bool, kubelet: &Kubelet) -> Result<Decoded
     let decoded = decode(root, json, version);
     if let Some(first) = decoded.errors.first() {
         // The kubelet reads the file to the end before it reports the first error.
-        let endless = decoded.errors.iter().any(|error| error.fault == DecodeFault::Endless);
-        let reason = if endless { String::new() } else { first.reason.clone() };
+        let is_judged =
+            |error: &FieldError| !matches!(error.fault, DecodeFault::Endless | DecodeFault::TooLong);
+        let reason = if decoded.errors.iter().all(is_judged) { first.reason.clone() } else { String::new() };
         return Err(Rejection { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
     }
     let mut pod = decoded.pod;
@@ -339,8 +340,10 @@ fn decode_finding(error: FieldError) -> LintFinding {
         DecodeFault::Type => Check::WrongType,
         DecodeFault::Quantity => Check::BadQuantity,
         DecodeFault::Endless => Check::EndlessQuantity,
+        DecodeFault::TooLong => Check::NotJudged,
     };
-    let mut finding = LintFinding::error(check, error.message).on_field(error.field).at(error.position);
+    let new = if error.fault == DecodeFault::TooLong { LintFinding::warning } else { LintFinding::error };
+    let mut finding = new(check, error.message).on_field(error.field).at(error.position);
     finding.fix = error.fix;
     finding
 }

@@ -49,7 +49,7 @@ pub fn decode(file: &ConfigText<'_>, kubelet: TargetKubelet) -> DecodedConfig {
     let result = read(file.bytes);
     let root = match result.root {
         Ok(root) => root,
-        Err(fault) if fault.fault == SyntaxFault::TooLarge => return decoder.decoded(None, result.text),
+        Err(fault) if fault.fault == SyntaxFault::NotJudged => return decoder.decoded(None, result.text),
         Err(fault) => {
             let mut finding = StartFinding::new(StartCheck::ConfigNotYaml, fault.message);
             finding.fix = fault.fix;

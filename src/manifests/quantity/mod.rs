@@ -86,6 +86,9 @@ pub enum NotAQuantity {
     /// The text is a quantity, but the kubelet would never finish parsing it.
     #[error("the power of ten is so large that the kubelet does not finish computing it")]
     Endless,
+    /// The text is a quantity with more digits than plegctl computes with.
+    #[error("the number has more than 38 digits")]
+    TooLong,
 }
 
 /// The parts of a quantity: sign, digits before and after the point, suffix.
@@ -165,29 +168,39 @@ impl<'a> QuantityParts<'a> {
         if !self.has_digits {
             return Err(NotAQuantity::Numeric);
         }
-        let mut amount = Decimal::new(self.negative, &self.digits(), self.decimals());
+        let unscaled: i128 = self.digits().parse().map_err(|_| NotAQuantity::TooLong)?;
+        let mut amount =
+            Decimal { unscaled: if self.negative { -unscaled } else { unscaled }, scale: self.decimals() };
         match *suffix {
             Suffix::Ten { exponent, .. } => amount.scale = amount.scale.wrapping_sub(exponent),
-            Suffix::Two(exponent) => amount.multiply(1 << exponent),
+            Suffix::Two(exponent) => {
+                amount.unscaled = amount.unscaled.checked_mul(1 << exponent).ok_or(NotAQuantity::TooLong)?;
+            }
         }
         if is_endless(amount.scale) {
             return Err(NotAQuantity::Endless);
         }
-        if !amount.is_zero() {
-            amount.rescale(NANO);
-        }
         let mut format = suffix.format();
         if format == Format::BinarySi {
-            let magnitude = amount.clone().signed(false);
-            let largest = Decimal::from_int(i64::MAX, 0);
-            if magnitude > largest {
-                amount = largest.signed(amount.negative);
-            } else if !amount.is_zero() && magnitude < Decimal::from_int(1, 0) {
-                format = Format::DecimalSi;
+            let largest = i128::from(i64::MAX) * amount.unscaled.signum();
+            if absolute(amount) > (Decimal { unscaled: largest.abs(), scale: 0 }) {
+                return Ok((Decimal { unscaled: largest, scale: 0 }, format));
             }
+        }
+        if amount.unscaled != 0 {
+            amount = amount.rescaled(NANO).ok_or(NotAQuantity::TooLong)?;
+        }
+        if format == Format::BinarySi && amount.unscaled != 0 && absolute(amount) < ONE {
+            format = Format::DecimalSi;
         }
         Ok((amount, format))
     }
+}
+
+const ONE: Decimal = Decimal { unscaled: 1, scale: 0 };
+
+const fn absolute(number: Decimal) -> Decimal {
+    Decimal { unscaled: number.unscaled.abs(), scale: number.scale }
 }
 
 fn length(digits: &str) -> i32 {
@@ -285,8 +298,10 @@ impl Quantity {
 
     fn decimal(&self) -> Decimal {
         match &self.amount {
-            Amount::Small { value, scale } => Decimal::from_int(*value, scale.saturating_neg()),
-            Amount::Large(amount) => amount.clone(),
+            Amount::Small { value, scale } => {
+                Decimal { unscaled: (*value).into(), scale: scale.saturating_neg() }
+            }
+            Amount::Large(amount) => *amount,
         }
     }
 
@@ -299,7 +314,7 @@ impl Quantity {
                 *value = divided(*value, scale.unsigned_abs() - MILLI.unsigned_abs());
                 *scale = -MILLI;
             }
-            Amount::Large(amount) => amount.rescale(MILLI),
+            Amount::Large(amount) => *amount = amount.rescaled(MILLI).unwrap_or(*amount),
         }
         self.written.clear();
         self
@@ -309,7 +324,7 @@ impl Quantity {
     pub fn is_negative(&self) -> bool {
         match &self.amount {
             Amount::Small { value, .. } => *value < 0,
-            Amount::Large(amount) => amount.negative,
+            Amount::Large(amount) => amount.unscaled < 0,
         }
     }
 
@@ -317,7 +332,7 @@ impl Quantity {
     pub fn is_zero(&self) -> bool {
         match &self.amount {
             Amount::Small { value, .. } => *value == 0,
-            Amount::Large(amount) => amount.is_zero(),
+            Amount::Large(amount) => amount.unscaled == 0,
         }
     }
 
@@ -333,11 +348,7 @@ impl Quantity {
                 let factor = 10_i64.checked_pow(more.unsigned_abs());
                 factor.and_then(|factor| value.checked_mul(factor)).unwrap_or_default()
             }
-            Amount::Large(amount) => {
-                let mut amount = amount.clone();
-                amount.rescale(scale);
-                amount.low_bits()
-            }
+            Amount::Large(amount) => amount.rescaled(scale).map_or(0, Decimal::low_bits),
         }
     }
 
@@ -353,10 +364,11 @@ impl Quantity {
 
     /// Compares with an integer.
     pub fn cmp_whole(&self, number: i64) -> Ordering {
-        self.decimal().cmp(&Decimal::from_int(number, 0))
+        self.decimal().cmp(&Decimal { unscaled: number.into(), scale: 0 })
     }
 
-    /// Returns the sum in the internal form that the kubelet's addition gives.
+    /// Returns the sum in the internal form that the kubelet's addition gives. If the sum has more than 38 digits, the
+    /// result is the larger number.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
@@ -366,10 +378,11 @@ impl Quantity {
             }
             _ => None,
         };
-        let amount = match amount {
-            Some((value, scale)) => Amount::Small { value, scale },
-            None => Amount::Large(self.decimal().plus(&other.decimal())),
+        let large = || {
+            let (left, right) = (self.decimal(), other.decimal());
+            Amount::Large(left.plus(right).unwrap_or_else(|| left.max(right)))
         };
+        let amount = amount.map_or_else(large, |(value, scale)| Amount::Small { value, scale });
         Self { amount, written: String::new(), format }
     }
 
@@ -379,21 +392,22 @@ impl Quantity {
             return self.written.clone();
         }
         let mut number = self.decimal();
-        if number.is_zero() {
+        if number.unscaled == 0 {
             return "0".to_owned();
         }
-        let sign = if number.negative { "-" } else { "" };
-        let below = |number: &Decimal| number.clone().signed(false) < Decimal::from_int(1024, 0);
-        if self.format == Format::BinarySi && !below(&number) {
-            number.rescale(0);
-            let (digits, times) = without_1024(&number);
+        if self.format == Format::BinarySi
+            && absolute(number) >= (Decimal { unscaled: 1024, scale: 0 })
+            && let Some(whole) = number.rescaled(0)
+        {
+            let (digits, times) = without_factor(whole.unscaled, 1024, 6);
             let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times).copied().unwrap_or_default();
-            return format!("{sign}{digits}{suffix}");
+            return format!("{digits}{suffix}");
         }
         let scale = number.scale;
-        number.rescale(if scale % 3 == 0 { scale } else { scale + 3 - scale.rem_euclid(3) });
-        let exponent = number.strip_thousands() * 3 - number.scale;
-        let digits = number.text();
+        let multiple_of_three = if scale % 3 == 0 { scale } else { scale + 3 - scale.rem_euclid(3) };
+        number = number.rescaled(multiple_of_three).unwrap_or(number);
+        let (digits, times) = without_factor(number.unscaled, 1000, usize::MAX);
+        let exponent = i32::try_from(times).unwrap_or_default() * 3 - number.scale;
         let suffix = match (self.format, exponent) {
             (_, 0) => String::new(),
             (Format::DecimalExponent, exponent) => format!("e{exponent}"),
@@ -408,7 +422,7 @@ impl Quantity {
             (_, 18) => "E".to_owned(),
             (_, exponent) => format!("e{exponent}"),
         };
-        format!("{sign}{digits}{suffix}")
+        format!("{digits}{suffix}")
     }
 }
 
@@ -437,15 +451,14 @@ fn divided(value: i64, digits: u32) -> i64 {
     value / divisor + rest.signum()
 }
 
-/// Removes factors of 1024 from an integer. Returns the rest and the number of factors.
-fn without_1024(number: &Decimal) -> (String, usize) {
-    let Ok(mut value) = number.text().parse::<u64>() else { return (number.text(), 0) };
+/// Removes up to `most` factors from an integer other than zero. Returns the rest and the number of factors.
+fn without_factor(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
-    while value % 1024 == 0 && value > 0 && times < 6 {
-        value /= 1024;
+    while number % factor == 0 && times < most {
+        number /= factor;
         times += 1;
     }
-    (value.to_string(), times)
+    (number, times)
 }
 
 impl Ord for Quantity {
@@ -542,10 +555,20 @@ mod tests {
     #[test]
     fn binary_quantities_are_limited_to_64_bits_and_decimal_ones_are_not() {
         assert_eq!(quantity("9007199254740993Ki"), quantity("9223372036854775807"));
-        assert_eq!(quantity("9999999999999999999999999999999999999999999Ei"), quantity("8Ei"));
+        assert_eq!(quantity("9999999999Ei"), quantity("8Ei"));
+        assert_eq!(quantity("-9999999999Ei"), quantity("-9223372036854775807"));
         assert!(quantity("1e40") > quantity("8Ei"));
-        assert!(!quantity("3172558511033790540e19").is_whole());
         assert!(quantity("7").is_whole() && !quantity("7.5").is_whole());
+    }
+
+    #[test]
+    fn number_with_too_many_digits_is_not_judged() {
+        let long = "9".repeat(43);
+        for text in [&*long, "3172558511033790540e19", "99999999999999999999999999999999999999Ei"] {
+            assert_eq!(Quantity::parse(text), Err(NotAQuantity::TooLong), "{text}");
+        }
+        let sum = quantity("1e1000").plus(&quantity("1"));
+        assert_eq!(sum, quantity("1e1000"));
     }
 
     #[test]

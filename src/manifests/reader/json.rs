@@ -1,6 +1,10 @@
 //! Reads strict JSON with positions, with the rules of Go's decoder.
 
+use std::fmt;
 use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use super::map_builder::MapBuilder;
 use super::{KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError, SyntaxFault};
@@ -9,181 +13,169 @@ use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
 /// Reads one JSON value. Anything after the value is an error.
 pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
-    let mut reader = JsonReader { rest: text, position: Position::START, nodes: 0, notes };
-    let root = reader.document()?;
-    reader.skip_space();
-    match reader.peek() {
-        None => Ok(root),
-        Some(character) => {
-            Err(reader.fault(&format!("{} after the end of the JSON object", describe(character))))
+    let whole: &RawValue = serde_json::from_str(text).map_err(|why| invalid(text, &why))?;
+    let size = Size::of(text);
+    let start = Position::START;
+    if size.depth > MAX_DEPTH {
+        return Err(fault(start, "nested more than 10000 levels deep", NOT_JSON));
+    }
+    if size.values > MAX_NODES {
+        let what = "more than 500000 values in one file: what the kubelet makes of it is not judged here";
+        return Err(SyntaxError {
+            fault: SyntaxFault::NotJudged,
+            message: what.to_owned(),
+            fix: None,
+            reason: String::new(),
+            position: Some(start),
+        });
+    }
+    // The text is valid JSON, so reading its parts does not fail.
+    let mut reader = JsonReader { text, read: 0, position: start, notes };
+    reader.node(whole, 0).map_err(|why| invalid(text, &why))
+}
+
+/// How many values valid JSON has, and how deep they are nested.
+#[derive(Default)]
+struct Size {
+    values: usize,
+    depth: usize,
+}
+
+impl Size {
+    fn of(text: &str) -> Self {
+        let mut size = Self { values: 1, depth: 0 };
+        let (mut open, mut quoted, mut escaped) = (0_usize, false, false);
+        for byte in text.bytes() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => quoted = !quoted,
+                _ if quoted => {}
+                b'{' | b'[' => {
+                    open += 1;
+                    size.values += 1;
+                    size.depth = size.depth.max(open);
+                }
+                b'}' | b']' => open = open.saturating_sub(1),
+                b',' => size.values += 1,
+                _ => {}
+            }
         }
+        size
+    }
+}
+
+const NOT_JSON: &str = "write valid JSON, or YAML that does not start with `{`";
+
+fn fault(position: Position, what: &str, fix: &str) -> SyntaxError {
+    SyntaxError {
+        fault: SyntaxFault::Json,
+        reason: format!("couldn't get version/kind; json parse error: {what}"),
+        message: format!("a file that starts with `{{` is read as JSON, and this is not JSON: {what}"),
+        fix: Some(fix.to_owned()),
+        position: Some(position),
+    }
+}
+
+fn invalid(text: &str, why: &serde_json::Error) -> SyntaxError {
+    // The parser counts bytes, from one, and not characters.
+    let line = text.split('\n').nth(why.line().saturating_sub(1)).unwrap_or_default();
+    let before: Vec<char> =
+        line.char_indices().take_while(|(at, _)| at + 1 < why.column()).map(|(_, letter)| letter).collect();
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let position =
+        Position { line: number(why.line().max(1)), column: number(before.len()).saturating_add(1) };
+    let words = why.to_string();
+    let what = words.rsplit_once(" at line ").map_or(words.as_str(), |(what, _)| what);
+    let fix = match line.chars().nth(before.len()) {
+        Some('/' | '#') => "remove the comment: JSON has none, or write the file as YAML",
+        Some('}' | ']') => "remove the trailing comma",
+        _ => NOT_JSON,
+    };
+    fault(position, what, fix)
+}
+
+/// The entries of an object in their order, with repeated keys.
+struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Entries<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        from.deserialize_map(EntriesVisitor)
     }
 }
 
 struct JsonReader<'a, 'n> {
-    rest: &'a str,
+    text: &'a str,
+    /// How many bytes lie before `position`.
+    read: usize,
     position: Position,
-    nodes: usize,
     notes: &'n mut ReaderNotes,
 }
 
-/// A collection whose end has not been read.
-enum OpenJson {
-    List { position: Position, items: Vec<ManifestNode> },
-    Map { position: Position, entries: MapBuilder, key: (Arc<str>, Position) },
-}
-
 impl JsonReader<'_, '_> {
-    fn peek(&self) -> Option<char> {
-        self.rest.chars().next()
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let mut characters = self.rest.chars();
-        let character = characters.next()?;
-        self.rest = characters.as_str();
-        if character == '\n' {
-            self.position.line = self.position.line.saturating_add(1);
-            self.position.column = 1;
-        } else {
-            self.position.column = self.position.column.saturating_add(1);
-        }
-        Some(character)
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(' ' | '\t' | '\r' | '\n')) {
-            self.next();
-        }
-    }
-
-    fn fault(&self, what: &str) -> SyntaxError {
-        let fix = match self.peek() {
-            Some('/' | '#') => "remove the comment: JSON has none, or write the file as YAML",
-            Some('}' | ']') => "remove the trailing comma",
-            _ => "write valid JSON, or YAML that does not start with `{`",
-        };
-        SyntaxError {
-            fault: SyntaxFault::Json,
-            reason: format!("couldn't get version/kind; json parse error: {what}"),
-            message: format!("a file that starts with `{{` is read as JSON, and this is not JSON: {what}"),
-            fix: Some(fix.to_owned()),
-            position: Some(self.position),
-        }
-    }
-
-    fn unexpected(&self, wanted: &str) -> SyntaxError {
-        let what = self.peek().map_or_else(
-            || format!("the file ends where {wanted} is expected"),
-            |found| format!("{} where {wanted} is expected", describe(found)),
-        );
-        self.fault(&what)
-    }
-
-    fn document(&mut self) -> Result<ManifestNode, SyntaxError> {
-        let mut open: Vec<OpenJson> = Vec::new();
-        loop {
-            let Some(mut value) = self.value_or_opening(&mut open)? else { continue };
-            // A finished value may be the last of any number of open collections.
-            loop {
-                let depth = open.len();
-                let Some(top) = open.pop() else { return Ok(value) };
-                match self.add(top, value, depth)? {
-                    ObjectState::Open(top) => {
-                        open.push(top);
-                        break;
-                    }
-                    ObjectState::Closed(finished) => value = finished,
-                }
+    /// Returns the position of a part of the text that comes after all earlier parts.
+    fn position(&mut self, part: &RawValue) -> Position {
+        let start = part.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
+        for letter in self.text.get(self.read..start).unwrap_or_default().chars() {
+            if letter == '\n' {
+                self.position.line = self.position.line.saturating_add(1);
+                self.position.column = 1;
+            } else {
+                self.position.column = self.position.column.saturating_add(1);
             }
         }
+        self.read = start;
+        self.position
     }
 
-    /// Reads a scalar or an empty collection, or opens a collection and returns `None`.
-    fn value_or_opening(&mut self, open: &mut Vec<OpenJson>) -> Result<Option<ManifestNode>, SyntaxError> {
-        self.skip_space();
-        let position = self.position;
-        self.nodes += 1;
-        if self.nodes > MAX_NODES {
-            let what = "more than 500000 values in one file: what the kubelet makes of it is not judged here";
-            return Err(SyntaxError {
-                fault: SyntaxFault::TooLarge,
-                message: what.to_owned(),
-                fix: None,
-                reason: String::new(),
-                position: Some(self.position),
-            });
-        }
-        if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
-            return Err(self.fault("nested more than 10000 levels deep"));
-        }
-        match self.peek() {
-            Some('{') => {
-                self.next();
-                self.skip_space();
-                if self.peek() == Some('}') {
-                    self.next();
-                    return Ok(Some(ManifestNode::new(position, Value::Map(Arc::default()))));
-                }
-                let key = self.key()?;
-                open.push(OpenJson::Map { position, entries: MapBuilder::default(), key });
-            }
-            Some('[') => {
-                self.next();
-                self.skip_space();
-                if self.peek() == Some(']') {
-                    self.next();
-                    return Ok(Some(ManifestNode::new(position, Value::List(Arc::default()))));
-                }
-                open.push(OpenJson::List { position, items: Vec::new() });
-            }
-            _ => return self.scalar(position).map(Some),
-        }
-        Ok(None)
-    }
-
-    fn add(&mut self, top: OpenJson, value: ManifestNode, depth: usize) -> Result<ObjectState, SyntaxError> {
-        self.skip_space();
-        let kept = depth <= KEPT_DEPTH;
-        match top {
-            OpenJson::List { position, mut items } => {
-                if kept {
-                    items.push(value);
-                }
-                match self.peek() {
-                    Some(',') => {
-                        self.next();
-                        Ok(ObjectState::Open(OpenJson::List { position, items }))
-                    }
-                    Some(']') => {
-                        self.next();
-                        Ok(ObjectState::Closed(ManifestNode::new(position, Value::List(Arc::new(items)))))
-                    }
-                    _ => Err(self.unexpected("`,` or `]`")),
-                }
-            }
-            OpenJson::Map { position, mut entries, key: (key, key_position) } => {
-                if kept {
+    fn node(&mut self, raw: &RawValue, depth: usize) -> Result<ManifestNode, serde_json::Error> {
+        let position = self.position(raw);
+        let text = raw.get();
+        let value = match text.bytes().next() {
+            Some(b'{') if depth > KEPT_DEPTH => Value::Map(Arc::default()),
+            Some(b'[') if depth > KEPT_DEPTH => Value::List(Arc::default()),
+            Some(b'{') => {
+                let mut entries = MapBuilder::default();
+                for (key, value) in serde_json::from_str::<Entries<'_>>(text)?.0 {
+                    let key_position = self.position(key);
+                    let value = self.node(value, depth + 1)?;
+                    let key = Arc::from(unescaped(key.get()));
                     self.insert(&mut entries, MapEntry { key, key_position, value });
                 }
-                match self.peek() {
-                    Some(',') => {
-                        self.next();
-                        self.skip_space();
-                        let key = self.key()?;
-                        Ok(ObjectState::Open(OpenJson::Map { position, entries, key }))
-                    }
-                    Some('}') => {
-                        self.next();
-                        Ok(ObjectState::Closed(ManifestNode::new(
-                            position,
-                            Value::Map(Arc::new(entries.finish())),
-                        )))
-                    }
-                    _ => Err(self.unexpected("`,` or `}`")),
-                }
+                Value::Map(Arc::new(entries.finish()))
             }
-        }
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(text)?;
+                let items = items.into_iter().map(|item| self.node(item, depth + 1));
+                Value::List(Arc::new(items.collect::<Result<_, _>>()?))
+            }
+            Some(b'"') => return Ok(ManifestNode::string(position, &unescaped(text))),
+            Some(b't') => Value::Bool(true),
+            Some(b'f') => Value::Bool(false),
+            Some(b'n') => Value::Null,
+            _ => {
+                let whole = if text.contains(['.', 'e', 'E']) { None } else { text.parse().ok() };
+                let value = whole.map_or_else(|| Value::Float(text.parse().unwrap_or(f64::MAX)), Value::Int);
+                return Ok(ManifestNode { position, value, written: Some(Arc::from(text)) });
+            }
+        };
+        Ok(ManifestNode::new(position, value))
     }
 
     /// Inserts an entry. Go decodes a repeated object into the existing one, so the fields of both count, and later
@@ -208,164 +200,33 @@ impl JsonReader<'_, '_> {
             entries.keep_replaced([old]);
         }
     }
-
-    fn key(&mut self) -> Result<(Arc<str>, Position), SyntaxError> {
-        let position = self.position;
-        if self.peek() != Some('"') {
-            return Err(self.unexpected("a quoted key"));
-        }
-        let key = self.string()?;
-        self.skip_space();
-        if self.peek() != Some(':') {
-            return Err(self.unexpected("`:`"));
-        }
-        self.next();
-        Ok((Arc::from(key), position))
-    }
-
-    fn scalar(&mut self, position: Position) -> Result<ManifestNode, SyntaxError> {
-        match self.peek() {
-            Some('"') => Ok(ManifestNode::string(position, &self.string()?)),
-            Some('-' | '0'..='9') => self.number(position),
-            _ => {
-                for (word, value) in
-                    [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)]
-                {
-                    if self.rest.starts_with(word) {
-                        word.chars().for_each(|_| {
-                            self.next();
-                        });
-                        return Ok(ManifestNode::new(position, value));
-                    }
-                }
-                Err(self.unexpected("a value"))
-            }
-        }
-    }
-
-    fn number(&mut self, position: Position) -> Result<ManifestNode, SyntaxError> {
-        let mut text = String::new();
-        if self.peek() == Some('-') {
-            text.extend(self.next());
-        }
-        if self.peek() == Some('0') {
-            text.extend(self.next());
-            if matches!(self.peek(), Some('0'..='9')) {
-                return Err(self.fault("a number with a leading zero"));
-            }
-        } else {
-            self.digits(&mut text)?;
-        }
-        let mut integer = true;
-        if self.peek() == Some('.') {
-            integer = false;
-            text.extend(self.next());
-            self.digits(&mut text)?;
-        }
-        if matches!(self.peek(), Some('e' | 'E')) {
-            integer = false;
-            text.extend(self.next());
-            if matches!(self.peek(), Some('+' | '-')) {
-                text.extend(self.next());
-            }
-            self.digits(&mut text)?;
-        }
-        let whole = if integer { text.parse::<i128>().ok() } else { None };
-        let value = whole.map_or_else(|| Value::Float(text.parse().unwrap_or(f64::MAX)), Value::Int);
-        Ok(ManifestNode { position, value, written: Some(Arc::from(text)) })
-    }
-
-    fn digits(&mut self, text: &mut String) -> Result<(), SyntaxError> {
-        if !matches!(self.peek(), Some('0'..='9')) {
-            return Err(self.unexpected("a digit"));
-        }
-        while matches!(self.peek(), Some('0'..='9')) {
-            text.extend(self.next());
-        }
-        Ok(())
-    }
-
-    fn string(&mut self) -> Result<String, SyntaxError> {
-        self.next();
-        let mut text = String::new();
-        loop {
-            match self.peek() {
-                Some('"') => {
-                    self.next();
-                    return Ok(text);
-                }
-                Some('\\') => {
-                    self.next();
-                    self.escape(&mut text)?;
-                }
-                Some(character) if character >= ' ' => {
-                    text.push(character);
-                    self.next();
-                }
-                Some(_) => return Err(self.fault("a control character inside a string")),
-                None => return Err(self.fault("the file ends inside a string")),
-            }
-        }
-    }
-
-    fn escape(&mut self, text: &mut String) -> Result<(), SyntaxError> {
-        let plain = match self.peek() {
-            Some(character @ ('"' | '\\' | '/')) => character,
-            Some('b') => '\u{8}',
-            Some('f') => '\u{c}',
-            Some('n') => '\n',
-            Some('r') => '\r',
-            Some('t') => '\t',
-            Some('u') => {
-                self.next();
-                return self.unicode_escape(text);
-            }
-            _ => return Err(self.unexpected("an escape")),
-        };
-        self.next();
-        text.push(plain);
-        Ok(())
-    }
-
-    fn unicode_escape(&mut self, text: &mut String) -> Result<(), SyntaxError> {
-        let first = self.four_hex()?;
-        if let Some(character) = char::from_u32(first) {
-            text.push(character);
-            return Ok(());
-        }
-        // A surrogate pair consists of two escapes. A lone surrogate is replaced, as in Go.
-        let (rest, position) = (self.rest, self.position);
-        if (0xd800..0xdc00).contains(&first) && self.rest.starts_with("\\u") {
-            self.next();
-            self.next();
-            let second = self.four_hex()?;
-            if (0xdc00..0xe000).contains(&second) {
-                let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-                text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-                return Ok(());
-            }
-            (self.rest, self.position) = (rest, position);
-        }
-        text.push(char::REPLACEMENT_CHARACTER);
-        Ok(())
-    }
-
-    fn four_hex(&mut self) -> Result<u32, SyntaxError> {
-        let mut code = 0;
-        for _ in 0..4 {
-            let Some(digit) = self.peek().and_then(|character| character.to_digit(16)) else {
-                return Err(self.unexpected("a hexadecimal digit"));
-            };
-            self.next();
-            code = code * 16 + digit;
-        }
-        Ok(code)
-    }
 }
 
-enum ObjectState {
-    Open(OpenJson),
-    Closed(ManifestNode),
+/// Returns the text of a valid JSON string. A lone surrogate is replaced, as in Go.
+fn unescaped(quoted: &str) -> String {
+    let body = quoted.strip_prefix('"').and_then(|body| body.strip_suffix('"')).unwrap_or_default();
+    let mut units: Vec<u16> = Vec::with_capacity(body.len());
+    let mut letters = body.chars();
+    while let Some(letter) = letters.next() {
+        let letter = match letter {
+            '\\' => match letters.next() {
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('t') => '\t',
+                Some('u') => {
+                    let digits: String = letters.by_ref().take(4).collect();
+                    units.extend(u16::from_str_radix(&digits, 16));
+                    continue;
+                }
+                other => other.unwrap_or_default(),
+            },
+            plain => plain,
+        };
+        units.extend_from_slice(letter.encode_utf16(&mut [0; 2]));
+    }
+    String::from_utf16_lossy(&units)
 }
 
 fn overlay(before: &Map, after: &Map) -> Map {
@@ -377,10 +238,6 @@ fn overlay(before: &Map, after: &Map) -> Map {
     }
     merged.keep_replaced(before.replaced().iter().chain(after.replaced()).cloned());
     merged.finish()
-}
-
-fn describe(character: char) -> String {
-    format!("`{}`", character.escape_debug())
 }
 
 #[cfg(test)]

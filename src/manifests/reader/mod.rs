@@ -62,8 +62,8 @@ pub enum SyntaxFault {
     Directive,
     /// The file starts like JSON and is not valid JSON.
     Json,
-    /// The file is too large for plegctl. The kubelet reads it.
-    TooLarge,
+    /// plegctl does not know what the kubelet makes of the file.
+    NotJudged,
 }
 
 /// The result of reading a file.

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, PAD};
+
 use crate::manifests::timestamp::is_yaml_time;
 
 /// A scalar with its type.
@@ -191,39 +195,11 @@ fn binary(text: &str) -> Result<Scalar, TagFault> {
     Ok(Scalar::Str(Arc::from(String::from_utf8_lossy(&bytes))))
 }
 
-/// Decodes standard base64 with padding. Like Go's decoder, this skips line breaks.
+/// Decodes standard base64 with padding. Like Go's decoder, this skips line breaks and ignores unused bits.
 fn base64(text: &str) -> Option<Vec<u8>> {
+    const LIKE_GO: GeneralPurpose = GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
     let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if !digits.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = digits.iter().rev().take_while(|byte| **byte == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let body = digits.get(..digits.len() - padding)?;
-    let mut out = Vec::with_capacity(digits.len() / 4 * 3);
-    for quad in body.chunks(4) {
-        let mut word: u32 = 0;
-        for &digit in quad {
-            word = (word << 6) | sextet(digit)?;
-        }
-        word <<= 6 * (4 - quad.len());
-        let [_, first, second, third] = word.to_be_bytes();
-        out.extend([first, second, third].into_iter().take(quad.len().saturating_sub(1)));
-    }
-    Some(out)
-}
-
-fn sextet(digit: u8) -> Option<u32> {
-    Some(u32::from(match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
+    LIKE_GO.decode(digits).ok()
 }
 
 #[cfg(test)]
@@ -299,6 +275,9 @@ mod tests {
     #[test]
     fn binary_is_decoded() {
         assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8=").unwrap(), string("hello"));
-        assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8"), Err(TagFault::Base64));
+        for invalid in ["aGVsbG8", "aGVsbG8==", "aGVs=bG8", "aGV-bG8="] {
+            assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, invalid), Err(TagFault::Base64));
+        }
+        assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVs\nbG9=").unwrap(), string("hello"));
     }
 }

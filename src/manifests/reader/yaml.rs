@@ -61,7 +61,7 @@ impl EventReader<'_> {
             };
             let number = parsed.len();
             if number >= MAX_NODES {
-                return Err(too_large("more than 500000 values in one file", position));
+                return Err(not_judged("more than 500000 values in one file", position));
             }
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
             parsed.push(RawNode { position, kind, written });
@@ -116,9 +116,9 @@ fn too_deep(position: Position) -> SyntaxError {
     yaml_error("exceeded max depth of 10000", "nested too deeply", position, None)
 }
 
-fn too_large(what: &str, position: Position) -> SyntaxError {
+fn not_judged(what: &str, position: Position) -> SyntaxError {
     SyntaxError {
-        fault: SyntaxFault::TooLarge,
+        fault: SyntaxFault::NotJudged,
         message: format!("{what}: what the kubelet makes of it is not judged here"),
         fix: None,
         reason: String::new(),

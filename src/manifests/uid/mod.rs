@@ -24,9 +24,6 @@ pub enum UidUnknown {
     /// The file is JSON with field ownership.
     #[error("the file has managedFields, whose JSON is hashed as it is written")]
     Raw,
-    /// A quantity has too many digits.
-    #[error("a quantity has more than 20000 digits")]
-    Digits,
     /// The path that the kubelet hashes is not known.
     #[error(
         "the path under which the kubelet reads the file is not known: give its directory there with --as"
