@@ -15,7 +15,7 @@ const OURSELVES: &str = "/proc/self/exe";
 
 /// A child, and the process group that it shares with what it starts.
 #[derive(Debug)]
-pub struct Group {
+pub struct ProcessGroup {
     /// The id of the group.
     id: Pid,
     /// The id of the child.
@@ -26,7 +26,7 @@ pub struct Group {
     guard: Mutex<Option<Child>>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts `command` as the leader of a new process group.
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
         let child = command.process_group(0).spawn()?;
@@ -127,11 +127,11 @@ mod tests {
     use super::*;
 
     /// Starts a shell that starts a child, prints the child's id and then runs `then`.
-    fn shell(then: &str) -> (Group, BufReader<ChildStdout>, String) {
+    fn shell(then: &str) -> (ProcessGroup, BufReader<ChildStdout>, String) {
         let script = format!("sleep 600 & echo $!; {then}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let (group, stdout) = Group::start(&mut command).unwrap();
+        let (group, stdout) = ProcessGroup::start(&mut command).unwrap();
         let mut stdout = BufReader::new(stdout.unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();

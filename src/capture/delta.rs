@@ -1,7 +1,8 @@
-//! One answer as its difference to an earlier one: a node that hardly changes lists nearly the same bytes again and
-//! again.
+//! Computes and applies the difference between two answers. A node that hardly changes lists nearly the same bytes each
+//! time.
 //!
-//! A difference is a row of steps: so many new bytes, then so many bytes of the earlier answer from some place on.
+//! A difference is a sequence of steps. Each step has new bytes, and the position and number of bytes to copy from the
+//! earlier answer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,17 +10,17 @@ use std::collections::hash_map::Entry;
 use prost::bytes::Buf;
 use prost::encoding::{decode_varint, encode_varint};
 
-/// Pieces of the earlier answer that are looked for.
+/// The size of the pieces of the earlier answer that are searched for in the new answer.
 const BLOCK: usize = 32;
 
-/// Any odd number with bits all over it does.
+/// The factor of the rolling hash: any odd number with many bits set.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
 fn fingerprint(block: &[u8]) -> u64 {
     block.iter().fold(0, |sum, byte| sum.wrapping_mul(FACTOR).wrapping_add(u64::from(*byte) + 1))
 }
 
-/// `FACTOR` to the power of `BLOCK`: the weight with which a byte leaves the window.
+/// Returns `FACTOR` to the power of `BLOCK`: the weight of the byte that leaves the window.
 fn leaving() -> u64 {
     (0..BLOCK).fold(1, |product: u64, _| product.wrapping_mul(FACTOR))
 }
@@ -34,25 +35,25 @@ fn number(out: &mut Vec<u8>, value: usize) {
 
 struct Steps<'a> {
     new: &'a [u8],
-    /// Up to where `new` is told.
-    told: usize,
+    /// How many bytes of `new` the steps cover.
+    covered: usize,
     out: Vec<u8>,
 }
 
 impl Steps<'_> {
     fn copy(&mut self, at: usize, from: usize, length: usize) {
-        let fresh = self.new.get(self.told..at).unwrap_or_default();
+        let fresh = self.new.get(self.covered..at).unwrap_or_default();
         number(&mut self.out, fresh.len());
         self.out.extend_from_slice(fresh);
         number(&mut self.out, from);
         number(&mut self.out, length);
-        self.told = at + length;
+        self.covered = at + length;
     }
 }
 
-/// What makes `new` of `old`.
+/// Returns the steps that make `new` from `old`.
 pub fn difference(old: &[u8], new: &[u8]) -> Vec<u8> {
-    let mut steps = Steps { new, told: 0, out: Vec::new() };
+    let mut steps = Steps { new, covered: 0, out: Vec::new() };
     let head = common(old.iter().copied(), new.iter().copied());
     let (old_rest, new_rest) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
     let tail = common(old_rest.iter().rev().copied(), new_rest.iter().rev().copied());
@@ -62,13 +63,13 @@ pub fn difference(old: &[u8], new: &[u8]) -> Vec<u8> {
     if !blocks.is_empty() {
         copy_blocks(&mut steps, old, &blocks, middle);
     }
-    if steps.told < new.len() {
+    if steps.covered < new.len() {
         steps.copy(middle, old.len() - tail, tail);
     }
     steps.out
 }
 
-/// Where each block of the part of the earlier answer begins that is not the same anyway.
+/// Maps the hash of each block of `part` to the block's position in the earlier answer.
 fn blocks_of(part: &[u8], offset: usize) -> HashMap<u64, usize> {
     let mut blocks = HashMap::new();
     for (number, block) in part.chunks_exact(BLOCK).enumerate() {
@@ -79,11 +80,11 @@ fn blocks_of(part: &[u8], offset: usize) -> HashMap<u64, usize> {
     blocks
 }
 
-/// Slides a window over what is new and copies what the earlier answer has, as far as it goes in both directions.
+/// Slides a window over the new answer, and copies each block that the earlier answer has, extended in both directions.
 fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, middle: usize) {
     let new = steps.new;
     let leaving = leaving();
-    let mut place = steps.told;
+    let mut place = steps.covered;
     let mut sum = None;
     while place + BLOCK <= middle {
         let Some(window) = new.get(place..place + BLOCK) else { return };
@@ -100,10 +101,10 @@ fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, 
         {
             let behind = common(
                 old.get(..from).unwrap_or_default().iter().rev().copied(),
-                new.get(steps.told..place).unwrap_or_default().iter().rev().copied(),
+                new.get(steps.covered..place).unwrap_or_default().iter().rev().copied(),
             );
             steps.copy(place - behind, from - behind, behind + ahead);
-            place = steps.told;
+            place = steps.covered;
             sum = None;
             continue;
         }
@@ -118,8 +119,8 @@ fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, 
     }
 }
 
-/// Makes the newer answer of `old` and a difference; `None` if the difference is not one of this answer, or would make
-/// more than `most` bytes.
+/// Makes the new answer from `old` and a difference. Returns `None` if the difference does not belong to `old`, or if the
+/// result would have more than `most` bytes.
 pub fn apply(old: &[u8], mut steps: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut new = Vec::new();
     let size = |steps: &mut &[u8]| usize::try_from(decode_varint(steps).ok()?).ok();
@@ -144,7 +145,7 @@ mod tests {
 
     const MOST: usize = 1 << 20;
 
-    /// An answer as lists are: pieces that come again elsewhere.
+    /// Generates answers with repeated pieces, like lists.
     fn answer() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec((0_u8..6, 1_usize..90), 0..30).prop_map(|pieces| {
             let piece = |(kind, length): (u8, usize)| {

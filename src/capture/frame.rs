@@ -1,28 +1,29 @@
-//! How an entry lies in a segment: a mark, its length, a checksum over both length and content, the content.
+//! Reads and writes the frame of an entry in a segment: a mark, the length, a checksum of length and content, the
+//! content.
 //!
-//! A frame can be judged on its own. After a fault the next whole frame is looked for, so that one flipped bit costs one
-//! entry.
+//! A frame can be checked by itself. After a damaged frame the reader searches for the next whole frame, so that one
+//! flipped bit costs one entry.
 
 use flate2::Crc;
 
-/// What a frame begins with.
+/// The first bytes of a frame.
 const MARK: [u8; 2] = [0xA7, 0x50];
 
-/// Mark, length and checksum.
+/// The number of bytes of mark, length and checksum.
 pub const OVERHEAD: usize = MARK.len() + 4 + 4;
 
-/// How many times the size of a segment may be summed while looking for the next whole frame: bytes that were made to
-/// look like many beginnings must not cost more than that.
+/// How many bytes may be summed in search of the next whole frame, as a multiple of the segment's size. This limits the
+/// cost of bytes that were made to look like many frames.
 const MOST_SUMS: usize = 16;
 
-/// What lies at one place.
+/// The result of reading a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
-    /// A whole frame: its content and where it ends.
+    /// A whole frame: its content and its end.
     Whole(&'a [u8], usize),
-    /// Nothing was written from here on.
+    /// Nothing was written from here to the end of the segment.
     End,
-    /// Something that is no whole frame.
+    /// Bytes that are not a whole frame.
     Broken,
 }
 
@@ -44,7 +45,7 @@ pub fn put(out: &mut Vec<u8>, content: &[u8]) -> bool {
     true
 }
 
-/// Where the content begins and ends if a frame at `offset` is not obviously none, and its sum.
+/// Returns the start and end of the content, the length and the checksum, if the bytes at `offset` look like a frame.
 fn outline(bytes: &[u8], offset: usize) -> Option<(usize, usize, [u8; 4], [u8; 4])> {
     let rest = bytes.get(offset..)?.strip_prefix(&MARK)?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -60,7 +61,7 @@ fn whole(bytes: &[u8], offset: usize) -> Option<(&[u8], usize)> {
     (sum(length, content) == claimed).then_some((content, to))
 }
 
-/// What lies at `offset`.
+/// Reads the frame at `offset`.
 pub fn at(bytes: &[u8], offset: usize) -> Found<'_> {
     if let Some((content, end)) = whole(bytes, offset) {
         return Found::Whole(content, end);
@@ -69,7 +70,7 @@ pub fn at(bytes: &[u8], offset: usize) -> Found<'_> {
     if rest.iter().all(|byte| *byte == 0) { Found::End } else { Found::Broken }
 }
 
-/// Where the next whole frame after `offset` begins.
+/// Returns the position of the next whole frame after `offset`.
 pub fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
     let mut left = bytes.len().saturating_mul(MOST_SUMS);
     let mut place = offset.checked_add(1)?;
@@ -86,8 +87,8 @@ pub fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
     }
 }
 
-/// Whether what lies at `offset`, after which nothing whole comes, is the beginning of a frame whose writer was stopped
-/// in the middle: as far as it goes it is one, and it goes on beyond what was ever written.
+/// Whether the bytes at `offset` are the beginning of a frame whose writer was stopped in the middle. No whole frame may
+/// follow.
 pub fn is_torn(bytes: &[u8], offset: usize) -> bool {
     let Some(rest) = bytes.get(offset..used(bytes)) else { return false };
     let Some((head, _)) = rest.split_first_chunk::<OVERHEAD>() else {
@@ -96,12 +97,12 @@ pub fn is_torn(bytes: &[u8], offset: usize) -> bool {
     let length =
         head.strip_prefix(&MARK).and_then(<[u8]>::first_chunk).map(|length| u32::from_le_bytes(*length));
     let length = length.and_then(|length| usize::try_from(length).ok());
-    // One that ends where the file does is as long as it says, and damaged.
+    // A frame that ends at the end of the file is complete, so it is damaged and not torn.
     let left = bytes.len() - offset;
     length.is_some_and(|length| length > rest.len() - OVERHEAD && length != left - OVERHEAD)
 }
 
-/// Where the last byte that is not zero ends.
+/// Returns the end of the last byte that is not zero.
 pub fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }

@@ -1,4 +1,4 @@
-//! Which answers a segment has already: the same bytes are kept once, and a list as its difference to the one before.
+//! Stores each answer once per segment, and a list as its difference from the list before.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,20 +9,21 @@ use super::entry::{Answer, Body, Entry};
 use super::pack::packed;
 use super::{delta, order};
 
-/// How many differences may lie on top of each other: whoever reads the last of them reads all, and a fault in one
-/// takes what lies on it along.
+/// The maximum number of differences between a list and the whole list that it depends on. A reader needs all of them, and
+/// damage to one makes all later ones unreadable.
 const LONGEST_CHAIN: u32 = 64;
 
-/// A difference larger than this share of the answer is not worth a chain.
+/// A difference is stored only if it is this many times smaller than the answer.
 const WORTH: usize = 2;
 
-/// Which list: the RPC and a hash of its request.
+/// Identifies a list: the RPC and a hash of its request.
 pub type ListKey = (u32, u64);
 
-/// Events of the runtime's stream are told as differences to one another: most of them repeat a whole pod.
+/// The key of the event stream. Each event is stored as its difference from the event before, because most events repeat a
+/// whole pod.
 const EVENTS: ListKey = (u32::MAX, 0);
 
-/// What a segment has.
+/// The answers that a segment has.
 pub struct Keeper {
     next: u32,
     known: HashMap<(u64, u64), u32>,
@@ -30,7 +31,7 @@ pub struct Keeper {
     hashes: (RandomState, RandomState),
 }
 
-/// A list, its items in order, and where they stood.
+/// The last list with a key: its canonical order, and the permutation that restores the original order.
 struct Last {
     number: u32,
     chain: u32,
@@ -39,18 +40,18 @@ struct Last {
 }
 
 impl Keeper {
-    /// Nothing yet.
+    /// Starts an empty segment.
     pub fn new() -> Self {
         let hashes = (RandomState::new(), RandomState::new());
         Self { next: 1, known: HashMap::new(), lists: HashMap::new(), hashes }
     }
 
-    /// A hash of a request, to tell lists apart.
+    /// Returns the hash of a request for a [`ListKey`].
     pub fn hash(&self, request: &Bytes) -> u64 {
         self.hashes.0.hash_one(request)
     }
 
-    /// The entry for one message of an answer; `list` if it is a list that will be asked for again.
+    /// Returns what to store for one message of an answer. `list` is the key of a list that will be requested again.
     pub fn keep(&mut self, bytes: Bytes, list: Option<ListKey>) -> Answer {
         match list {
             Some(key) => self.list(key, bytes),
@@ -58,7 +59,7 @@ impl Keeper {
         }
     }
 
-    /// The same for whatever messages an entry has.
+    /// Replaces all messages of an entry by what to store for them.
     pub fn keep_all(&mut self, entry: &mut Entry, list: Option<ListKey>) {
         match &mut entry.body {
             Some(Body::Ended(ended)) => {
@@ -80,7 +81,7 @@ impl Keeper {
     }
 
     fn single(&mut self, bytes: Bytes) -> Answer {
-        // Seeds drawn at start: nobody can make two answers meet.
+        // The hashes have random seeds, so nobody can construct two answers with the same key.
         let key = (self.hashes.0.hash_one(&bytes), self.hashes.1.hash_one(&bytes));
         if let Some(number) = self.known.get(&key) {
             return Answer { number: *number, ..Answer::default() };
@@ -99,15 +100,15 @@ impl Keeper {
         if let Some(last) = last.filter(|last| last.bytes == bytes && last.order == order) {
             return Answer { number: last.number, ..Answer::default() };
         }
-        let leans = last.and_then(|last| {
-            // What is the same but for its order leaves the list that others lean on as it is.
+        let difference = last.and_then(|last| {
+            // A list that differs only in its order does not replace the list that later differences refer to.
             let stays = last.bytes == bytes;
             let steps =
                 (stays || last.chain < LONGEST_CHAIN).then(|| delta::difference(&last.bytes, &bytes))?;
             (steps.len() * WORTH < bytes.len()).then_some((last.number, last.chain + 1, stays, steps))
         });
         let number = self.number();
-        let (answer, chain, stays) = match leans {
+        let (answer, chain, stays) = match difference {
             Some((base, chain, stays, steps)) => {
                 (Answer { base, ..whole(number, steps.into()) }, chain, stays)
             }

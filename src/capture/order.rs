@@ -1,26 +1,27 @@
-//! Lists that say the same each time in another order, as those of a runtime that keeps containers and labels in hash
-//! maps: the items in an order of our own, in which what says the same is the same, and the way back.
+//! Brings a list into canonical order, and computes the permutation that restores the original order. Runtimes that keep
+//! containers and labels in hash maps list them in another order each time.
 //!
-//! Two levels: the items of a list, and within each of them fields of one kind that follow one another, such as its
-//! labels. The way back is a row of numbers, each in as few bits as it can take: which of those that are left comes next.
+//! Two levels are sorted: the items of a list, and within each item neighbouring fields with the same tag, such as its
+//! labels. The permutation is a sequence of numbers, each in as few bits as possible: which of the remaining elements
+//! comes next.
 
 use prost::bytes::Buf;
 use prost::encoding::decode_varint;
 
-/// What each item of a list begins with: field 1, with a length.
+/// The key of each item of a list: field 1, with a length.
 const ITEM: u64 = 0x0A;
 
-/// The part of a field's beginning that says how it goes on, and what that is where a length comes next.
+/// The bits of a field's key that are its wire type, and the wire type of fields with a length.
 const WIRE: u64 = 7;
 const WITH_LENGTH: u64 = 2;
 
-/// No list of a runtime has more items; one that claims to is kept as it is.
+/// The maximum number of items. A list with more items is not sorted.
 const MOST: usize = 1 << 20;
 
-/// A field: what it begins with, all of it, and its content.
-type Field<'a> = (u64, &'a [u8], &'a [u8]);
+/// A field: its key, all its bytes, and its content.
+type WireField<'a> = (u64, &'a [u8], &'a [u8]);
 
-fn field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
+fn field<'a>(rest: &mut &'a [u8]) -> Option<WireField<'a>> {
     let whole = *rest;
     let begins = decode_varint(rest).ok()?;
     let length = match begins & WIRE {
@@ -38,8 +39,8 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
     Some((begins, whole.get(..whole.len() - rest.len())?, content))
 }
 
-/// The fields of a message; `None` if it is none.
-fn fields(mut message: &[u8]) -> Option<Vec<Field<'_>>> {
+/// Splits a message into its fields; `None` if the bytes are not a message.
+fn fields(mut message: &[u8]) -> Option<Vec<WireField<'_>>> {
     let mut fields = Vec::new();
     while !message.is_empty() {
         fields.push(field(&mut message)?);
@@ -50,17 +51,17 @@ fn fields(mut message: &[u8]) -> Option<Vec<Field<'_>>> {
     Some(fields)
 }
 
-fn items(list: &[u8]) -> Option<Vec<Field<'_>>> {
+fn items(list: &[u8]) -> Option<Vec<WireField<'_>>> {
     fields(list).filter(|items| items.iter().all(|(begins, ..)| *begins == ITEM))
 }
 
-/// The fields of an item, by runs of one kind. What is no message stays as it is.
-fn runs<'r, 'a>(fields: &'r [Field<'a>]) -> impl Iterator<Item = &'r [Field<'a>]> {
+/// Splits the fields of an item into runs with the same key.
+fn runs<'r, 'a>(fields: &'r [WireField<'a>]) -> impl Iterator<Item = &'r [WireField<'a>]> {
     fields.chunk_by(|(one, ..), (other, ..)| one == other && one & WIRE == WITH_LENGTH)
 }
 
-/// Which of so many that are left comes next, in how many bits.
-struct Choice {
+/// One step of a permutation: which of the remaining elements comes next, and the bits for that number.
+struct OrderStep {
     which: usize,
     bits: u32,
 }
@@ -69,21 +70,21 @@ const fn bits(left: usize) -> u32 {
     usize::BITS - left.saturating_sub(1).leading_zeros()
 }
 
-/// The way back to how things stood, whose places in order are these.
-fn choices(places: &[usize]) -> Vec<Choice> {
+/// Returns the steps that restore the original order. `places` has the position of each element in canonical order.
+fn steps(places: &[usize]) -> Vec<OrderStep> {
     let mut left: Vec<usize> = (0..places.len()).collect();
     let mut at = left.clone();
-    let choice = |(next, place): (usize, &usize)| {
+    let step = |(next, place): (usize, &usize)| {
         let found = *at.get(*place)?;
         let moved = *left.get(next)?;
         left.swap(next, found);
         *at.get_mut(moved)? = found;
-        Some(Choice { which: found.checked_sub(next)?, bits: bits(places.len() - next) })
+        Some(OrderStep { which: found.checked_sub(next)?, bits: bits(places.len() - next) })
     };
-    places.iter().enumerate().map_while(choice).collect()
+    places.iter().enumerate().map_while(step).collect()
 }
 
-/// Numbers in a row of bits.
+/// Writes numbers of any number of bits one after another.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
@@ -92,10 +93,10 @@ struct Bits {
 }
 
 impl Bits {
-    fn put(&mut self, choices: &[Choice]) {
-        for choice in choices {
-            self.held |= u128::try_from(choice.which).unwrap_or(0) << self.count;
-            self.count += choice.bits;
+    fn put(&mut self, steps: &[OrderStep]) {
+        for step in steps {
+            self.held |= u128::try_from(step.which).unwrap_or(0) << self.count;
+            self.count += step.bits;
             while self.count >= 8 {
                 self.bytes.extend(self.held.to_le_bytes().first());
                 self.held >>= 8;
@@ -112,14 +113,14 @@ impl Bits {
     }
 }
 
-/// The same, read.
-struct Reader<'a> {
+/// Reads what [`Bits`] has written.
+struct BitReader<'a> {
     bytes: &'a [u8],
     held: u128,
     count: u32,
 }
 
-impl Reader<'_> {
+impl BitReader<'_> {
     fn take(&mut self, bits: u32) -> Option<usize> {
         while self.count < bits {
             self.held |= u128::from(self.bytes.try_get_u8().ok()?) << self.count;
@@ -131,7 +132,7 @@ impl Reader<'_> {
         Some(which)
     }
 
-    /// Puts things back to how they stood. Whatever the numbers are, each is there once.
+    /// Restores the original order. Whatever the bits are, the result has each element once.
     fn restore<T>(&mut self, things: &mut [T]) -> Option<()> {
         for next in 0..things.len() {
             let left = things.len() - next;
@@ -142,7 +143,7 @@ impl Reader<'_> {
     }
 }
 
-/// In which order things are sorted, and for each of them its place there.
+/// Sorts by `key`. Returns the elements in canonical order, and the position of each element in it.
 fn sorting<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
     let mut order: Vec<usize> = (0..things).collect();
     order.sort_by_key(|thing| key(*thing));
@@ -155,15 +156,15 @@ fn sorting<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<
     (order, places)
 }
 
-/// An item with its fields in order, how much of it is its head, and the way back.
-struct Item {
+/// An item with sorted fields, the length of its key and length prefix, and the steps that restore the original order.
+struct SortedItem {
     bytes: Vec<u8>,
     head: usize,
-    back: Vec<Choice>,
+    back: Vec<OrderStep>,
 }
 
-impl Item {
-    fn of(&(_, whole, content): &Field<'_>) -> Self {
+impl SortedItem {
+    fn of(&(_, whole, content): &WireField<'_>) -> Self {
         let head = whole.len() - content.len();
         let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
         let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
@@ -171,7 +172,7 @@ impl Item {
             let (order, places) = sorting(run.len(), |field| run.get(field).map(|(.., content)| *content));
             let in_order = order.iter().filter_map(|field| run.get(*field));
             item.bytes.extend(in_order.flat_map(|(_, field, _)| *field));
-            item.back.extend(choices(&places));
+            item.back.extend(steps(&places));
         }
         item
     }
@@ -181,13 +182,14 @@ impl Item {
     }
 }
 
-/// The list in order, its items by their content, which begins with their ids; and the way back, empty if it stood like
-/// that. `None` if this is no list of items.
+/// Returns the list in canonical order, and the permutation that restores the original order; the permutation is empty if
+/// the orders are equal. Items are sorted by their content, which begins with the id. Returns `None` if the bytes are not
+/// a list of items.
 pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let items: Vec<Item> = items(list)?.iter().map(Item::of).collect();
-    let (order, places) = sorting(items.len(), |item| items.get(item).map(Item::content));
+    let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::of).collect();
+    let (order, places) = sorting(items.len(), |item| items.get(item).map(SortedItem::content));
     let (mut bytes, mut back) = (Vec::with_capacity(list.len()), Bits::default());
-    back.put(&choices(&places));
+    back.put(&steps(&places));
     for item in order.iter().filter_map(|item| items.get(*item)) {
         bytes.extend_from_slice(&item.bytes);
         back.put(&item.back);
@@ -196,12 +198,12 @@ pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((bytes, back))
 }
 
-/// The list as it stood. `None` if that is not the way back of this list.
+/// Restores the original order of a list. Returns `None` if the permutation does not belong to the list.
 pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
-    let mut back = Reader { bytes: back, held: 0, count: 0 };
+    let mut back = BitReader { bytes: back, held: 0, count: 0 };
     let items = items(sorted)?;
-    let mut stood: Vec<usize> = (0..items.len()).collect();
-    back.restore(&mut stood)?;
+    let mut original: Vec<usize> = (0..items.len()).collect();
+    back.restore(&mut original)?;
     let mut restored = Vec::with_capacity(items.len());
     for (_, whole, content) in items {
         let Some(fields) = fields(content) else {
@@ -217,7 +219,7 @@ pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
         restored.push(item);
     }
     let mut list = Vec::with_capacity(sorted.len());
-    for item in stood {
+    for item in original {
         list.extend_from_slice(restored.get(item)?);
     }
     back.bytes.is_empty().then_some(list)
@@ -264,20 +266,20 @@ mod tests {
         items.into_iter().map(item).collect::<Vec<_>>().prop_shuffle()
     }
 
-    fn given_back(list: &[u8]) -> Vec<u8> {
+    fn sorted_and_restored(list: &[u8]) -> Vec<u8> {
         let (whole, back) = sorted(list).unwrap();
         if back.is_empty() { whole } else { restored(&whole, &back).unwrap() }
     }
 
     proptest! {
         #[test]
-        fn a_list_is_given_back_as_it_stood(items in prop::collection::vec(listed(), 0..40)) {
-            let stood = list(&items);
-            prop_assert_eq!(given_back(&stood), stood);
+        fn restored_list_equals_the_original(items in prop::collection::vec(listed(), 0..40)) {
+            let original = list(&items);
+            prop_assert_eq!(sorted_and_restored(&original), original);
         }
 
         #[test]
-        fn a_list_that_says_the_same_is_the_same(
+        fn lists_with_the_same_content_have_one_canonical_order(
             (one, other) in prop::collection::vec(listed(), 0..12)
                 .prop_flat_map(|items| (Just(items.clone()), shuffled(items))),
         ) {
@@ -285,13 +287,13 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_sorted_is_given_back(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..9)) {
-            let stood: Vec<u8> = contents.iter().flat_map(|content| with_length(0x0A, content)).collect();
-            prop_assert_eq!(given_back(&stood), stood);
+        fn every_sorted_list_is_restored(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..9)) {
+            let original: Vec<u8> = contents.iter().flat_map(|content| with_length(0x0A, content)).collect();
+            prop_assert_eq!(sorted_and_restored(&original), original);
         }
 
         #[test]
-        fn any_way_back_is_gone_or_refused(
+        fn any_permutation_is_applied_or_refused(
             items in prop::collection::vec(listed(), 0..12),
             back in prop::collection::vec(any::<u8>(), 0..30),
         ) {
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_items_and_their_labels_take_little_more_than_they_must() {
+    fn permutation_of_a_hundred_items_is_small() {
         // 100! is 525 bits, and 3! three for each.
         let labels = || ["c", "b", "a"].map(str::to_owned).to_vec();
         let items: Vec<_> =
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_that_leads_nowhere_is_refused() {
+    fn invalid_permutation_is_refused() {
         let three: Vec<u8> = (1..=3).flat_map(|item| with_length(0x0A, &[0x30, item])).collect();
         assert!(restored(&three, &[0b000]).is_some());
         assert_eq!(restored(&three, &[0b011]), None, "there is no fourth");
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_than_items_is_no_list() {
+    fn message_with_other_fields_is_not_a_list() {
         assert_eq!(sorted(b"\x0a\x01x\x10\x01"), None);
         assert_eq!(sorted(b"\x0a\x05x"), None);
         assert_eq!(sorted(b""), Some((Vec::new(), Vec::new())));

@@ -23,7 +23,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// Fetches the URL once.
-pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
+pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
     let answer = match tokio::time::timeout(PATIENCE, followed(url, headers)).await {
         Err(_) => return Err(format!("`{url}` did not answer within {} s", PATIENCE.as_secs())),
         Ok(answer) => answer?,
@@ -35,8 +35,8 @@ pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::An
 }
 
 /// Follows redirects and returns the last answer.
-async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
-    let client = http::Client::default().with_headers(headers);
+async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
+    let client = http::HttpClient::default().with_headers(headers);
     let mut next = url.to_owned();
     for _ in 0..=MAX_REDIRECTS {
         let answer = client.get(&next, PATIENCE).await.map_err(|why| why.to_string())?;

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::context::Context;
 use super::render::watch::{about, waiting};
 use crate::clock::Clock;
-use crate::pleg::single_relist::Progress;
+use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
 
 /// The refresh interval of the line.
@@ -88,7 +88,7 @@ impl<'a> RelistProgressLine<'a> {
     }
 }
 
-impl Progress for RelistProgressLine<'_> {
+impl CallProgress for RelistProgressLine<'_> {
     fn pods_to_inspect(&self, pods: usize) {
         self.state().pods = pods;
     }

@@ -270,7 +270,7 @@ fn passive_places(context: &Context, proc: &Path) -> Result<(NodeSources, Option
     }
 }
 
-fn body_of(answer: http::Answer, name: &str) -> Result<Vec<u8>, Error> {
+fn body_of(answer: http::HttpAnswer, name: &str) -> Result<Vec<u8>, Error> {
     if answer.status == 200 {
         return Ok(answer.body);
     }

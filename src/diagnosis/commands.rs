@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::geteuid;
 
 use super::offload;
-use crate::children::Group;
+use crate::children::ProcessGroup;
 use crate::host::{HostRoot, open_to_others};
 use crate::kubelet::go_duration;
 
@@ -118,14 +118,14 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String,
 fn start(program: &'static str, args: &[impl AsRef<OsStr>]) -> Result<Started, Error> {
     let mut command = Command::new(place_of(program, geteuid().is_root())?);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    Group::start(&mut command).map_err(|why| match (why.kind(), why.to_string()) {
+    ProcessGroup::start(&mut command).map_err(|why| match (why.kind(), why.to_string()) {
         (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
         (_, detail) => Error::NotStarted { program, detail },
     })
 }
 
 /// A running program and its standard output.
-type Started = (Group, Option<ChildStdout>);
+type Started = (ProcessGroup, Option<ChildStdout>);
 
 /// The directories in which systems keep programs that only root may replace.
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
@@ -152,13 +152,13 @@ async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<St
 /// A program that a thread starts and reads; `group` is `None` until the program runs.
 #[derive(Default)]
 struct Running {
-    group: Option<Arc<Group>>,
+    group: Option<Arc<ProcessGroup>>,
     is_unwanted: bool,
 }
 
 impl Running {
     /// Stores the running program, and kills it at once if its caller is gone.
-    fn begin(&mut self, group: Arc<Group>) {
+    fn begin(&mut self, group: Arc<ProcessGroup>) {
         if self.is_unwanted {
             group.end();
         }

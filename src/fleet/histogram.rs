@@ -2,7 +2,7 @@
 
 /// Cumulative counts by upper bound. The last bound is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Histogram {
+pub struct BucketHistogram {
     buckets: Vec<(f64, f64)>,
 }
 
@@ -15,7 +15,7 @@ pub struct Quantile {
     pub beyond: bool,
 }
 
-impl Histogram {
+impl BucketHistogram {
     /// Creates a histogram from buckets in any order.
     pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
         buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
@@ -65,8 +65,10 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    fn histogram(counts: &[f64]) -> Histogram {
-        Histogram::new([0.1, 1.0, 10.0, f64::INFINITY].into_iter().zip(counts.iter().copied()).collect())
+    fn histogram(counts: &[f64]) -> BucketHistogram {
+        BucketHistogram::new(
+            [0.1, 1.0, 10.0, f64::INFINITY].into_iter().zip(counts.iter().copied()).collect(),
+        )
     }
 
     #[test]
@@ -85,9 +87,9 @@ mod tests {
 
     #[test]
     fn a_histogram_without_values_has_no_quantile() {
-        assert_eq!(Histogram::default().quantile(0.5), None);
+        assert_eq!(BucketHistogram::default().quantile(0.5), None);
         assert_eq!(histogram(&[0.0; 4]).quantile(0.5), None);
-        assert_eq!(Histogram::new(vec![(f64::NAN, 1.0), (1.0, f64::NAN)]).quantile(0.5), None);
+        assert_eq!(BucketHistogram::new(vec![(f64::NAN, 1.0), (1.0, f64::NAN)]).quantile(0.5), None);
     }
 
     #[test]

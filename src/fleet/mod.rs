@@ -63,8 +63,8 @@ pub enum NodeReady {
     Unknown(String),
 }
 
-impl From<Condition> for NodeReady {
-    fn from(condition: Condition) -> Self {
+impl From<NodeCondition> for NodeReady {
+    fn from(condition: NodeCondition) -> Self {
         match condition.status.as_str() {
             "True" => Self::Yes,
             "False" => Self::No(condition.message),
@@ -74,10 +74,10 @@ impl From<Condition> for NodeReady {
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct NodePage {
     #[serde(default)]
     metadata: PageMetadata,
-    items: Vec<Item>,
+    items: Vec<NodeItem>,
 }
 
 #[derive(Default, Deserialize)]
@@ -87,7 +87,7 @@ struct PageMetadata {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct NodeItem {
     metadata: ItemMetadata,
     #[serde(default)]
     status: ItemStatus,
@@ -101,13 +101,13 @@ struct ItemMetadata {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ItemStatus {
-    conditions: Vec<Condition>,
+    conditions: Vec<NodeCondition>,
     node_info: NodeInfo,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Condition {
+struct NodeCondition {
     r#type: String,
     status: String,
     message: String,
@@ -149,7 +149,7 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
             url.extend(["&continue=", &encoded(&next)]);
         }
         let text = session.get(&url, request.timeout).await?.document(&url)?;
-        let page: Page =
+        let page: NodePage =
             serde_json::from_str(&text).map_err(|why| Error::NoList { url, why: why.to_string() })?;
         nodes.extend(page.items.into_iter().map(ListedNode::from));
         next = page.metadata.next;
@@ -160,8 +160,8 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
     Ok(nodes)
 }
 
-impl From<Item> for ListedNode {
-    fn from(item: Item) -> Self {
+impl From<NodeItem> for ListedNode {
+    fn from(item: NodeItem) -> Self {
         let ready = item.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
         let version = item.status.node_info.kubelet_version;
         Self {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_node_without_a_status_is_listed() {
-        let page: Page = serde_json::from_str(r#"{"items":[{"metadata":{"name":"n1"}}]}"#).unwrap();
+        let page: NodePage = serde_json::from_str(r#"{"items":[{"metadata":{"name":"n1"}}]}"#).unwrap();
         let nodes: Vec<ListedNode> = page.items.into_iter().map(ListedNode::from).collect();
         assert_eq!(nodes, [ListedNode { name: "n1".to_owned(), ..ListedNode::default() }]);
     }

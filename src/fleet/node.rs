@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ListedNode;
-use super::histogram::Histogram;
+use super::histogram::BucketHistogram;
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
@@ -30,7 +30,7 @@ pub struct KubeletMetrics {
     /// The metrics.
     pub metrics: Metrics,
     /// The histogram of relists since the kubelet started.
-    pub relists: Histogram,
+    pub relists: BucketHistogram,
     /// The server's time in seconds since the epoch, or else ours: an age must not be the difference of two clocks.
     pub now: f64,
 }
@@ -92,6 +92,6 @@ async fn metrics(
     let now = answer.date.unwrap_or_else(|| clock.wall().seconds_since(Wall::from_nanos(0)));
     let text = answer.document(url)?;
     let mut metrics = Metrics::parse(&text).map_err(|why| MetricsError::Other(why.to_string()))?;
-    let relists = Histogram::new(std::mem::take(&mut metrics.relist_buckets));
+    let relists = BucketHistogram::new(std::mem::take(&mut metrics.relist_buckets));
     Ok(KubeletMetrics { metrics, relists, now })
 }

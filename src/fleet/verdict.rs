@@ -1,7 +1,7 @@
 //! Decides the verdict on each node from its documents. A verdict names what was seen, not its cause.
 
 use super::NodeReady;
-use super::histogram::{Histogram, Quantile};
+use super::histogram::{BucketHistogram, Quantile};
 use super::node::{FleetReading, KubeletMetrics, MetricsError, NodeReading};
 use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, QuantileReport, Relists};
 use crate::kubelet::http;
@@ -103,13 +103,13 @@ fn of_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &
     report.discarded_events = metrics.discarded;
     report.runtime_errors = metrics.runtime_errors;
     report.kubelet_version = metrics.version.clone().or(report.kubelet_version.take());
-    let recent: Option<Histogram> = earlier.map(|earlier| read.relists.since(&earlier.relists));
+    let recent: Option<BucketHistogram> = earlier.map(|earlier| read.relists.since(&earlier.relists));
     report.relists = Some(Relists {
         count: read.relists.count(),
         p50: read.relists.quantile(0.5).map(quantile_report),
         p99: read.relists.quantile(0.99).map(quantile_report),
         recent_p99: recent.as_ref().and_then(|recent| recent.quantile(0.99)).map(quantile_report),
-        recent_count: recent.as_ref().map(Histogram::count),
+        recent_count: recent.as_ref().map(BucketHistogram::count),
     });
     let Some(seen) = metrics.last_seen else {
         report.verdict = NodeVerdict::Degraded;
@@ -119,7 +119,8 @@ fn of_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &
     let age = (read.now - seen).max(0.0);
     report.pleg_age_seconds = Some(age);
     let threshold = if report.evented_pleg.is_some() { EVENTED_THRESHOLD } else { THRESHOLD }.as_secs_f64();
-    let slow = |relists: &Histogram| relists.quantile(0.99).is_some_and(|p99| p99.seconds >= SLOW_RELIST);
+    let slow =
+        |relists: &BucketHistogram| relists.quantile(0.99).is_some_and(|p99| p99.seconds >= SLOW_RELIST);
     let evented = report.evented_pleg.is_some();
     (report.verdict, report.why) = if age > threshold {
         (

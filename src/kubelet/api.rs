@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::http::{self, Answer, Client, Identity, PemError, ServerTrust, certificates};
+use super::http::{self, ClientIdentity, HttpAnswer, HttpClient, PemError, ServerTrust, certificates};
 use super::kubeconfig::Cluster;
 use crate::report::load::{LARGEST_SETTING, load};
 
@@ -30,7 +30,7 @@ pub struct Credentials {
 #[derive(Clone, Debug)]
 pub struct KubeletApi {
     base: String,
-    client: Client,
+    client: HttpClient,
     /// Whether every certificate is accepted.
     pub insecure: bool,
     /// Whether requests go through the API server's node proxy.
@@ -54,7 +54,7 @@ impl KubeletApi {
         let identity = match &credentials.certificate {
             Some((certificate, key)) => {
                 let name = certificate.display().to_string();
-                Some(Identity::from_pem(&read(certificate)?, &read(key)?, &name)?)
+                Some(ClientIdentity::from_pem(&read(certificate)?, &read(key)?, &name)?)
             }
             None => None,
         };
@@ -62,9 +62,9 @@ impl KubeletApi {
         let token = token.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
         // Without TLS no certificate is checked, and the system may have no authorities at all.
         let client = if url.starts_with("https://") {
-            Client::new(&trust, identity.as_ref())?
+            HttpClient::new(&trust, identity.as_ref())?
         } else {
-            Client::default()
+            HttpClient::default()
         };
         Ok(Self {
             base: url.trim_end_matches('/').to_owned(),
@@ -90,7 +90,7 @@ impl KubeletApi {
     }
 
     /// Requests a document.
-    pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, http::Error> {
+    pub async fn get(&self, path: &str, limit: Duration) -> Result<HttpAnswer, http::Error> {
         self.client.get(&self.url(path), limit).await
     }
 }

@@ -17,14 +17,14 @@ pub struct Configz {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct ConfigzDocument {
     kubeletconfig: Value,
 }
 
 impl Configz {
     /// Parses the document; `None` if it is not a configz document.
     pub fn parse(text: &str) -> Option<Self> {
-        let document: Document = serde_json::from_str(text).ok()?;
+        let document: ConfigzDocument = serde_json::from_str(text).ok()?;
         // The document has the format of the configuration file.
         let settings =
             KubeletSettings::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());

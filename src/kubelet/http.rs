@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use self::metered::{Allowance, LimitedStream};
-pub use self::tls::{CertificateProblem, Identity, PemError, ServerTrust, certificates};
+pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
 use crate::threads;
 
 /// The largest answer, unless the caller sets another limit.
@@ -160,7 +160,7 @@ impl Error {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// Status code.
     pub status: u16,
     /// The body.
@@ -171,7 +171,7 @@ pub struct Answer {
     pub date: Option<f64>,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
@@ -270,13 +270,13 @@ pub fn encoded(text: &str) -> String {
 
 /// Requests a URL once, without credentials. For https, the server's certificate is checked with the system's
 /// authorities.
-pub async fn get(url: &str, limit: Duration) -> Result<Answer, Error> {
-    Client::default().get(url, limit).await
+pub async fn get(url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
+    HttpClient::default().get(url, limit).await
 }
 
 /// How to send requests to a server.
 #[derive(Clone)]
-pub struct Client {
+pub struct HttpClient {
     tls: Option<TlsConnector>,
     server_name: Option<String>,
     token: Option<Arc<str>>,
@@ -284,25 +284,25 @@ pub struct Client {
     largest: usize,
 }
 
-impl Default for Client {
+impl Default for HttpClient {
     fn default() -> Self {
         Self { tls: None, server_name: None, token: None, headers: Vec::new(), largest: MAX_ANSWER }
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for HttpClient {
     /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("HttpClient")
             .field("server_name", &self.server_name)
             .field("has_token", &self.token.is_some())
             .finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl HttpClient {
     /// Creates a client that trusts `trust` and presents `identity`.
-    pub fn new(trust: &ServerTrust, identity: Option<&Identity>) -> Result<Self, PemError> {
+    pub fn new(trust: &ServerTrust, identity: Option<&ClientIdentity>) -> Result<Self, PemError> {
         let tls = Some(TlsConnector::from(Arc::new(tls::config(trust, identity)?)));
         Ok(Self { tls, ..Self::default() })
     }
@@ -332,7 +332,7 @@ impl Client {
     }
 
     /// Sends one request on a new connection.
-    pub async fn get(&self, url: &str, limit: Duration) -> Result<Answer, Error> {
+    pub async fn get(&self, url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
         HttpSession { client: self, open: None }.get(url, limit).await
     }
 
@@ -345,7 +345,7 @@ impl Client {
 /// Requests to one server, one after another, on one connection.
 #[derive(Debug)]
 pub struct HttpSession<'a> {
-    client: &'a Client,
+    client: &'a HttpClient,
     open: Option<(String, Connection)>,
 }
 
@@ -366,7 +366,7 @@ enum RequestFailure {
 
 impl HttpSession<'_> {
     /// Sends one request.
-    pub async fn get(&mut self, url: &str, limit: Duration) -> Result<Answer, Error> {
+    pub async fn get(&mut self, url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
         let parts = parse_url(url)?;
         let mut received = 0;
         let mut begun = false;
@@ -394,7 +394,7 @@ impl HttpSession<'_> {
         parts: &UrlParts<'_>,
         begun: &mut bool,
         received: &mut usize,
-    ) -> Result<Answer, RequestFailure> {
+    ) -> Result<HttpAnswer, RequestFailure> {
         let mut kept = None;
         if let Some((address, mut connection)) = self.open.take()
             && address == parts.address
@@ -419,14 +419,14 @@ async fn answered(
     response: Response<Incoming>,
     received: &mut usize,
     largest: usize,
-) -> Result<Answer, RequestFailure> {
+) -> Result<HttpAnswer, RequestFailure> {
     let status = response.status().as_u16();
     let location = response.headers().get(http::header::LOCATION);
     let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
     let body = collect(response.into_body(), received, largest).await?;
-    Ok(Answer { status, body, location, date })
+    Ok(HttpAnswer { status, body, location, date })
 }
 
 impl RequestFailure {
@@ -453,7 +453,7 @@ impl RequestFailure {
     }
 }
 
-impl Client {
+impl HttpClient {
     /// Sends the request; the answer has begun when this returns.
     async fn send(
         &self,
@@ -502,7 +502,7 @@ async fn collect(
     Ok(bytes)
 }
 
-impl Client {
+impl HttpClient {
     async fn connect(&self, parts: &UrlParts<'_>) -> Result<Connection, RequestFailure> {
         let addresses = threads::resolve_address(&parts.address).await.map_err(RequestFailure::Io)?;
         let stream = TcpStream::connect(&*addresses).await.map_err(RequestFailure::Io)?;
@@ -662,7 +662,7 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
             String::from_utf8(request).unwrap()
         });
-        let client = Client::default().with_token(Some("secret"));
+        let client = HttpClient::default().with_token(Some("secret"));
         client.get(&url, PATIENCE).await.unwrap();
         let request = received.await.unwrap();
         assert!(request.starts_with("GET /metrics HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
@@ -694,7 +694,7 @@ mod tests {
 
     #[test]
     fn a_status_says_what_kind_of_night_it_is() {
-        let answer = |status: u16, body: &str| Answer {
+        let answer = |status: u16, body: &str| HttpAnswer {
             status,
             body: body.as_bytes().to_vec(),
             location: Some("https://login/".to_owned()),

@@ -17,14 +17,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::children::Group;
+use crate::children::ProcessGroup;
 use crate::host::HostRoot;
 
 use crate::report::load::{LARGEST_SETTING, load};
 use crate::threads;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
-use super::http::{Client, Identity, PemError, ServerTrust, certificates};
+use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificates};
 
 /// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -108,7 +108,7 @@ pub struct Cluster {
     /// `https://host:port`, without a slash at the end.
     pub server: String,
     /// The client for its requests.
-    pub client: Client,
+    pub client: HttpClient,
     /// The name of the context, or a description of the service account.
     pub context: String,
     /// Whether every certificate is accepted.
@@ -300,7 +300,7 @@ fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     let token = read(&account.join("token"))?;
     let bundle = account.join("ca.crt");
     let authorities = certificates(&read(&bundle)?, &bundle.display().to_string())?;
-    let client = Client::new(&ServerTrust::Authorities(authorities), None)?;
+    let client = HttpClient::new(&ServerTrust::Authorities(authorities), None)?;
     Ok(Cluster {
         server: format!("https://{server}"),
         client: client.with_token(Some(String::from_utf8_lossy(&token).trim())),
@@ -339,7 +339,7 @@ fn of_files(
         user => named(&file.users, user, "user", &name)?,
     };
 
-    let origin = Origin { name: &name, node };
+    let origin = KubeconfigOrigin { name: &name, node };
     let client = client(cluster, user, &origin, patience)?;
     let cluster = &cluster.entry;
     let server = cluster.server.trim_end_matches('/').to_owned();
@@ -362,12 +362,12 @@ fn named<'a, T>(
 }
 
 /// The kubeconfig that is read.
-struct Origin<'a> {
+struct KubeconfigOrigin<'a> {
     name: &'a str,
     node: Option<&'a HostRoot>,
 }
 
-impl Origin<'_> {
+impl KubeconfigOrigin<'_> {
     /// Reads a file that an entry in `base` names.
     fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
         let path = base.join(file);
@@ -378,9 +378,9 @@ impl Origin<'_> {
 fn client(
     cluster: &Named<ClusterEntry>,
     user: &Named<UserEntry>,
-    origin: &Origin<'_>,
+    origin: &KubeconfigOrigin<'_>,
     patience: Duration,
-) -> Result<Client, KubeconfigError> {
+) -> Result<HttpClient, KubeconfigError> {
     type Given = Result<Option<Vec<u8>>, KubeconfigError>;
     let (name, user_name) = (origin.name, &user.name);
     let given = |base: &Path, data: Option<&String>, file: Option<&PathBuf>| -> Given {
@@ -438,10 +438,10 @@ fn client(
         }
     }
     let identity = match (certificate, key) {
-        (Some(certificate), Some(key)) => Some(Identity::from_pem(&certificate, &key, name)?),
+        (Some(certificate), Some(key)) => Some(ClientIdentity::from_pem(&certificate, &key, name)?),
         _ => None,
     };
-    let client = Client::new(&trust, identity.as_ref())?;
+    let client = HttpClient::new(&trust, identity.as_ref())?;
     Ok(client.with_token(token.as_deref()).with_server_name(cluster.tls_server_name.clone()))
 }
 
@@ -467,7 +467,7 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     let (group, stdout) =
-        Group::start_guarded(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
+        ProcessGroup::start_guarded(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
     let group = Arc::new(group);
     let waited_for = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));
@@ -484,8 +484,11 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
         let _ = sender.send(read.transpose().and(ended).map(|status| (text, status)));
     });
     let late = |_| {
-        let what =
-            if closed.load(Ordering::Relaxed) { "closed its output and did not end" } else { "said nothing" };
+        let what = if closed.load(Ordering::Relaxed) {
+            "closed its output and did not end"
+        } else {
+            "printed nothing"
+        };
         failed(format!("{what} within {}", humantime::format_duration(patience)))
     };
     let started = reading.map_err(|why| failed(format!("has an output that cannot be read: {why}")));
@@ -596,7 +599,7 @@ mod tests {
         let why = ran(&lingers, soon).unwrap_err();
         assert!(why.ends_with("closed its output and did not end within 300ms"), "{why}");
         let why = ran("sleep 600", soon).unwrap_err();
-        assert!(why.ends_with("said nothing within 300ms"), "{why}");
+        assert!(why.ends_with("printed nothing within 300ms"), "{why}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl CachedStatus {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     cached: CachedStatus,
     modified: Wall,
 }
@@ -30,7 +30,7 @@ struct Entry {
 /// The status cache of all pods, by UID.
 #[derive(Debug, Default)]
 pub struct StatusCache {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, CacheEntry>,
     refuses_stale: bool,
 }
 
@@ -57,7 +57,7 @@ impl StatusCache {
         if self.refuses_stale && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
             return false;
         }
-        let entry = Entry { cached: CachedStatus { status, error }, modified: time };
+        let entry = CacheEntry { cached: CachedStatus { status, error }, modified: time };
         self.entries.insert(uid.to_owned(), entry);
         true
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::latency::LatencyHistogram;
 use super::stream::{
-    CompareSummary, Divergence, Event, EventType, Relist, Source, Stream, StreamState, StreamSummary,
+    CompareSummary, Divergence, Event, EventSource, EventType, Relist, Stream, StreamState, StreamSummary,
 };
 use crate::clock::Wall;
 use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
@@ -80,7 +80,7 @@ struct MemberHistory {
     pod: Option<PodRef>,
     /// One transition of each type. A `Vec`, because a map in each of tens of thousands of histories would need far
     /// more memory.
-    transitions: Vec<Transition>,
+    transitions: Vec<ComparedTransition>,
     /// The latest stage that the stream has reported (0 created, 1 running, 2 exited, 3 removed), and since when.
     stage: u8,
     stage_since: Option<Wall>,
@@ -96,7 +96,7 @@ struct MemberHistory {
 
 /// One transition and who reported it.
 #[derive(Debug)]
-struct Transition {
+struct ComparedTransition {
     event_type: EventType,
     generic: Option<Sighting>,
     evented: Option<Sighting>,
@@ -176,9 +176,9 @@ impl Comparison {
         };
         let covered = self.is_covered();
         let source = event.source;
-        let received = self.received.filter(|_| source == Source::Evented);
+        let received = self.received.filter(|_| source == EventSource::Evented);
         let at = received.unwrap_or(event.time);
-        if source == Source::Evented && self.is_leftover(event, at) {
+        if source == EventSource::Evented && self.is_leftover(event, at) {
             self.summary.leftovers += 1;
             let history = self.histories.get_mut(id.as_str());
             if let Some(known) = history.and_then(|history| history.transition(event.event_type)) {
@@ -197,11 +197,11 @@ impl Comparison {
         let known =
             history.transition(event.event_type).is_some_and(|transition| transition.of(source).is_some());
         let mut out_of_order = false;
-        if let Some(furthest) = history.furthest.get_mut(usize::from(source == Source::Evented)) {
+        if let Some(furthest) = history.furthest.get_mut(usize::from(source == EventSource::Evented)) {
             out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);
             *furthest = (*furthest).max(Some(stage));
         }
-        if source == Source::Evented {
+        if source == EventSource::Evented {
             history.withheld = None;
         }
         history.pod.get_or_insert_with(|| event.pod.clone());
@@ -223,11 +223,11 @@ impl Comparison {
         created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos())
     }
 
-    fn count(&mut self, source: Source, again: bool, out_of_order: bool) {
+    fn count(&mut self, source: EventSource, again: bool, out_of_order: bool) {
         let summary = &mut self.summary;
         match source {
-            Source::Generic => summary.duplicates_generic += u64::from(again),
-            Source::Evented => summary.duplicates_evented += u64::from(again),
+            EventSource::Generic => summary.duplicates_generic += u64::from(again),
+            EventSource::Evented => summary.duplicates_evented += u64::from(again),
         }
         summary.out_of_order += u64::from(out_of_order);
     }
@@ -337,15 +337,15 @@ impl Comparison {
         overdue.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
         for (id, event_type, pod, (only, why)) in overdue {
             let counted = match (only, &why) {
-                (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
-                (Source::Generic, Some(Cause::Gap)) => &mut self.summary.in_a_gap,
-                (Source::Generic, Some(Cause::Kubelet(_))) => &mut self.summary.withheld,
-                (Source::Generic, Some(Cause::NoRemovalEvents(_))) => &mut self.summary.untold,
-                (Source::Generic, _) => &mut self.summary.missed_by_stream,
-                (Source::Evented, None) => &mut self.summary.unexplained,
+                (EventSource::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
+                (EventSource::Generic, Some(Cause::Gap)) => &mut self.summary.in_a_gap,
+                (EventSource::Generic, Some(Cause::Kubelet(_))) => &mut self.summary.withheld,
+                (EventSource::Generic, Some(Cause::NoRemovalEvents(_))) => &mut self.summary.untold,
+                (EventSource::Generic, _) => &mut self.summary.missed_by_stream,
+                (EventSource::Evented, None) => &mut self.summary.unexplained,
             };
             *counted += 1;
-            if only == Source::Generic && why.is_none() {
+            if only == EventSource::Generic && why.is_none() {
                 self.summary.unexplained += 1;
             }
             let why = why.map(|why| why.as_str().to_owned());
@@ -422,7 +422,7 @@ impl Comparison {
 }
 
 impl MemberHistory {
-    fn transition(&mut self, event_type: EventType) -> Option<&mut Transition> {
+    fn transition(&mut self, event_type: EventType) -> Option<&mut ComparedTransition> {
         self.transitions.iter_mut().find(|transition| transition.event_type == event_type)
     }
 
@@ -430,7 +430,7 @@ impl MemberHistory {
     fn add_sighting(&mut self, event: &Event, sighting: Sighting) -> Option<(Sighting, Sighting)> {
         if self.transition(event.event_type).is_none() {
             self.transitions.reserve_exact(1);
-            self.transitions.push(Transition {
+            self.transitions.push(ComparedTransition {
                 event_type: event.event_type,
                 generic: None,
                 evented: None,
@@ -442,8 +442,8 @@ impl MemberHistory {
         }
         let transition = self.transition(event.event_type)?;
         let slot = match event.source {
-            Source::Generic => &mut transition.generic,
-            Source::Evented => &mut transition.evented,
+            EventSource::Generic => &mut transition.generic,
+            EventSource::Evented => &mut transition.evented,
         };
         slot.get_or_insert(sighting);
         let both = transition.generic.zip(transition.evented).filter(|_| !transition.decided);
@@ -484,11 +484,11 @@ impl MemberHistory {
     }
 }
 
-impl Transition {
-    const fn of(&self, source: Source) -> Option<Sighting> {
+impl ComparedTransition {
+    const fn of(&self, source: EventSource) -> Option<Sighting> {
         match source {
-            Source::Generic => self.generic,
-            Source::Evented => self.evented,
+            EventSource::Generic => self.generic,
+            EventSource::Evented => self.evented,
         }
     }
 
@@ -509,14 +509,14 @@ impl Transition {
         withheld: Option<&'static str>,
         no_removals: Option<&'static str>,
         listed_stages: [bool; 4],
-    ) -> (Source, Option<Cause>) {
+    ) -> (EventSource, Option<Cause>) {
         if let Some(generic) = self.generic {
             let no_removals = no_removals
                 .filter(|_| self.event_type == EventType::ContainerRemoved)
                 .map(Cause::NoRemovalEvents);
             let why =
                 withheld.map(Cause::Kubelet).or(no_removals).or((!generic.covered).then_some(Cause::Gap));
-            return (Source::Generic, why);
+            return (EventSource::Generic, why);
         }
         // Relisting reports a state that it could list, or the end of any earlier state that it could list.
         let [created, running, exited, _] = listed_stages;
@@ -525,7 +525,7 @@ impl Transition {
             EventType::ContainerDied | EventType::ContainerRemoved => created || running || exited,
             EventType::ContainerChanged | EventType::PodSync => true,
         };
-        (Source::Evented, (!visible).then_some(Cause::TooShort))
+        (EventSource::Evented, (!visible).then_some(Cause::TooShort))
     }
 }
 

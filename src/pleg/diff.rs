@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{Member, Members, transitions};
 use super::report::{RelistReport, ReportedContainer, ReportedPod, ReportedSandbox};
-use super::stream::{Event, Subject};
+use super::stream::{Event, EventSubject};
 use crate::clock::Wall;
 use crate::report::{PodRef, RuntimeRef};
 
@@ -66,7 +66,7 @@ pub struct Unnoticed {
     pub pod: Option<PodRef>,
     /// The kind of item that changed; absent for a change of the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Subject>,
+    pub subject: Option<EventSubject>,
     /// Container or sandbox id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -212,13 +212,13 @@ struct UnnoticedFinder<'a> {
 /// The item that changed: the pod, a sandbox or a container.
 #[derive(Clone, Copy)]
 struct ChangedItem<'a> {
-    subject: Subject,
+    subject: EventSubject,
     id: Option<&'a str>,
     name: Option<&'a str>,
 }
 
 impl ChangedItem<'_> {
-    const POD: Self = ChangedItem { subject: Subject::Pod, id: None, name: None };
+    const POD: Self = ChangedItem { subject: EventSubject::Pod, id: None, name: None };
 }
 
 impl UnnoticedFinder<'_> {
@@ -234,13 +234,13 @@ impl UnnoticedFinder<'_> {
     }
 
     fn in_sandbox(&mut self, old: &ReportedSandbox, new: &ReportedSandbox) {
-        let item = ChangedItem { subject: Subject::Sandbox, id: Some(&new.id), name: None };
+        let item = ChangedItem { subject: EventSubject::Sandbox, id: Some(&new.id), name: None };
         self.changed(item, "attempt", Some(old.attempt), Some(new.attempt));
         self.changed(item, "createdAt", old.created_at, new.created_at);
     }
 
     fn in_container(&mut self, old: &ReportedContainer, new: &ReportedContainer) {
-        let item = ChangedItem { subject: Subject::Container, id: Some(&new.id), name: Some(&new.name) };
+        let item = ChangedItem { subject: EventSubject::Container, id: Some(&new.id), name: Some(&new.name) };
         if old.state.pleg() == new.state.pleg() {
             self.changed(item, "state", Some(old.state.as_str()), Some(new.state.as_str()));
         }

@@ -13,7 +13,7 @@ use super::caller::Sink;
 use super::pods::{KubeletState, PlegState};
 use super::shared_state::{PlegData, SharedState};
 use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first};
-use super::stream::{Event, EventType, Source, Stream, StreamState, Subject};
+use super::stream::{Event, EventSource, EventSubject, EventType, Stream, StreamState};
 use crate::clock::{Clock, Wall};
 use crate::cri::{self, ContainerEvent, ContainerEventType, ReceivedEvent};
 use crate::report::{PodRef, Seconds};
@@ -180,7 +180,8 @@ impl EventedPleg {
         };
         sort_newest_first(&mut status.containers);
         let latency = Seconds::from_nanos(received.at.nanos().saturating_sub(event.created_at));
-        let subject = if event.container_id == sandbox.id { Subject::Sandbox } else { Subject::Container };
+        let subject =
+            if event.container_id == sandbox.id { EventSubject::Sandbox } else { EventSubject::Container };
 
         let mut shared = self.shared_state.lock();
         shared.preserve_ips(&mut status);
@@ -250,10 +251,15 @@ const fn lifecycle(kind: ContainerEventType) -> &'static [EventType] {
 /// Puts the status of an event into the cache. Returns false if the cache has a newer status. The event of a
 /// deleted container does not change the cache, so the cached status keeps the container; a deleted sandbox removes the
 /// whole pod.
-fn store(shared: &mut PlegData, event: &ContainerEvent, subject: Subject, status: &Arc<PodStatus>) -> bool {
+fn store(
+    shared: &mut PlegData,
+    event: &ContainerEvent,
+    subject: EventSubject,
+    status: &Arc<PodStatus>,
+) -> bool {
     let uid = &status.pod.uid;
     match (event.kind, subject) {
-        (ContainerEventType::Deleted, Subject::Sandbox) => {
+        (ContainerEventType::Deleted, EventSubject::Sandbox) => {
             shared.cache.delete(uid);
             true
         }
@@ -310,7 +316,7 @@ fn container_states(status: &PodStatus) -> BTreeMap<KubeletState, i64> {
 /// A stream event with the new and the cached status of its pod.
 struct StreamEvent<'a> {
     event: &'a ContainerEvent,
-    subject: Subject,
+    subject: EventSubject,
     status: &'a PodStatus,
     known: Option<&'a PodStatus>,
     latency: Seconds,
@@ -338,7 +344,13 @@ impl StreamEvent<'_> {
             exit_code: died.and_then(|container| container.exit_code),
             reason: died.map(|container| container.reason.clone()).filter(|reason| !reason.is_empty()),
             latency_seconds: Some(self.latency),
-            ..Event::new(clock.wall(), Source::Evented, event_type, self.status.pod.clone(), self.subject)
+            ..Event::new(
+                clock.wall(),
+                EventSource::Evented,
+                event_type,
+                self.status.pod.clone(),
+                self.subject,
+            )
         }
     }
 }

@@ -9,9 +9,9 @@ use super::fetch::StatusFetch;
 use super::known_members::{KnownMembers, Scan};
 use super::pods::{KubeletState, ListedPod, ListedPods};
 use super::records::{Members, PodRecord, Transition, transitions};
-use super::shared_state::{Moment, SharedState};
+use super::shared_state::{ClockReading, SharedState};
 use super::status::PodStatus;
-use super::stream::{Event, EventType, Relist, Source, Subject};
+use super::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::clock::{Clock, Wall};
 use crate::cri::{Container, Outcome, Runtime, Sandbox};
 use crate::kubelet::Era;
@@ -114,7 +114,7 @@ impl GenericPleg {
         let mut io = Io { rt, clock, sink };
         self.relists += 1;
         self.calls.clear();
-        let started = Moment::now(clock);
+        let started = ClockReading::now(clock);
         let interval = self.shared_state.last_list().map(|last| started.mono.since(last));
         if let Some(interval) = interval {
             let seconds = interval.as_secs_f64();
@@ -378,7 +378,13 @@ impl Pass {
         Event {
             relist: Some(self.relist),
             initial: self.initial,
-            ..Event::new(self.listed_at, Source::Generic, EventType::PodSync, pod.clone(), Subject::Pod)
+            ..Event::new(
+                self.listed_at,
+                EventSource::Generic,
+                EventType::PodSync,
+                pod.clone(),
+                EventSubject::Pod,
+            )
         }
     }
 

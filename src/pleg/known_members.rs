@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::pods::{self, KubeletState, PlegState};
 use super::records::Members;
-use super::stream::Subject;
+use super::stream::EventSubject;
 use crate::cri::{Container, Sandbox};
 
 /// A container or sandbox that PLEG knows.
@@ -27,11 +27,11 @@ struct KnownPod {
 }
 
 impl KnownPod {
-    fn of(&mut self, subject: Subject) -> &mut HashMap<Box<str>, KnownMember> {
+    fn of(&mut self, subject: EventSubject) -> &mut HashMap<Box<str>, KnownMember> {
         match subject {
-            Subject::Sandbox => &mut self.sandboxes,
+            EventSubject::Sandbox => &mut self.sandboxes,
             // A pod is not a member of itself.
-            Subject::Container | Subject::Pod => &mut self.containers,
+            EventSubject::Container | EventSubject::Pod => &mut self.containers,
         }
     }
 
@@ -85,7 +85,7 @@ impl KnownMembers {
             let Some(uid) = pods::uid_of_sandbox(sandbox) else { continue };
             let state = pods::is_sandbox_kept(sandbox).then(|| KubeletState::from(sandbox.state));
             found.sandboxes += usize::from(state.is_some());
-            met += self.mark_listed((uid, Subject::Sandbox, &sandbox.id), state, &mut found.changed);
+            met += self.mark_listed((uid, EventSubject::Sandbox, &sandbox.id), state, &mut found.changed);
         }
         for container in containers {
             let Some(uid) = pods::uid_of_container(container) else { continue };
@@ -93,7 +93,7 @@ impl KnownMembers {
             for (count, of) in found.containers.iter_mut().zip(KubeletState::ALL) {
                 *count += usize::from(state == Some(of));
             }
-            met += self.mark_listed((uid, Subject::Container, &container.id), state, &mut found.changed);
+            met += self.mark_listed((uid, EventSubject::Container, &container.id), state, &mut found.changed);
         }
         found.some_unlisted = met < self.members;
         // The lists equal the known members: their pods need not be counted again.
@@ -111,7 +111,7 @@ impl KnownMembers {
     /// the first time in this scan.
     fn mark_listed<'a>(
         &mut self,
-        (uid, subject, id): (&'a str, Subject, &str),
+        (uid, subject, id): (&'a str, EventSubject, &str),
         state: Option<KubeletState>,
         changed: &mut HashSet<&'a str>,
     ) -> usize {

@@ -79,7 +79,7 @@ struct Operation {
 
 /// The metrics about PLEG on the kubelet's `/metrics` endpoint.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct PlegMetrics {
     /// Durations of the relists of all pods, including failed ones.
     pub relist_duration: Histogram,
     /// Time since the start of the last relist whose list calls succeeded.
@@ -96,7 +96,7 @@ pub struct Metrics {
     operations: BTreeMap<&'static str, Operation>,
 }
 
-impl Default for Metrics {
+impl Default for PlegMetrics {
     fn default() -> Self {
         let histogram = || Histogram::new(&DEFAULT_BUCKETS);
         Self {
@@ -113,7 +113,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl PlegMetrics {
     /// Sets when PLEG was last seen, in whole seconds. The kubelet does this in its health check.
     pub fn set_last_seen(&mut self, at: Wall) {
         self.last_seen = Some(at.nanos().div_euclid(1_000_000_000));

@@ -183,7 +183,7 @@ impl<'a> ListedPods<'a> {
         containers: impl IntoIterator<Item = &'a Container>,
         order: MemberOrder,
     ) -> Self {
-        let mut index = Index::default();
+        let mut index = PodIndex::default();
         let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
         let with_sandbox = index.groups.len();
         let container_buckets = Buckets::fill(containers, uid_of_container, &mut index);
@@ -283,13 +283,13 @@ impl ListedPod<'_, '_> {
 
 /// Finds the index of a pod by its UID.
 #[derive(Default)]
-struct Index<'a> {
+struct PodIndex<'a> {
     groups: Vec<GroupedPod<'a>>,
     numbers: HashMap<&'a str, usize>,
     last: Option<(&'a str, usize)>,
 }
 
-impl<'a> Index<'a> {
+impl<'a> PodIndex<'a> {
     fn number(&mut self, uid: &'a str) -> usize {
         // Runtimes often list the members of one pod next to each other.
         if let Some((last, number)) = self.last
@@ -317,7 +317,7 @@ impl<'a, T> Buckets<'a, T> {
     fn fill(
         items: impl IntoIterator<Item = &'a T>,
         uid: fn(&T) -> Option<&str>,
-        index: &mut Index<'a>,
+        index: &mut PodIndex<'a>,
     ) -> Self {
         let numbered: Vec<(usize, &T)> =
             items.into_iter().filter_map(|item| uid(item).map(|uid| (index.number(uid), item))).collect();

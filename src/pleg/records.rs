@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::pods::{KubeletState, ListedPod, PlegState};
-use super::stream::{Event, EventType, Source, Subject};
+use super::stream::{Event, EventSource, EventSubject, EventType};
 use crate::clock::Wall;
 use crate::cri::{Container, Sandbox};
 use crate::report::PodRef;
@@ -55,9 +55,9 @@ impl Members {
     }
 
     /// All members, containers first.
-    pub(super) fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
-        let containers = self.containers.iter().map(|member| (Subject::Container, member));
-        let sandboxes = self.sandboxes.iter().map(|member| (Subject::Sandbox, member));
+    pub(super) fn each(&self) -> impl Iterator<Item = (EventSubject, &Member)> {
+        let containers = self.containers.iter().map(|member| (EventSubject::Container, member));
+        let sandboxes = self.sandboxes.iter().map(|member| (EventSubject::Sandbox, member));
         containers.chain(sandboxes)
     }
 
@@ -77,7 +77,7 @@ pub struct Transition<'a> {
     /// The type of the event.
     pub event_type: EventType,
     /// Whether the member is a container or a sandbox.
-    pub subject: Subject,
+    pub subject: EventSubject,
     /// The member.
     pub member: &'a Member,
     /// The state before.
@@ -89,7 +89,7 @@ pub struct Transition<'a> {
 impl Transition<'_> {
     /// Whether a container died, and not a sandbox.
     pub fn is_death_of_a_container(&self) -> bool {
-        self.event_type == EventType::ContainerDied && self.subject == Subject::Container
+        self.event_type == EventType::ContainerDied && self.subject == EventSubject::Container
     }
 
     /// Converts the transition into an event of a pod.
@@ -99,7 +99,7 @@ impl Transition<'_> {
             name: Some(self.member.name.to_string()).filter(|name| !name.is_empty()),
             from: Some(self.from),
             to: Some(self.to),
-            ..Event::new(time, Source::Generic, self.event_type, pod.clone(), self.subject)
+            ..Event::new(time, EventSource::Generic, self.event_type, pod.clone(), self.subject)
         }
     }
 }

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use super::cache::StatusCache;
 use super::health::{self, Unhealthy};
-use super::metrics::Metrics;
+use super::metrics::PlegMetrics;
 use super::pods::KubeletState;
 use super::status::PodStatus;
 use crate::clock::{Clock, Mono, Wall};
 
 /// One moment on the monotonic and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     pub mono: Mono,
     pub wall: Wall,
 }
 
-impl Moment {
+impl ClockReading {
     pub fn now(clock: &dyn Clock) -> Self {
         Self { mono: clock.mono(), wall: clock.wall() }
     }
@@ -32,9 +32,9 @@ pub struct PlegData {
     /// The pod statuses.
     pub cache: StatusCache,
     /// The metrics that the kubelet would report.
-    pub metrics: Metrics,
+    pub metrics: PlegMetrics,
     pub(super) reinspect: HashSet<String>,
-    pub(super) last_list: Option<Moment>,
+    pub(super) last_list: Option<ClockReading>,
     /// Why the last finished relist could not connect to the runtime.
     pub(super) unreachable: Option<String>,
     pub(super) evented_in_use: bool,
@@ -53,7 +53,7 @@ impl SharedState {
         Self {
             shared: Mutex::new(PlegData {
                 cache: StatusCache::new(evented_gate),
-                metrics: Metrics::default(),
+                metrics: PlegMetrics::default(),
                 reinspect: HashSet::new(),
                 last_list: None,
                 unreachable: None,
@@ -75,7 +75,7 @@ impl SharedState {
     }
 
     /// Records that both list calls of the relist that started then succeeded.
-    pub(super) fn listed(&self, started: Moment) {
+    pub(super) fn listed(&self, started: ClockReading) {
         let mut shared = self.lock();
         shared.last_list = Some(started);
         shared.unreachable = None;

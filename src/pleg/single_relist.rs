@@ -64,7 +64,7 @@ pub async fn relist<R: Runtime>(
 }
 
 /// Receives the progress of a relist.
-pub trait Progress: Sync {
+pub trait CallProgress: Sync {
     /// The status of this many pods is about to be fetched.
     fn pods_to_inspect(&self, pods: usize);
     /// A call is about to be made. With several pods at once, several calls may be open.
@@ -80,7 +80,7 @@ pub async fn relist_with_progress<R: Runtime>(
     rt: &R,
     clock: &dyn Clock,
     request: RelistRequest,
-    progress: &dyn Progress,
+    progress: &dyn CallProgress,
 ) -> Result<RelistReport, ListsFailed> {
     let shared_state = SharedState::new(false);
     let mut log = CallLog::default();
@@ -129,7 +129,7 @@ async fn inspect<R: Runtime>(
     era: Era,
     pod: ListedPod<'_, '_>,
     listed_at: Wall,
-    progress: &dyn Progress,
+    progress: &dyn CallProgress,
 ) -> (PodStatus, Vec<CallRecord>) {
     let identity = PodRef::from(&pod);
     let fetch = StatusFetch { pod: &identity, era, evented_gate: false, listed_at };
@@ -173,14 +173,14 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) ->
 
 struct NoProgress;
 
-impl Progress for NoProgress {
+impl CallProgress for NoProgress {
     fn pods_to_inspect(&self, _pods: usize) {}
     fn call_started(&self, _call: &OpenCall) {}
     fn call_finished(&self, _call: &CallRecord) {}
     fn pod_inspected(&self) {}
 }
 
-struct ProgressSink<'a>(&'a dyn Progress);
+struct ProgressSink<'a>(&'a dyn CallProgress);
 
 impl Sink for ProgressSink<'_> {
     fn event(&mut self, _event: Event) {}

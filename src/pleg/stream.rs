@@ -46,7 +46,7 @@ impl EventType {
 /// The PLEG that emits an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum EventSource {
     /// Relisting.
     Generic,
     /// The runtime's event stream.
@@ -56,7 +56,7 @@ pub enum Source {
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Subject {
+pub enum EventSubject {
     /// A container.
     Container,
     /// A pod sandbox.
@@ -83,7 +83,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "is_false")]
     pub initial: bool,
     /// Which PLEG emitted the event.
-    pub source: Source,
+    pub source: EventSource,
     /// Its type.
     #[serde(rename = "type")]
     pub event_type: EventType,
@@ -92,7 +92,7 @@ pub struct Event {
     /// The pod.
     pub pod: PodRef,
     /// Whether the event is about a container, a sandbox or the pod.
-    pub subject: Subject,
+    pub subject: EventSubject,
     /// Container or sandbox id; absent for `PodSync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -120,10 +120,10 @@ impl Event {
     /// An event without optional fields.
     pub const fn new(
         time: Wall,
-        source: Source,
+        source: EventSource,
         event_type: EventType,
         pod: PodRef,
-        subject: Subject,
+        subject: EventSubject,
     ) -> Self {
         Self {
             time,
@@ -300,7 +300,7 @@ pub struct Divergence {
     pub event_type: EventType,
     /// The only side that reported the transition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<Source>,
+    pub only: Option<EventSource>,
     /// How much earlier the stream reported the transition; negative if relisting was first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::life::{Nanos, nanos};
 use super::node::TimedEvent;
 use super::scenario::RuntimeFamily;
-use super::timeline::Timeline;
+use super::timeline::NodeTimeline;
 use crate::cri::server::{Answer, Bytes, message};
 
 /// How many events a slow listener may be behind, in addition to HTTP/2 buffers (containerd, CRI-O).
@@ -53,7 +53,7 @@ impl Cursor {
     }
 
     /// Waits for the next event and returns it.
-    async fn next(&mut self, timeline: &Timeline) -> TimedEvent {
+    async fn next(&mut self, timeline: &NodeTimeline) -> TimedEvent {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return event;
@@ -75,10 +75,10 @@ impl Cursor {
 
 /// Adds a listener that receives every event. The first listener after a time without any also receives the events kept
 /// for it.
-pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<Timeline>) -> Answer {
+pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<NodeTimeline>) -> Answer {
     let (sender, stream) = mpsc::channel(LISTENER_BUFFER);
     let mut cursor = Cursor::new(join(distributor, timeline));
-    let listener = Listener { distributor: Arc::clone(distributor), timeline: Arc::clone(timeline) };
+    let listener = EventListener { distributor: Arc::clone(distributor), timeline: Arc::clone(timeline) };
     tokio::spawn(async move {
         loop {
             let event = tokio::select! {
@@ -95,7 +95,7 @@ pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<Timeline>) 
 
 /// Adds a listener that takes events away from the others. The runtime notices a closed stream only when it sends the
 /// next event, which is then lost.
-pub fn compete(distributor: &Arc<EventDistributor>, timeline: &Arc<Timeline>) -> Answer {
+pub fn compete(distributor: &Arc<EventDistributor>, timeline: &Arc<NodeTimeline>) -> Answer {
     let (sender, stream) = mpsc::channel(1);
     let (distributor, timeline) = (Arc::clone(distributor), Arc::clone(timeline));
     tokio::spawn(async move {
@@ -117,7 +117,7 @@ fn sent(events: mpsc::Receiver<Bytes>) -> Answer {
 }
 
 /// Registers a listener. Returns the time from which on it receives events.
-fn join(distributor: &EventDistributor, timeline: &Timeline) -> Nanos {
+fn join(distributor: &EventDistributor, timeline: &NodeTimeline) -> Nanos {
     let now = timeline.elapsed();
     let mut listeners = distributor.listeners();
     let kept_from = match timeline.family() {
@@ -140,12 +140,12 @@ impl EventDistributor {
 }
 
 /// A registered listener, which is removed when this is dropped.
-struct Listener {
+struct EventListener {
     distributor: Arc<EventDistributor>,
-    timeline: Arc<Timeline>,
+    timeline: Arc<NodeTimeline>,
 }
 
-impl Drop for Listener {
+impl Drop for EventListener {
     fn drop(&mut self) {
         let now = self.timeline.elapsed();
         let mut listeners = self.distributor.listeners();

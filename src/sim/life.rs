@@ -104,7 +104,7 @@ pub enum LifeEvent {
 
 /// The object that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum LifeSubject {
     /// The sandbox.
     Sandbox,
     /// The container at this position of [`Pod::containers`].
@@ -119,7 +119,7 @@ pub struct LifeChange {
     /// The type.
     pub what: LifeEvent,
     /// The object.
-    pub subject: Subject,
+    pub subject: LifeSubject,
 }
 
 impl Slot {
@@ -327,15 +327,15 @@ impl PodLife {
     /// Returns all changes of the pod, in order.
     fn changes(&self) -> Vec<LifeChange> {
         let mut changes = vec![
-            LifeChange { at: self.created, what: LifeEvent::Created, subject: Subject::Sandbox },
+            LifeChange { at: self.created, what: LifeEvent::Created, subject: LifeSubject::Sandbox },
             LifeChange {
                 at: self.created + TO_SANDBOX_STARTED,
                 what: LifeEvent::Started,
-                subject: Subject::Sandbox,
+                subject: LifeSubject::Sandbox,
             },
         ];
         for (index, container) in self.containers.iter().enumerate() {
-            let subject = Subject::Container(index);
+            let subject = LifeSubject::Container(index);
             let mut push = |at, what| changes.push(LifeChange { at, what, subject });
             push(container.created, LifeEvent::Created);
             push(container.started, LifeEvent::Started);
@@ -346,7 +346,7 @@ impl PodLife {
                 push(removed, LifeEvent::Deleted);
             }
         }
-        let mut push = |at, what| changes.push(LifeChange { at, what, subject: Subject::Sandbox });
+        let mut push = |at, what| changes.push(LifeChange { at, what, subject: LifeSubject::Sandbox });
         if let Some(stopped) = self.stopped {
             push(stopped, LifeEvent::Stopped);
         }
@@ -413,7 +413,7 @@ mod tests {
     }
 
     /// Returns the changes up to `to`, without their times.
-    fn timeline(slot: &Slot, to: Nanos) -> Vec<(LifeEvent, Subject)> {
+    fn timeline(slot: &Slot, to: Nanos) -> Vec<(LifeEvent, LifeSubject)> {
         let mut changes: Vec<LifeChange> = slot.changes(-1, to).flat_map(|(_, changes)| changes).collect();
         changes.sort_by_key(|change| change.at);
         changes.into_iter().map(|change| (change.what, change.subject)).collect()
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn the_changes_of_a_pod_have_the_order_of_a_real_runtime() {
         use LifeEvent::{Created, Deleted, Started, Stopped};
-        use Subject::{Container, Sandbox};
+        use LifeSubject::{Container, Sandbox};
         let slot = slot(PodGroup { lives: Some(seconds(60)), every: Some(seconds(3600)), ..group() });
         assert_eq!(
             timeline(&slot, 100 * SECOND),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::life::{ContainerLife, LifeChange, LifeEvent, Nanos, PodLife, Subject};
+use super::life::{ContainerLife, LifeChange, LifeEvent, LifeSubject, Nanos, PodLife};
 use super::scenario::{Owner, RuntimeFamily, Scenario};
 use super::seed::Seed;
 use crate::cri::server::extra::StoredImage;
@@ -109,14 +109,14 @@ impl MessageBuilder {
     /// Returns the event of a change; `None` if the runtime sends none.
     pub fn event(self, pod: &PodLife, change: LifeChange, competing: bool) -> Option<ContainerEvent> {
         use LifeEvent::{Created, Deleted};
-        let of_sandbox = change.subject == Subject::Sandbox;
+        let of_sandbox = change.subject == LifeSubject::Sandbox;
         // CRI-O looks for the sandbox before it is created and after it is removed, and then sends no event.
         if of_sandbox && self.family == RuntimeFamily::CriO && matches!(change.what, Created | Deleted) {
             return None;
         }
         let container_id = match change.subject {
-            Subject::Sandbox => pod.sandbox_id(),
-            Subject::Container(index) => pod.container_id(pod.containers.get(index)?),
+            LifeSubject::Sandbox => pod.sandbox_id(),
+            LifeSubject::Container(index) => pod.container_id(pod.containers.get(index)?),
         };
         // containerd 1.7 sends the last event when the sandbox is no longer in its store, and earlier events before.
         let forgotten = of_sandbox && change.what == Deleted && competing;
@@ -188,8 +188,8 @@ fn image(pod: &PodLife, container: &ContainerLife) -> (Image, String) {
 
 fn image_called(name: &str) -> (Image, String) {
     let digest = Seed::new(0).of("image").of(name).id();
-    let asked = format!("registry.example/{name}:v1");
-    let image = Image { image: format!("sha256:{digest}"), user_specified: asked };
+    let tag = format!("registry.example/{name}:v1");
+    let image = Image { image: format!("sha256:{digest}"), user_specified: tag };
     (image, format!("registry.example/{name}@sha256:{digest}"))
 }
 

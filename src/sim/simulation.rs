@@ -9,7 +9,7 @@ use super::fault::{CallOutcome, FaultTarget, call_outcomes};
 use super::messages::images_of;
 use super::scenario::{EventDelivery, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault};
 use super::seed::Seed;
-use super::timeline::Timeline;
+use super::timeline::NodeTimeline;
 use crate::clock::{Clock, Wall};
 use crate::cri::server::extra::{self, ContainerUsages, StoredImage, Usage};
 use crate::cri::server::{Answer, Bytes, CallRequest, ExtraRequest, Refusal, Service, Subject, message};
@@ -20,7 +20,7 @@ use crate::cri::{
 
 /// A running simulation of a scenario.
 pub struct Simulation {
-    timeline: Arc<Timeline>,
+    timeline: Arc<NodeTimeline>,
     faults: Vec<ScenarioFault>,
     seed: Seed,
     runtime: RuntimeSettings,
@@ -54,7 +54,7 @@ impl Simulation {
     ) -> Arc<Self> {
         Arc::new(Self {
             logs: logs.map(Path::to_path_buf),
-            timeline: Arc::new(Timeline::begin(scenario, clock, begun)),
+            timeline: Arc::new(NodeTimeline::begin(scenario, clock, begun)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),

@@ -11,7 +11,7 @@ use crate::clock::{Clock, Mono, Wall};
 use crate::cri::ContainerEventType;
 
 /// A simulated node whose time passes.
-pub struct Timeline {
+pub struct NodeTimeline {
     node: SimulatedNode,
     family: RuntimeFamily,
     loses_every: u32,
@@ -22,7 +22,7 @@ pub struct Timeline {
     elapsed_at_start: Nanos,
 }
 
-impl Timeline {
+impl NodeTimeline {
     /// Creates a timeline that started at `begun` and continues from now.
     pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Self {
         Self {

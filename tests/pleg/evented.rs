@@ -9,7 +9,7 @@ use plegctl::cri::{
     SandboxState,
 };
 use plegctl::pleg::evented::NextStreamAction;
-use plegctl::pleg::stream::{Event, StreamState, Subject};
+use plegctl::pleg::stream::{Event, EventSubject, StreamState};
 use plegctl::pleg::{EventedPleg, GenericPleg, KubeletState, PlegSettings, PlegState, SharedState};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox, sandbox_status_of, status_of};
@@ -129,12 +129,12 @@ fn an_event_has_its_container_pod_previous_state_and_latency() {
     assert_eq!(stream.receive(Message::of(Stopped, "c", &[("c", Exited)]).event()), None);
     let event = stream.events.pop().unwrap();
     assert_eq!((event.pod.uid.as_str(), event.pod.name.as_str()), ("a", "name-a"));
-    assert_eq!((event.subject, event.name.as_deref()), (Subject::Container, Some("name-c")));
+    assert_eq!((event.subject, event.name.as_deref()), (EventSubject::Container, Some("name-c")));
     assert_eq!((event.from, event.to), (Some(PlegState::Running), Some(PlegState::Exited)));
     assert_eq!((event.exit_code, event.relist), (Some(7), None));
     assert_eq!(event.latency_seconds.unwrap().duration(), Duration::from_millis(250));
     assert_eq!(stream.receive(Message::of(Stopped, "s", &[]).event()), None);
-    assert_eq!(stream.events.pop().unwrap().subject, Subject::Sandbox);
+    assert_eq!(stream.events.pop().unwrap().subject, EventSubject::Sandbox);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plegctl::clock::Mono;
 use plegctl::cri::{Code, ContainerState, Network, SandboxState};
-use plegctl::pleg::stream::Subject;
+use plegctl::pleg::stream::EventSubject;
 use plegctl::pleg::{Era, KubeletState, PlegSettings, PlegState, PlegTiming, SharedState};
 
 use crate::pleg::node::{LISTS, WatchedNode, delivered};
@@ -60,7 +60,7 @@ async fn three_relists_of_sandboxes_give_the_same_events_as_of_containers() {
     node.sandboxes(&[("a", "c2", 0, NotReady), ("a", "c3", 0, Ready), ("b", "c4", 0, Ready)]);
     let (_, events) = node.relist_raw().await;
     assert_eq!(sorted(delivered(&events)), THIRD_EVENTS);
-    assert!(events.iter().all(|event| event.subject == Subject::Sandbox));
+    assert!(events.iter().all(|event| event.subject == EventSubject::Sandbox));
 }
 
 #[tokio::test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Code, Container, ContainerState, SandboxState};
 use plegctl::pleg::diff::same_node;
-use plegctl::pleg::metrics::Metrics;
+use plegctl::pleg::metrics::PlegMetrics;
 use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
-use plegctl::pleg::stream::{Event, EventType, Health, Quantiles, Source, Subject, WatchRecord};
+use plegctl::pleg::stream::{Event, EventSource, EventSubject, EventType, Health, Quantiles, WatchRecord};
 use plegctl::pleg::{
     Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, Seconds, diff, document,
 };
@@ -199,7 +199,8 @@ async fn reports_of_two_known_nodes_are_not_compared() {
 #[test]
 fn a_watch_record_starts_with_its_kind_and_omits_unknown_fields() {
     let pod = PodRef { uid: "u".into(), namespace: "ns".into(), name: "p".into() };
-    let event = Event::new(Wall::from_nanos(1), Source::Generic, EventType::PodSync, pod, Subject::Pod);
+    let event =
+        Event::new(Wall::from_nanos(1), EventSource::Generic, EventType::PodSync, pod, EventSubject::Pod);
     let text = serde_json::to_string(&document(&WatchRecord::Event(event.clone()))).unwrap();
     let expected = r#"{"apiVersion":"plegctl/v1","kind":"Event","time":"1970-01-01T00:00:00.000000001Z","source":"generic","type":"PodSync","delivered":true,"pod":{"uid":"u","namespace":"ns","name":"p"},"subject":"pod"}"#;
     assert_eq!(text, expected);
@@ -224,7 +225,7 @@ fn quantiles_are_by_nearest_rank() {
 
 #[test]
 fn metrics_are_written_with_the_kubelets_names() {
-    let mut metrics = Metrics::default();
+    let mut metrics = PlegMetrics::default();
     metrics.relist_duration.observe(0.2);
     metrics.set_last_seen(Wall::from_nanos(1_700_000_000_900_000_000));
     metrics.set_running(3, &[(KubeletState::Running, 5)].into());

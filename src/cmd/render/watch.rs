@@ -9,8 +9,8 @@ use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::pleg::compare::MAX_TRACKED;
 use crate::pleg::stream::{
-    CompareSummary, Divergence, Event, Health, Quantiles, Relist, Silence, SlowCall, Source, Stream,
-    StreamState, StreamSummary, Subject, WatchSummary,
+    CompareSummary, Divergence, Event, EventSource, EventSubject, Health, Quantiles, Relist, Silence,
+    SlowCall, Stream, StreamState, StreamSummary, WatchSummary,
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::bytes::bytes;
@@ -64,9 +64,9 @@ fn widened(column: &mut usize, text: &str) -> String {
 /// Formats one event.
 pub fn event(event: &Event, columns: &mut Columns) -> String {
     let subject = match event.subject {
-        Subject::Pod => "pod".to_owned(),
-        Subject::Sandbox => format!("sandbox {}", short_id(event.id.as_deref().unwrap_or_default())),
-        Subject::Container => match &event.name {
+        EventSubject::Pod => "pod".to_owned(),
+        EventSubject::Sandbox => format!("sandbox {}", short_id(event.id.as_deref().unwrap_or_default())),
+        EventSubject::Container => match &event.name {
             Some(name) if !name.is_empty() => escaped(name).into_owned(),
             _ => short_id(event.id.as_deref().unwrap_or_default()),
         },
@@ -85,7 +85,7 @@ pub fn event(event: &Event, columns: &mut Columns) -> String {
     );
     line.push_str(&death(event));
     // Writing to a String cannot fail.
-    if event.source == Source::Evented {
+    if event.source == EventSource::Evented {
         let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
         let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
     }
@@ -164,8 +164,8 @@ pub fn stream(stream: &Stream) -> String {
 /// Formats a change that only one side saw.
 pub fn divergence(divergence: &Divergence) -> Option<String> {
     let (saw, missed) = match divergence.only? {
-        Source::Generic => ("relisting", "the stream"),
-        Source::Evented => ("the stream", "relisting"),
+        EventSource::Generic => ("relisting", "the stream"),
+        EventSource::Evented => ("the stream", "relisting"),
     };
     let why = divergence.why.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
     Some(format!(

@@ -80,7 +80,7 @@ impl LazyKubeletApi {
         path: &str,
         limit: Duration,
         budget: &Budget,
-    ) -> Result<(String, http::Answer), ApiError> {
+    ) -> Result<(String, http::HttpAnswer), ApiError> {
         let api = self.api(budget).await.as_ref().map_err(|why| ApiError::LazyKubeletApi(why.clone()))?;
         let url = api.url(path);
         let answer = budget.listening.within(limit, api.get(path, budget.left())).await;

@@ -284,7 +284,7 @@ async fn configz(
 
 /// Sends a request to the kubelet; `limit` counts only the time in which this program could have read the
 /// answer.
-async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::Answer, http::Error> {
+async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::HttpAnswer, http::Error> {
     let answer = budget.listening.within(limit, http::get(url, budget.left())).await;
     answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
 }

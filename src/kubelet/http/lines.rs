@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{Client, Error, RequestFailure, answered, parse_url};
+use super::{Error, HttpClient, RequestFailure, answered, parse_url};
 
 /// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -24,13 +24,13 @@ pub struct Lines {
     received: usize,
 }
 
-impl Client {
+impl HttpClient {
     /// Requests an answer that is read line by line. `limit` applies until the answer begins, and to the whole of an
     /// error answer.
     pub async fn lines(&self, url: &str, limit: Duration) -> Result<Lines, Error> {
         let parts = parse_url(url)?;
         let mut begun = None;
-        let asked = async {
+        let request = async {
             let mut connection = self.connect(&parts).await?;
             let response = self.send(&mut connection, &parts).await?;
             if response.status().as_u16() == 200 {
@@ -38,7 +38,7 @@ impl Client {
             }
             answered(response, begun.insert(0), self.largest).await.map(Err)
         };
-        match timeout(limit, asked).await {
+        match timeout(limit, request).await {
             Err(_) => Err(Error::Silent { url: url.to_owned(), waited: limit }),
             Ok(Err(failure)) => Err(failure.into_error(url.to_owned(), begun, self.largest)),
             Ok(Ok(Ok(body))) => {
@@ -128,7 +128,7 @@ mod tests {
             "3\r\nc\nd\r\n0\r\n\r\n",
         ])
         .await;
-        let mut lines = Client::default().lines(&url, PATIENCE).await.unwrap();
+        let mut lines = HttpClient::default().lines(&url, PATIENCE).await.unwrap();
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"a"[..]));
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"bc"[..]));
         assert_eq!(lines.next().await.unwrap(), None, "a line without an end is none");
@@ -137,14 +137,14 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_is_not_a_line() {
         let url = serve(&["HTTP/1.1 410 Gone\r\nContent-Length: 3\r\n\r\nold"]).await;
-        let refused = Client::default().lines(&url, PATIENCE).await.unwrap_err();
+        let refused = HttpClient::default().lines(&url, PATIENCE).await.unwrap_err();
         assert!(matches!(&refused, Error::Status { status: 410, text, .. } if text == "old"), "{refused}");
     }
 
     #[tokio::test]
     async fn an_answer_that_is_cut_in_a_chunk_is_no_end() {
         let url = serve(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\na\n"]).await;
-        let mut lines = Client::default().lines(&url, PATIENCE).await.unwrap();
+        let mut lines = HttpClient::default().lines(&url, PATIENCE).await.unwrap();
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"a"[..]));
         assert!(matches!(lines.next().await, Err(Error::Cut { received: 2, .. })));
     }

@@ -40,15 +40,17 @@ pub enum ServerTrust {
 }
 
 /// A client certificate and its key.
-pub struct Identity {
+pub struct ClientIdentity {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClientIdentity {
     /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("certificates", &self.certificates.len()).finish_non_exhaustive()
+        f.debug_struct("ClientIdentity")
+            .field("certificates", &self.certificates.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,7 +90,7 @@ impl PemError {
     }
 }
 
-impl Identity {
+impl ClientIdentity {
     /// Parses PEM; error messages contain `name`.
     pub fn from_pem(certificate: &[u8], key: &[u8], name: &str) -> Result<Self, PemError> {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|why| no_pem(name, "private key", &why))?;
@@ -128,7 +130,10 @@ pub(super) fn server_name(host: &str) -> Option<ServerName<'static>> {
 }
 
 /// The TLS configuration of a client.
-pub(super) fn config(trust: &ServerTrust, identity: Option<&Identity>) -> Result<ClientConfig, PemError> {
+pub(super) fn config(
+    trust: &ServerTrust,
+    identity: Option<&ClientIdentity>,
+) -> Result<ClientConfig, PemError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -379,7 +384,7 @@ impl fmt::Display for CertificateProblem {
             Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
             Self::OursRefused => f.write_str("does not accept plegctl's client certificate, or requires one"),
             Self::NotTls => f.write_str("does not speak TLS"),
-            Self::Other(words) => write!(f, "cannot be asked over TLS: {words}"),
+            Self::Other(words) => write!(f, "cannot be reached over TLS: {words}"),
         }
     }
 }

@@ -389,7 +389,7 @@ mod tests {
     fn cluster_at(listener: &tokio::net::TcpListener) -> Cluster {
         Cluster {
             server: format!("http://{}", listener.local_addr().unwrap()),
-            client: http::Client::default(),
+            client: http::HttpClient::default(),
             context: String::new(),
             insecure: false,
         }

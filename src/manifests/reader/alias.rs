@@ -107,7 +107,7 @@ fn set(active: &mut [bool], number: usize, value: bool) {
 fn contains_itself(position: Position) -> SyntaxError {
     yaml_error(
         "anchor value contains itself",
-        "this alias stands inside the value of its own anchor",
+        "this alias is inside the value of its own anchor",
         position,
         Some("write the value out"),
     )

@@ -55,7 +55,7 @@ fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), Sy
         RawKind::Merge => check_merge(document, value, place),
         RawKind::List(_) | RawKind::Map(_) => Err(yaml_error(
             "invalid map key",
-            "a mapping or a list stands where a key is expected",
+            "a mapping or a list is where a key is expected",
             place,
             Some("quote the value; if these are template braces, render the template first"),
         )),

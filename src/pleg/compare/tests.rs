@@ -3,7 +3,7 @@
 use super::*;
 use crate::cri::{ContainerEvent, SandboxMetadata, SandboxState, SandboxStatus};
 use crate::pleg::Seconds;
-use crate::pleg::stream::Subject;
+use crate::pleg::stream::EventSubject;
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -36,11 +36,11 @@ impl Script {
         self
     }
 
-    fn lifecycle_event(&mut self, source: Source, event_type: EventType, id: &str) -> &mut Self {
+    fn lifecycle_event(&mut self, source: EventSource, event_type: EventType, id: &str) -> &mut Self {
         let time = Wall::from_nanos(self.now);
-        let mut event = Event::new(time, source, event_type, PodRef::default(), Subject::Container);
+        let mut event = Event::new(time, source, event_type, PodRef::default(), EventSubject::Container);
         event.id = Some(id.to_owned());
-        event.latency_seconds = (source == Source::Evented).then(Seconds::default);
+        event.latency_seconds = (source == EventSource::Evented).then(Seconds::default);
         self.comparison.event(&event);
         self
     }
@@ -80,7 +80,7 @@ impl Script {
             _ => &[],
         };
         for event_type in types {
-            self.lifecycle_event(Source::Evented, *event_type, id);
+            self.lifecycle_event(EventSource::Evented, *event_type, id);
         }
         self
     }
@@ -94,7 +94,7 @@ impl Script {
 fn a_transition_that_both_report_counts_how_much_earlier_the_stream_was() {
     let mut script = Script::start();
     script.via_stream("c", ContainerEventType::Started).wait(1);
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, "c").relist();
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "c").relist();
     assert!(script.comparison.take_divergences().is_empty(), "that a relist comes second is no divergence");
     let summary = script.summary();
     assert_eq!((summary.both, summary.evented_first, summary.unexplained), (1, 1, 0));
@@ -106,7 +106,7 @@ fn a_transition_that_both_report_counts_how_much_earlier_the_stream_was() {
 #[test]
 fn a_relist_that_reports_first_is_a_divergence() {
     let mut script = Script::start();
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, "c").relist().wait(1);
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "c").relist().wait(1);
     script.via_stream("c", ContainerEventType::Started);
     let decided = script.comparison.take_divergences();
     assert_eq!(decided[0].latency_seconds, Some(Seconds::from_nanos(-SECOND)));
@@ -118,7 +118,7 @@ fn a_hundred_transitions_give_a_verdict_without_reservation() {
     for number in 0..100 {
         let id = number.to_string();
         script.via_stream(&id, ContainerEventType::Started);
-        script.lifecycle_event(Source::Generic, EventType::ContainerStarted, &id);
+        script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, &id);
     }
     assert_eq!(
         script.summary().verdict,
@@ -130,11 +130,11 @@ fn a_hundred_transitions_give_a_verdict_without_reservation() {
 fn removals_without_events_are_explained_and_in_the_verdict() {
     let mut script = Script::start();
     script.comparison = std::mem::take(&mut script.comparison).without_removals("it never tells");
-    script.lifecycle_event(Source::Generic, EventType::ContainerRemoved, "c").relist().wait(6).relist();
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerRemoved, "c").relist().wait(6).relist();
     let summary = script.summary();
     assert_eq!((summary.untold, summary.unexplained, summary.missed_by_stream), (1, 0, 0));
     assert_eq!(script.comparison.take_divergences()[0].why.as_deref(), Some("it never tells"));
-    script.lifecycle_event(Source::Generic, EventType::ContainerDied, "d").relist().wait(6).relist();
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerDied, "d").relist().wait(6).relist();
     assert_eq!(script.summary().missed_by_stream, 1, "an end that is not a removal is a loss here too");
 }
 
@@ -143,7 +143,7 @@ fn an_event_buffered_before_the_stream_was_opened_is_neither_latency_nor_loss() 
     let mut script = Script::start();
     script
         .stream(StreamState::Closed)
-        .lifecycle_event(Source::Generic, EventType::ContainerDied, "c")
+        .lifecycle_event(EventSource::Generic, EventType::ContainerDied, "c")
         .relist()
         .wait(1);
     script.stream(StreamState::Connected).wait(1);
@@ -164,7 +164,7 @@ fn histories_without_a_reported_end_are_removed() {
     script.via_stream("short", ContainerEventType::Started);
     script.via_stream("short", ContainerEventType::Stopped);
     script.via_stream("runs", ContainerEventType::Started);
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, "runs");
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "runs");
     script.wait(1).relist().wait(1).relist().wait(61).relist();
     let known: Vec<&str> = script.comparison.histories.keys().map(|id| &**id).collect();
     assert_eq!(known, ["runs"]);
@@ -218,7 +218,7 @@ fn a_container_listed_for_long_without_an_event_is_unexplained() {
 #[test]
 fn a_transition_without_an_event_is_a_loss_after_the_grace_period() {
     let mut script = Script::start();
-    script.lifecycle_event(Source::Generic, EventType::ContainerDied, "c").relist().wait(4).relist();
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerDied, "c").relist().wait(4).relist();
     assert_eq!((script.summary().undecided, script.summary().missed_by_stream), (1, 0));
     script.wait(1).relist();
     let summary = script.summary();
@@ -232,7 +232,7 @@ fn a_transition_without_an_event_is_a_loss_after_the_grace_period() {
 fn a_transition_while_the_stream_was_closed_is_no_loss() {
     let mut script = Script::start();
     script.stream(StreamState::Closed).wait(1);
-    script.lifecycle_event(Source::Generic, EventType::ContainerDied, "c").relist();
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerDied, "c").relist();
     script.stream(StreamState::Connected).wait(6).relist();
     let summary = script.summary();
     assert_eq!((summary.in_a_gap, summary.missed_by_stream, summary.unexplained), (1, 0, 0));
@@ -242,7 +242,11 @@ fn a_transition_while_the_stream_was_closed_is_no_loss() {
 fn an_event_without_its_pod_is_an_explained_loss() {
     let mut script = Script::start();
     script.received(ContainerEventType::Deleted, "sandbox", false);
-    script.lifecycle_event(Source::Generic, EventType::ContainerRemoved, "sandbox").relist().wait(6).relist();
+    script
+        .lifecycle_event(EventSource::Generic, EventType::ContainerRemoved, "sandbox")
+        .relist()
+        .wait(6)
+        .relist();
     let summary = script.summary();
     assert_eq!((summary.withheld, summary.unexplained), (1, 0));
     assert!(
@@ -271,7 +275,7 @@ fn events_buffered_before_the_stream_was_opened_are_not_compared() {
 fn the_number_of_tracked_containers_is_limited() {
     let mut script = Script::start();
     for number in 0..MAX_TRACKED + 10 {
-        script.lifecycle_event(Source::Generic, EventType::ContainerStarted, &number.to_string());
+        script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, &number.to_string());
     }
     assert_eq!(script.comparison.histories.len(), MAX_TRACKED);
     assert_eq!(script.summary().not_compared, 10);
@@ -280,7 +284,7 @@ fn the_number_of_tracked_containers_is_limited() {
 #[test]
 fn a_container_with_a_too_long_id_is_not_tracked() {
     let mut script = Script::start();
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, &"x".repeat(MAX_ID_LEN + 1));
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, &"x".repeat(MAX_ID_LEN + 1));
     assert!(script.comparison.histories.is_empty());
     assert_eq!(script.summary().not_compared, 1);
 }
@@ -290,7 +294,8 @@ fn a_pod_with_too_long_names_is_not_tracked() {
     let mut script = Script::start();
     let pod = PodRef { name: "x".repeat(MAX_POD_LEN + 1), ..PodRef::default() };
     let time = Wall::from_nanos(script.now);
-    let mut event = Event::new(time, Source::Generic, EventType::ContainerStarted, pod, Subject::Container);
+    let mut event =
+        Event::new(time, EventSource::Generic, EventType::ContainerStarted, pod, EventSubject::Container);
     event.id = Some("c".to_owned());
     script.comparison.event(&event);
     assert!(script.comparison.histories.is_empty());
@@ -312,9 +317,13 @@ fn at_the_limit_finished_containers_are_removed_for_new_ones() {
 fn a_relist_that_reports_second_is_no_divergence_however_late() {
     let mut script = Script::start();
     script.via_stream("at once", ContainerEventType::Started);
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, "at once");
+    script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "at once");
     script.via_stream("late", ContainerEventType::Started).wait(200);
-    script.lifecycle_event(Source::Generic, EventType::ContainerStarted, "late").relist().wait(60).relist();
+    script
+        .lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "late")
+        .relist()
+        .wait(60)
+        .relist();
     assert_eq!(script.comparison.take_divergences(), []);
     let summary = script.summary();
     assert_eq!((summary.both, summary.evented_first, summary.generic_first), (2, 2, 0));
@@ -334,7 +343,7 @@ fn a_container_that_only_the_stream_reported_running_is_removed_when_relists_do_
 fn transitions_beyond_the_limit_are_decided_after_the_next_relist() {
     let mut script = Script::start();
     for number in 0..=MAX_DECISIONS {
-        script.lifecycle_event(Source::Generic, EventType::ContainerDied, &number.to_string());
+        script.lifecycle_event(EventSource::Generic, EventType::ContainerDied, &number.to_string());
     }
     script.relist().wait(6).relist();
     assert_eq!((script.comparison.take_divergences().len(), script.summary().undecided), (MAX_DECISIONS, 1));
@@ -346,7 +355,8 @@ fn transitions_beyond_the_limit_are_decided_after_the_next_relist() {
 fn memory_of(comparison: &Comparison) -> usize {
     let names = |pod: &PodRef| pod.uid.capacity() + pod.namespace.capacity() + pod.name.capacity();
     let of_history = |history: &MemberHistory| {
-        history.pod.as_ref().map_or(0, names) + history.transitions.capacity() * size_of::<Transition>()
+        history.pod.as_ref().map_or(0, names)
+            + history.transitions.capacity() * size_of::<ComparedTransition>()
     };
     let table = comparison.histories.capacity() * (size_of::<(Box<str>, MemberHistory)>() + 1);
     let ids = comparison.histories.keys().map(|id| id.len());
@@ -364,7 +374,7 @@ fn a_flood_stays_within_the_memory_limit_and_is_compared_completely() {
         let time = Wall::from_nanos(script.now);
         for event_type in [EventType::ContainerStarted, EventType::ContainerDied].iter().take(1 + number % 2)
         {
-            let mut event = Event::new(time, Source::Evented, *event_type, pod, Subject::Container);
+            let mut event = Event::new(time, EventSource::Evented, *event_type, pod, EventSubject::Container);
             event.id = Some(format!("{number:0MAX_ID_LEN$}"));
             script.comparison.event(&event);
             pod = event.pod;
