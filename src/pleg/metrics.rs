@@ -37,6 +37,12 @@ pub struct Histogram {
     sum: f64,
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(&DEFAULT_BUCKETS)
+    }
+}
+
 impl Histogram {
     fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len()], count: 0, sum: 0.0 }
@@ -78,7 +84,7 @@ struct Operation {
 }
 
 /// The metrics about PLEG on the kubelet's `/metrics` endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PlegMetrics {
     /// Durations of the relists of all pods, including failed ones.
     pub relist_duration: Histogram,
@@ -94,23 +100,6 @@ pub struct PlegMetrics {
     running_pods: Option<i64>,
     running_containers: BTreeMap<KubeletState, i64>,
     operations: BTreeMap<&'static str, Operation>,
-}
-
-impl Default for PlegMetrics {
-    fn default() -> Self {
-        let histogram = || Histogram::new(&DEFAULT_BUCKETS);
-        Self {
-            relist_duration: histogram(),
-            relist_interval: histogram(),
-            connection_latency: histogram(),
-            connection_errors: 0,
-            connection_successes: 0,
-            last_seen: None,
-            running_pods: None,
-            running_containers: BTreeMap::new(),
-            operations: BTreeMap::new(),
-        }
-    }
 }
 
 impl PlegMetrics {
@@ -182,7 +171,7 @@ impl PlegMetrics {
             out,
             "kubelet_pleg_pod_relist_duration_seconds",
             "Duration in seconds for relisting a single pod in PLEG.",
-            &Histogram::new(&DEFAULT_BUCKETS),
+            &Histogram::default(),
         )?;
         if let Some(seconds) = self.last_seen {
             let help = "Timestamp in seconds when PLEG was last seen active.";

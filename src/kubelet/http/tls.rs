@@ -148,23 +148,20 @@ pub(super) fn config(
     }
 }
 
-fn verifier(
-    trust: &ServerTrust,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
-    let authorities = match trust {
-        ServerTrust::Insecure => {
-            return Ok(Arc::new(PinnedVerifier { only: None, provider: Arc::clone(provider) }));
-        }
-        ServerTrust::Only(known) => {
-            return Ok(Arc::new(PinnedVerifier {
-                only: Some(known.clone()),
-                provider: Arc::clone(provider),
-            }));
-        }
-        ServerTrust::System => system_authorities()?,
-        ServerTrust::Authorities(authorities) => authorities.clone(),
+fn verifier(trust: &ServerTrust, provider: &Arc<CryptoProvider>) -> Result<Arc<TrustVerifier>, PemError> {
+    let accepted = match trust {
+        ServerTrust::Insecure => AcceptedCertificates::All,
+        ServerTrust::Only(known) => AcceptedCertificates::Only(known.clone()),
+        ServerTrust::System => signed_by(system_authorities()?, provider)?,
+        ServerTrust::Authorities(authorities) => signed_by(authorities.clone(), provider)?,
     };
+    Ok(Arc::new(TrustVerifier { accepted, provider: Arc::clone(provider) }))
+}
+
+fn signed_by(
+    authorities: Vec<CertificateDer<'static>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<AcceptedCertificates, PemError> {
     let mut roots = RootCertStore::empty();
     // One invalid certificate in a bundle does not affect the others.
     let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
@@ -173,18 +170,29 @@ fn verifier(
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
     let chains = verifier.map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))?;
-    Ok(Arc::new(AuthorityVerifier { chains, authorities }))
+    Ok(AcceptedCertificates::SignedBy { chains, authorities })
 }
 
-/// Accepts certificates that an authority signed. Like Go, it also accepts a certificate that is itself in the list,
-/// because a server may present the certificate that was given as its authority.
+/// Verifies server certificates. In any case, the handshake proves that the server has the certificate's key.
 #[derive(Debug)]
-struct AuthorityVerifier {
-    chains: Arc<WebPkiServerVerifier>,
-    authorities: Vec<CertificateDer<'static>>,
+struct TrustVerifier {
+    accepted: AcceptedCertificates,
+    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for AuthorityVerifier {
+#[derive(Debug)]
+enum AcceptedCertificates {
+    All,
+    Only(Vec<CertificateDer<'static>>),
+    /// Certificates that an authority signed. Like Go, this also accepts a certificate that is itself in the list,
+    /// because a server may present the certificate that was given as its authority.
+    SignedBy {
+        chains: Arc<WebPkiServerVerifier>,
+        authorities: Vec<CertificateDer<'static>>,
+    },
+}
+
+impl ServerCertVerifier for TrustVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -193,16 +201,24 @@ impl ServerCertVerifier for AuthorityVerifier {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let by_chain = self.chains.verify_server_cert(end_entity, intermediates, name, stapled, now);
-        match by_chain {
-            // The library checks dates before type and issuer, so the dates are valid here.
-            Err(rustls::Error::InvalidCertificate(
-                CertificateError::UnknownIssuer | CertificateError::Other(_),
-            )) if self.authorities.contains(end_entity) => {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+        match &self.accepted {
+            AcceptedCertificates::All => Ok(ServerCertVerified::assertion()),
+            AcceptedCertificates::Only(known) if known.contains(end_entity) => {
                 Ok(ServerCertVerified::assertion())
             }
-            other => other,
+            AcceptedCertificates::Only(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
+            AcceptedCertificates::SignedBy { chains, authorities } => {
+                match chains.verify_server_cert(end_entity, intermediates, name, stapled, now) {
+                    // The library checks dates before type and issuer, so the dates are valid here.
+                    Err(rustls::Error::InvalidCertificate(
+                        CertificateError::UnknownIssuer | CertificateError::Other(_),
+                    )) if authorities.contains(end_entity) => {
+                        verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+                        Ok(ServerCertVerified::assertion())
+                    }
+                    other => other,
+                }
+            }
         }
     }
 
@@ -212,7 +228,7 @@ impl ServerCertVerifier for AuthorityVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -221,11 +237,11 @@ impl ServerCertVerifier for AuthorityVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -257,52 +273,6 @@ fn without_type_names(words: &str) -> String {
         }
     }
     text
-}
-
-/// Accepts any certificate, or only the listed ones. The handshake still proves that the server has the certificate's
-/// key.
-#[derive(Debug)]
-struct PinnedVerifier {
-    only: Option<Vec<CertificateDer<'static>>>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for PinnedVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _stapled: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.only.as_ref().is_some_and(|known| !known.contains(end_entity)) {
-            return Err(CertificateError::ApplicationVerificationFailure.into());
-        }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// Why a certificate is refused.
