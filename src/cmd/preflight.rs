@@ -23,13 +23,14 @@ use super::output::Output;
 use super::render::{Style, preflight as text, sarif};
 use super::{Error, Exit, complete};
 use crate::host::proc::Mount;
-use crate::host::{self, HostRoot, kernel_text};
-use crate::kubelet::{KubeletSettings, KubeletVersion, drop_ins};
+use crate::host::{self, HostRoot, kernel_text, shell_words};
+use crate::kubelet::{KubeletSettings, KubeletVersion, drop_ins, kubeadm_settings};
 use crate::manifests::Severity;
 use crate::manifests::preflight::{
-    self, Builder, CgroupVersion, ConfigFile, ConfigFileError, NEWEST, PreflightReport, RELEASES, StartCheck,
-    StartSettings, TargetKubelet, words,
+    self, Builder, CgroupVersion, ConfigFile, ConfigFileError, NEWEST, NodeFacts, PreflightReport, RELEASES,
+    StartCheck, StartFinding, StartSettings, TargetKubelet,
 };
+use crate::manifests::upgrade::UpgradedFile;
 use crate::report::load::load;
 use crate::report::{NotChecked, document, most_similar};
 
@@ -105,13 +106,26 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     let judged = preflight::settings_findings(&examined.settings, kubelet);
     let mut not_checked = examined.not_checked;
     not_checked.extend(outside_of_tables(release));
+    let mut findings = judged.findings;
+    let mut pods = Vec::new();
+    if let (Some(from), Some(to), Some(directory)) =
+        (examined.release, arguments.upgrade_to, examined.static_pods)
+    {
+        match compared_static_pods(context, directory, examined.node.clone(), from, to) {
+            Ok((files, of_pods)) => {
+                pods = files;
+                findings.extend(of_pods);
+            }
+            Err(why) => not_checked.push(NotChecked { what: "the static pods".to_owned(), why }),
+        }
+    }
     let report = PreflightReport {
         node: examined.node,
         release: examined.release.map(|release| release.to_string()),
         upgrade_to: arguments.upgrade_to.map(|release| release.to_string()),
         settings: examined.source,
-        findings: judged.findings,
-        pods: Vec::new(),
+        findings,
+        pods,
         not_checked,
         counts: preflight::FindingCounts::default(),
         summary: String::new(),
@@ -152,12 +166,33 @@ fn outside_of_tables(release: KubeletVersion) -> Option<NotChecked> {
     Some(NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
 }
 
+/// Compares what both releases do with the manifests in `directory`.
+fn compared_static_pods(
+    context: &Context,
+    directory: PathBuf,
+    node: Option<String>,
+    from: KubeletVersion,
+    to: KubeletVersion,
+) -> Result<(Vec<UpgradedFile>, Vec<StartFinding>), String> {
+    if let Some(unknown) = [from, to].into_iter().find(|release| release.known() != *release) {
+        return Err(format!("the rules of kubelet {unknown} for static pods are not known"));
+    }
+    let below = context.host.path(&directory);
+    let node = node.unwrap_or_else(|| "localhost".to_owned());
+    let compare = move || preflight::compare_static_pods(&below, &directory, &node, from, to);
+    context
+        .in_time("the directory of manifests", compare)
+        .ok_or_else(|| "reading them takes too long".to_owned())
+}
+
 /// What is to be judged.
 struct ExaminedSettings {
     settings: StartSettings,
     release: Option<KubeletVersion>,
     builder: Builder,
     node: Option<String>,
+    /// The directory of manifests, as the kubelet sees it.
+    static_pods: Option<PathBuf>,
     source: String,
     not_checked: Vec<NotChecked>,
 }
@@ -176,9 +211,10 @@ impl PreflightArgs {
             Ok::<_, Error>(ConfigFile { path: Arc::from(name), content: Ok(content), is_drop_in: false })
         });
         let settings = StartSettings {
-            arguments: words(self.flags.as_deref().unwrap_or_default()),
+            arguments: shell_words(self.flags.as_deref().unwrap_or_default()),
             files: file.transpose()?.into_iter().collect(),
             cgroups: None,
+            node: None,
         };
         let builder =
             if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { Builder::Unknown };
@@ -192,6 +228,7 @@ impl PreflightArgs {
             release: self.kubelet_version,
             builder,
             node: None,
+            static_pods: None,
             source,
             not_checked: vec![NotChecked {
                 what: "the node".to_owned(),
@@ -200,39 +237,44 @@ impl PreflightArgs {
         })
     }
 
-    /// Reads the settings of this node's kubelet.
+    /// Reads the settings of this node's kubelet, or of kubeadm's files if no kubelet runs.
     fn node(&self, context: &Context) -> Result<ExaminedSettings, Error> {
-        let kubelet = context.kubelet().ok_or(Error::NoKubelet)?;
+        let running = context.kubelet();
+        let host = context.host.clone();
+        let (own, source) = if let Some(kubelet) = running {
+            (kubelet.settings().clone(), format!("settings of the kubelet with pid {}", kubelet.pid))
+        } else {
+            let host = host.clone();
+            let read = context.in_time("kubeadm's files", move || kubeadm_settings(&host)).flatten();
+            (read.ok_or(Error::NoKubelet)?, "settings in kubeadm's files; no kubelet runs".to_owned())
+        };
         let release = match self.kubelet_version {
             Some(release) => Some(release),
-            None => block_on(context.kubelet_release())?,
+            None if running.is_some() => block_on(context.kubelet_release())?,
+            None => None,
         };
-        let (own, host, pid) = (kubelet.settings().clone(), context.host.clone(), kubelet.pid);
-        let read = move || (settings_of(&own, &host, pid), builder_of(&host));
+        let pid = running.map(|kubelet| kubelet.pid);
+        let now = context.clock.wall().nanos() / 1_000_000_000;
+        let read = {
+            let own = own.clone();
+            move || (settings_of(&own, &host, pid, now), builder_of(&host))
+        };
         let (settings, builder) = context
             .in_time("the kubelet's configuration", read)
             .ok_or_else(|| Error::Start(io::Error::from(io::ErrorKind::TimedOut)))?;
         let builder = if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { builder };
-        let mut not_checked = Vec::new();
-        if !kubelet.settings().is_plain_kubelet() {
-            not_checked.push(NotChecked {
-                what: "the settings that the program gives to the kubelet inside it".to_owned(),
-                why: "they are on no command line and in no file".to_owned(),
-            });
-        }
-        if settings.cgroups.is_none() {
-            not_checked.push(NotChecked {
-                what: "the cgroup version".to_owned(),
-                why: "/sys/fs/cgroup is not in the list of mounts".to_owned(),
-            });
-        }
         Ok(ExaminedSettings {
-            settings,
             release,
             builder,
             node: context.node_name(),
-            source: format!("settings of the kubelet with pid {}", kubelet.pid),
-            not_checked,
+            static_pods: own
+                .setting("pod-manifest-path", "staticPodPath")
+                .ok()
+                .flatten()
+                .map(|setting| PathBuf::from(setting.value)),
+            source,
+            not_checked: not_checked(&own, &settings),
+            settings,
         })
     }
 
@@ -247,8 +289,37 @@ impl PreflightArgs {
     }
 }
 
-/// Reads the files that a kubelet's command line names.
-fn settings_of(settings: &KubeletSettings, host: &HostRoot, pid: u32) -> StartSettings {
+/// What of the node could not be read.
+fn not_checked(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotChecked> {
+    let mut skipped = Vec::new();
+    let mut skip = |what: &str, why: &str| {
+        skipped.push(NotChecked { what: what.to_owned(), why: why.to_owned() });
+    };
+    if !own.is_plain_kubelet() {
+        skip(
+            "the settings that the program gives to the kubelet inside it",
+            "they are on no command line and in no file",
+        );
+    }
+    if settings.cgroups.is_none() {
+        skip(
+            "the cgroup version",
+            "/sys/fs/cgroup is not in the list of mounts, or failCgroupV1 is not known",
+        );
+    }
+    let node = settings.node.as_ref();
+    if node.is_none_or(|node| node.swaps.is_none()) {
+        skip("swap", "/proc/swaps cannot be read, or failSwapOn is not known");
+    }
+    if node.is_none_or(|node| node.inotify.is_none()) {
+        skip("the inotify instances of root", "the descriptors of some processes cannot be read");
+    }
+    skip("whether the runtime serves CRI v1", "preflight makes no call to the runtime; plegctl health does");
+    skipped
+}
+
+/// Reads the files that a kubelet's command line names, and the node. `pid` is the kubelet that runs now.
+fn settings_of(settings: &KubeletSettings, host: &HostRoot, pid: Option<u32>, now: i64) -> StartSettings {
     let mut files = Vec::new();
     if let Some(path) = settings.flag("config") {
         files.push(config_file(Path::new(path), host, false));
@@ -266,7 +337,18 @@ fn settings_of(settings: &KubeletSettings, host: &HostRoot, pid: u32) -> StartSe
             files.push(ConfigFile { path, content: Err(ConfigFileError::Missing), is_drop_in: true });
         }
     }
-    StartSettings { arguments: settings.own_arguments().to_vec(), files, cgroups: cgroups(pid) }
+    let proc = host::proc();
+    StartSettings {
+        arguments: settings.own_arguments().to_vec(),
+        files,
+        // A program that contains a kubelet may set failCgroupV1 where nobody sees it.
+        cgroups: if preflight::is_given(settings, "fail-cgroupv1", "failCgroupV1") {
+            cgroups(pid.unwrap_or(1))
+        } else {
+            None
+        },
+        node: Some(NodeFacts::read(settings, host, &proc, pid, now)),
+    }
 }
 
 fn config_file(path: &Path, host: &HostRoot, is_drop_in: bool) -> ConfigFile {

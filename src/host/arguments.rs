@@ -86,6 +86,28 @@ pub fn truth(word: &str) -> Option<bool> {
     }
 }
 
+/// Splits a text into arguments as a shell does, with quotes and backslashes but without variables.
+pub fn shell_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
 enum Assignment<'a> {
     /// The value is in the same argument.
     Value(&'a str),
@@ -141,6 +163,14 @@ mod tests {
         assert_eq!(line("k --config=/a --config=").flag("config"), None, "the last one is empty");
         let all = line("k --feature-gates A=true --feature-gates=B=false");
         assert_eq!(all.all_values("feature-gates"), ["A=true", "B=false"]);
+    }
+
+    #[test]
+    fn words_are_split_as_in_a_shell() {
+        assert_eq!(
+            shell_words("--a='b c' --d \"e \\\" f\"  g\\ h \"\""),
+            ["--a=b c", "--d", "e \" f", "g h", ""]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod permissions;
 pub mod proc;
 mod scalars;
 
-pub use arguments::{Arguments, truth};
+pub use arguments::{Arguments, shell_words, truth};
 pub use cri_name::CriName;
 pub use inotify::{PathEvent, PathWatch};
 pub use kernel::{

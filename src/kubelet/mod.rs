@@ -14,11 +14,13 @@
 
 mod address;
 mod api;
+mod certificate;
 mod config;
 mod configz;
 mod duration;
 mod era;
 pub(crate) mod http;
+mod kubeadm;
 pub(crate) mod kubeconfig;
 mod metrics;
 mod process;
@@ -29,10 +31,12 @@ pub(crate) mod timing;
 pub use crate::host::scalars;
 pub use address::is_address;
 pub use api::{Credentials, KubeletApi};
+pub use certificate::{CertificateChain, CertificateFacts};
 pub use config::{Config, Sourced};
 pub use configz::Configz;
 pub use duration::{GoDuration, go_duration, go_nanoseconds};
 pub use era::Era;
+pub(crate) use kubeadm::kubeadm_settings;
 pub use metrics::Metrics;
 pub use process::{KubeletProcess, Search, doubt, kubelet_of, kubelet_pid, node_name};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};

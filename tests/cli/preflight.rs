@@ -1,6 +1,7 @@
 //! `plegctl preflight` as a process: settings of a node and of files, formats, exit status.
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use serde_json::Value;
@@ -52,6 +53,9 @@ fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TempDir {
     ] {
         fs::write(proc.join(name), text).unwrap();
     }
+    let socket = node.path().join("run/containerd");
+    fs::create_dir_all(&socket).unwrap();
+    drop(UnixListener::bind(socket.join("containerd.sock")).unwrap());
     for (name, text) in files {
         let path = node.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -222,6 +226,82 @@ fn a_kubelet_inside_another_program_is_checked_as_far_as_its_arguments_are_known
     let found = report(&output);
     assert_eq!(ids(&found), ["KP004"], "{output}");
     assert!(found["notChecked"][0]["what"].as_str().unwrap().contains("the kubelet inside it"), "{output}");
+}
+
+#[test]
+fn a_certificate_and_swap_of_the_node_are_findings() {
+    let pki = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/pki");
+    let pem = ["expired.crt", "expired.key"].map(|name| fs::read_to_string(pki.join(name)).unwrap()).concat();
+    let kubeconfig = "current-context: c\ncontexts:\n- name: c\n  context: {cluster: k, user: u}\n\
+        users:\n- name: u\n  user: {client-certificate: pki/c.pem, client-key: pki/c.pem}\n";
+    let node = node(
+        "/usr/bin/kubelet --config=/etc/k.yaml --kubeconfig=/etc/kubelet.conf",
+        "cgroup2",
+        &[
+            ("etc/k.yaml", GOOD),
+            ("etc/kubelet.conf", kubeconfig),
+            ("etc/pki/c.pem", &pem),
+            ("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n"),
+            ("etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"cri\"]\n"),
+        ],
+    );
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!(ids(&found), ["KP060", "KP067", "KP052", "KP070"], "{output}");
+    assert_eq!(found["findings"][0]["file"], "/etc/pki/c.pem");
+    assert_eq!(
+        (&found["findings"][2]["line"], &found["findings"][2]["confidence"]),
+        (&2.into(), &"likely".into())
+    );
+    assert_eq!(output.code, Some(1), "{output}");
+}
+
+#[test]
+fn a_runtime_without_its_socket_stops_the_kubelet() {
+    let files = [("etc/k.yaml", format!("{GOOD}containerRuntimeEndpoint: unix:///run/none.sock\n"))];
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &[(files[0].0, files[0].1.as_str())]);
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    assert_eq!((output.code, ids(&report(&output))), (Some(1), vec!["KP050"]), "{output}");
+}
+
+#[test]
+fn where_no_kubelet_runs_the_files_of_kubeadm_count() {
+    let node = TempDir::new();
+    let gates = format!("{GOOD}featureGates: {{APIListChunking: true}}\n");
+    for (name, text) in [
+        ("usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", ""),
+        ("var/lib/kubelet/config.yaml", gates.as_str()),
+        (
+            "var/lib/kubelet/kubeadm-flags.env",
+            "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=tcp://r --no-flag=1\"\n",
+        ),
+        ("etc/os-release", "ID=debian\n"),
+        ("proc/1/mountinfo", "25 24 0:22 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"),
+    ] {
+        let path = node.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let output = on_node(node.path(), &["--kubelet-version", "1.34", "-o", "json", "--ignore", "KP003"]);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(1), vec!["KP001", "KP011"]), "{output}");
+    assert!(found["settings"].as_str().unwrap().contains("kubeadm's files"), "{output}");
+    assert_eq!(found["findings"][1]["file"], "/var/lib/kubelet/config.yaml");
+}
+
+#[test]
+fn an_upgrade_shows_the_static_pods_that_it_restarts() {
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: kube-system}\n\
+        spec:\n  containers:\n  - {name: app, image: 'registry.k8s.io/app:1.0'}\n";
+    let text = format!("{GOOD}staticPodPath: /etc/kubernetes/manifests\n");
+    let files = [("etc/k.yaml", text.as_str()), ("etc/kubernetes/manifests/web.yaml", manifest)];
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml --hostname-override=n1", "cgroup2", &files);
+    let upgrade = ["--kubelet-version", "1.34", "--upgrade-to", "1.35", "-o", "json"];
+    let output = on_node(node.path(), &upgrade);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(0), vec!["KP081"]), "{output}");
+    let pod = &found["pods"][0];
+    assert_eq!((&pod["pod"], &pod["restarts"]), (&"kube-system/web-n1".into(), &true.into()), "{output}");
 }
 
 #[test]

@@ -221,13 +221,105 @@ start_checks! {
             never ["that the kubelet exits"];
             act ["correct the value"];
     }
-    "Node" {
+    "Cgroups" {
         CgroupV1 "KP040" Error "the kubelet does not start on a node with cgroup v1";
             "From 1.35 on, failCgroupV1 is true by default: a kubelet on a node with cgroup v1 exits.";
             "`kubelet is configured to not run on a host using cgroup v1. …`, exit status 1";
             confirm ["stat -fc %T /sys/fs/cgroup", "cgroup2fs is v2, tmpfs is v1"];
             never ["that a hybrid node, which has both, is v2: the kubelet looks at /sys/fs/cgroup itself"];
             act ["boot with systemd.unified_cgroup_hierarchy=1", "for the time being, set failCgroupV1: false; a later release removes cgroup v1"];
+    }
+    "Runtime" {
+        RuntimeSocketMissing "KP050" Error "the runtime's socket does not exist";
+            "The kubelet asks its runtime first and exits if nobody listens. It is started again by its service, so this ends when the runtime starts.";
+            "`validate CRI v1 runtime API for endpoint \"E\": rpc error: code = Unavailable …: no such file or directory`, exit status 1";
+            confirm ["systemctl status containerd crio", "ls -l /run/containerd/containerd.sock"];
+            never ["that the kubelet's other settings are right: most of them are looked at later"];
+            act ["start the runtime", "correct containerRuntimeEndpoint"];
+        CriPluginDisabled "KP052" Error "containerd's configuration switches its CRI plugin off";
+            "containerd packages of some distributions come with disabled_plugins = [\"cri\"]. containerd then runs, but it does not serve Kubernetes.";
+            "`rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService`, exit status 1";
+            confirm ["grep disabled_plugins /etc/containerd/config.toml", "ctr plugins ls | grep cri"];
+            never ["that the containerd which runs has read this file: it may have been started with another one, or before a change"];
+            act ["remove the plugin from the list", "systemctl restart containerd"];
+        InotifyUsedUp "KP054" Error "root has no inotify instances left";
+            "The kubelet needs inotify instances at its start, and so does containerd's CRI plugin. The limit is for each user, and a few programs may use it up.";
+            "`\"Failed to start cAdvisor\" err=\"inotify_init: too many open files\"`, exit status 1 after \"Started kubelet\"";
+            confirm ["sysctl fs.inotify.max_user_instances", "find /proc/*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c | sort -rn | head"];
+            never ["that the limit of open files is meant, although the message says so"];
+            act ["sysctl -w fs.inotify.max_user_instances=8192, and the same in /etc/sysctl.d", "find the program that uses most of them"];
+    }
+    "Certificates" {
+        CertificateExpired "KP060" Error "a certificate has expired";
+            "With an expired client certificate the kubelet starts but never registers; with rotateCertificates it exits as soon as the API server answers. An expired serving certificate or authority breaks logs, exec and metrics only.";
+            "`\"The currently active client certificate has expired and the server is responsive, exiting.\"`, or `\"Error getting the current node from lister\"` again and again";
+            confirm ["openssl x509 -noout -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem", "date -u"];
+            never ["that the certificate in use is expired too, if the kubelet has renewed it since and not written it"];
+            act ["kubeadm: kubeadm kubeconfig user --org system:nodes --client-name system:node:NAME, then restart the kubelet", "otherwise: delete the file and give the kubelet a bootstrap kubeconfig"];
+        CertificateNotYetValid "KP061" Error "a certificate is not valid yet";
+            "Either the clock of this node is behind, or the certificate was made on a machine whose clock is ahead.";
+            "`x509: certificate has expired or is not yet valid` on one of the two sides";
+            confirm ["date -u", "timedatectl", "openssl x509 -noout -dates -in FILE"];
+            never ["that the certificate is wrong before the clock is checked"];
+            act ["correct the clock"];
+        CertificateExpiresSoon "KP062" Warning "a certificate that nobody renews expires soon";
+            "The kubelet renews its client certificate only with rotateCertificates: true.";
+            "nothing until the day";
+            confirm ["openssl x509 -noout -enddate -in FILE"];
+            never ["that the kubelet renews it, without rotateCertificates"];
+            act ["renew the certificate, or set rotateCertificates: true"];
+        CertificateMissing "KP063" Error "a certificate file does not exist";
+            "The kubelet exits if a file that its settings name does not exist.";
+            "`failed to run Kubelet: open PATH: no such file or directory` and the like, exit status 1";
+            confirm ["ls -l PATH"];
+            never ["that the kubelet makes a certificate of its own: it does so only if none is configured"];
+            act ["create the file, or remove the setting"];
+        KeyOfOtherCertificate "KP064" Error "a key does not belong to its certificate";
+            "The kubelet cannot use the pair.";
+            "`tls: private key does not match public key`";
+            confirm ["openssl x509 -noout -pubkey -in CERT", "openssl pkey -pubout -in KEY"];
+            never ["that one of the files is damaged: they may be of two generations"];
+            act ["put the matching pair in place"];
+        CertificateOfOtherName "KP067" Warning "the client certificate is not of a node";
+            "The API server gives a kubelet its rights by the name system:node:NAME in the group system:nodes. With another name the kubelet starts, but may not be allowed to register.";
+            "`nodes \"NAME\" is forbidden` in the kubelet's log";
+            confirm ["openssl x509 -noout -subject -in FILE"];
+            never ["that the kubelet does not work: an administrator's certificate has more rights"];
+            act ["issue a certificate for system:node:NAME in the group system:nodes"];
+    }
+    "Node" {
+        SwapOn "KP070" Error "swap is on";
+            "A kubelet with failSwapOn, which is the default, exits on a node with swap.";
+            "`running with swap on is not supported, please disable swap or set --fail-swap-on flag to false`, exit status 1";
+            confirm ["cat /proc/swaps"];
+            never ["that the kubelet fails at once: it looks at swap after the runtime has answered"];
+            act ["swapoff -a, and remove swap from /etc/fstab", "or set failSwapOn: false"];
+        KernelSetting "KP071" Error "a kernel setting is not what protectKernelDefaults wants";
+            "With protectKernelDefaults the kubelet does not change kernel settings, but exits if one of them differs.";
+            "`\"Failed to start ContainerManager\" err=\"[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0]\"`, exit status 1";
+            confirm ["sysctl vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops"];
+            never ["that the node is misconfigured: without protectKernelDefaults the kubelet sets these values itself"];
+            act ["set the values in /etc/sysctl.d, or set protectKernelDefaults: false"];
+        RootIsNoDirectory "KP074" Error "the kubelet's root directory is no directory";
+            "The kubelet cannot create its directories there. The message of its first fault misleads.";
+            "`could not initialize checkpoint manager, please drain node and remove DRA state file, err: … mkdir PATH: not a directory`, exit status 1";
+            confirm ["ls -ld /var/lib/kubelet"];
+            never ["that dynamic resource allocation is at fault"];
+            act ["move the file away"];
+    }
+    "Static pods" {
+        StaticPodRefused "KP080" Error "the release refuses a static pod";
+            "The kubelet starts, but stops this pod or does not run it.";
+            "the reason of the linter; `plegctl static-pods lint` shows the line";
+            confirm ["plegctl static-pods lint"];
+            never ["that the pod keeps running until the next change: it is stopped within 20 s"];
+            act ["correct the manifest before the upgrade"];
+        StaticPodsRestart "KP081" Info "the upgrade restarts static pods";
+            "Most releases give a static pod another UID, so that the kubelet stops and starts the pod after the upgrade.";
+            "all static pods restart within a minute of the kubelet's start";
+            confirm ["plegctl static-pods lint --upgrade-to VERSION"];
+            never ["that this is a fault: it belongs to the upgrade"];
+            act ["upgrade control-plane nodes one after another, and wait until etcd is back"];
     }
 }
 

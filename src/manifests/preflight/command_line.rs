@@ -43,28 +43,6 @@ impl ParsedFlags {
     }
 }
 
-/// Splits a text into arguments as a shell does, with quotes and backslashes but without variables.
-pub fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), _) if letter == open => quote = None,
-            (Some('"') | None, '\\') => word.get_or_insert_default().extend(letters.next()),
-            (None, '"' | '\'') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, _) if letter.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    words
-}
-
 /// Parses arguments, without the program's name, for this kubelet.
 pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
     let mut parsed = ParsedFlags::default();
@@ -303,9 +281,10 @@ fn gate_fault(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::shell_words;
 
     fn parsed(text: &str, release: &str) -> ParsedFlags {
-        parse(&words(text), TargetKubelet::upstream(release))
+        parse(&shell_words(text), TargetKubelet::upstream(release))
     }
 
     /// The ids and reasons of the errors.
@@ -315,11 +294,6 @@ mod tests {
         errors
             .map(|finding| format!("{} {}", finding.id, finding.kubelet_reason.unwrap_or_default()))
             .collect()
-    }
-
-    #[test]
-    fn words_are_split_as_in_a_shell() {
-        assert_eq!(words("--a='b c' --d \"e \\\" f\"  g\\ h \"\""), ["--a=b c", "--d", "e \" f", "g h", ""]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
-use super::release::TargetKubelet;
+use super::release::{Builder, TargetKubelet};
 use super::settings::{MergedSettings, Origin, Placed};
 use crate::kubelet::is_address;
 use crate::manifests::quantity::Quantity;
@@ -92,7 +92,10 @@ pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKube
         thresholds(settings, path, &mut findings);
     }
     static_cpus(settings, &mut findings);
-    node_labels(flags, &mut findings);
+    // `OpenShift`'s kubelet accepts its own labels of roles.
+    if kubelet.builder != Builder::OpenShift {
+        node_labels(flags, &mut findings);
+    }
     node_ip(flags, &mut findings);
     cloud_provider(flags, kubelet, &mut findings);
     lock_file(flags, &mut findings);

@@ -9,20 +9,26 @@ mod config_file;
 mod finding;
 mod gates;
 mod late_start;
+mod node_checks;
+mod node_facts;
 mod release;
 mod report;
 mod settings;
+mod static_pods;
 mod tables;
 mod validation;
 
 #[cfg(test)]
+mod public;
+#[cfg(test)]
 mod recorded;
 
 pub use catalogue::StartCheck;
-pub use command_line::words;
 pub use finding::StartFinding;
+pub use node_facts::{NodeFacts, is_given};
 pub use release::{Builder, TargetKubelet};
 pub use report::{FindingCounts, PreflightReport, SourceText};
+pub use static_pods::compare as compare_static_pods;
 pub use tables::{NEWEST, RELEASES};
 pub use validation::CgroupVersion;
 
@@ -65,6 +71,8 @@ pub struct StartSettings {
     pub files: Vec<ConfigFile>,
     /// The cgroup version of the node, if there is a node.
     pub cgroups: Option<CgroupVersion>,
+    /// What else the node has, if there is a node.
+    pub node: Option<NodeFacts>,
 }
 
 /// The findings, and the texts of the files for showing the lines.
@@ -76,11 +84,15 @@ pub struct JudgedSettings {
     pub texts: Vec<SourceText>,
 }
 
+/// The file with which `OpenShift` checks the callers of its kubelets.
+const OPENSHIFT_AUTHORITY: &str = "/etc/kubernetes/kubelet-ca.crt";
+
 /// Whether the settings show that they are `OpenShift`'s.
 pub fn is_of_openshift(settings: &StartSettings) -> bool {
     let names = |file: &ConfigFile| {
         let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default()).into_owned();
-        text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
+        text.contains(OPENSHIFT_AUTHORITY)
+            || text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
     };
     let in_arguments = settings.arguments.iter().any(|argument| {
         argument.contains("openshift")
@@ -115,6 +127,9 @@ pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> Ju
     judged.findings.extend(gates::check(&gates, kubelet));
     judged.findings.extend(validation::validate(&merged, &gates, kubelet, settings.cgroups));
     judged.findings.extend(late_start::check(&merged, &flags, kubelet));
+    if let Some(node) = &settings.node {
+        judged.findings.extend(node_checks::check(node, &merged, kubelet));
+    }
     judged
 }
 

@@ -23,9 +23,10 @@ fn file(text: &str) -> ConfigFile {
 /// The findings for a configuration and a command line of kubelet 1.36 on a node with cgroup v1.
 fn findings(config: &str, flags: &str) -> Vec<StartFinding> {
     let settings = StartSettings {
-        arguments: words(flags),
+        arguments: crate::host::shell_words(flags),
         files: vec![file(config)],
         cgroups: Some(CgroupVersion::V1),
+        node: None,
     };
     settings_findings(&settings, TargetKubelet::upstream("1.36")).findings
 }
