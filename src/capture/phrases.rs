@@ -168,7 +168,7 @@ const PHRASES: &[&str] = &[
     "trouble may come and go: plegctl watch --until-slow {time}",
     "the problem may come and go; wait for it with: plegctl watch --until-slow {time}",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
-    "the kubelet's metrics", "the kubelet's default", "the newest known", "kubelet release", "one status call",
+    "the kubelet's metrics", "the kubelet's default", "the newest confirmed", "the newest known", "kubelet release", "one status call",
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",
 ];
 

@@ -33,7 +33,8 @@ use crate::manifests::checks::{self, CheckContext};
 use crate::manifests::lint::LintReport;
 use crate::manifests::podconfig::{ApiPods, WantedPod, inspect_url, mirror_findings};
 use crate::manifests::{
-    self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
+    self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport,
+    UidUnknown, upgrade,
 };
 use crate::report::document;
 use crate::report::load::load;
@@ -57,7 +58,7 @@ pub struct LintArgs {
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Release of the kubelet whose rules count, such as 1.31 [default: the newest known]
+    /// Release of the kubelet whose rules count, such as 1.31 [default: the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -65,7 +66,7 @@ pub struct LintArgs {
     #[arg(long = "as", value_name = "DIR")]
     kubelet_path: Option<PathBuf>,
 
-    /// Also show which pods an upgrade to this release restarts and refuses, such as 1.36
+    /// Also show which pods an upgrade to this release restarts and refuses, such as 1.37
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     upgrade_to: Option<KubeletVersion>,
 
@@ -157,11 +158,16 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let mut sources: Vec<SourceReport> =
         targets.iter().map(|target| target.look(&kubelet, &stdin, configured.as_ref(), context)).collect();
     let upgrade = arguments.upgrade_to.map(|to| {
-        let later = Kubelet { version: known_release(to, context), ..kubelet.clone() };
+        let later = kubelet.with_release(note_release(to, context));
         let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
         upgrade::compare(&mut sources, &after, &kubelet, &later)
     });
     let (mut compared, mut not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
+    let releases = [Some(kubelet.release), arguments.upgrade_to].into_iter().flatten();
+    not_checked.extend(releases.filter(|release| !release.is_known()).map(|release| NotChecked {
+        what: format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts"),
+        why: UidUnknown::Release(release).to_string(),
+    }));
     let mut cannot_look = sources.iter().any(cannot_look);
     match arguments.api_pods.as_deref().map(|path| api_pods(path, &kubelet.node_name)) {
         Some(Ok(pods)) => {
@@ -317,7 +323,7 @@ fn read_stdin() -> Result<Vec<u8>, Error> {
 
 /// Creates the note for pods that run from these files with a UID that no known kubelet computes.
 fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
-    if compared.uids_reproduced || compared.made.is_empty() {
+    if compared.uids_reproduced || compared.made.is_empty() || !kubelet.release.is_known() {
         return None;
     }
     Some(NotChecked {
@@ -332,15 +338,19 @@ fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<Not
     })
 }
 
-/// Returns the release, or the nearest one whose rules are known, with a remark.
-fn known_release(asked: KubeletVersion, context: &Context) -> KubeletVersion {
-    let version = asked.known();
-    if version != asked {
+/// Says which rules are applied if the release is not known, and which part of them is inferred. Returns the release.
+pub(super) fn note_release(release: KubeletVersion, context: &Context) -> KubeletVersion {
+    let version = release.known();
+    if !release.is_known() {
         context.remark(&format!(
-            "kubelet {asked} is not known; using the rules of {version}, the nearest known release"
+            "kubelet {release} is not known; using the rules of {version}, the nearest known release; the UIDs of \
+             static pods are not known"
         ));
     }
-    version
+    if let Some(inferred) = release.inferred() {
+        context.note(1, inferred);
+    }
+    release
 }
 
 /// Whether two paths are the same file or directory.
@@ -352,12 +362,11 @@ fn same_place(left: &Path, right: &Path) -> bool {
 
 impl LintArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
-        let asked = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
-        let version = known_release(asked, context);
+        let release = note_release(self.kubelet_version.unwrap_or(KubeletVersion::CONFIRMED), context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
         // The kubelet writes its node name in lower case.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
-        Kubelet::new(version, node_name)
+        Kubelet::new(release, node_name)
     }
 
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {

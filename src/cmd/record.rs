@@ -237,7 +237,7 @@ async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion,
     };
     let kubelet = match arguments.kubelet_version {
         Some(version) => version,
-        None => context.kubelet_release().await.unwrap_or(KubeletVersion::NEWEST),
+        None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
     let runtime = version.clone().unwrap_or_default();
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

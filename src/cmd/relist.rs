@@ -172,7 +172,7 @@ async fn ask(
     let order = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
-        era: KubeletVersion::NEWEST.era(),
+        era: KubeletVersion::CONFIRMED.era(),
         inspect,
     };
     let listed = async {

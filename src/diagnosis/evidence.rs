@@ -155,7 +155,7 @@ impl Default for Settings {
             request_timeout: Sourced::new(timing::REQUEST_TIMEOUT, source),
             threshold: Sourced::new(timing::THRESHOLD, source),
             period: timing::PERIOD,
-            kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
+            kubelet: Sourced::new(KubeletVersion::CONFIRMED, "the newest confirmed"),
         }
     }
 }

@@ -62,7 +62,8 @@ impl Metrics {
         let mut any = false;
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            // A native histogram (on by default from 1.37 on) comes in addition to the buckets that are read here.
+            if line.is_empty() || line.starts_with('#') || line.contains("{count:") {
                 continue;
             }
             let series = parse_line(line).ok_or(Error::NotMetrics { line: at + 1 })?;
@@ -190,6 +191,15 @@ mod tests {
         assert_eq!(metrics.runtime_calls, Some(40.0));
         assert_eq!(metrics.version.as_deref(), Some("v1.36.2"));
         assert_eq!(metrics.discarded, None);
+    }
+
+    #[test]
+    fn native_histogram_beside_its_classic_buckets_is_skipped() {
+        let text = "kubelet_pleg_relist_duration_seconds{count:3,sum:0.5,schema:3,zero_threshold:0.0,zero_count:0}\n\
+            kubelet_runtime_operations_duration_seconds{operation_type=\"version\"} {count:3,sum:0.5,schema:3}\n\
+            kubelet_pleg_relist_duration_seconds_bucket{le=\"+Inf\"} 3\n";
+        let metrics = Metrics::parse(text).unwrap();
+        assert_eq!(metrics.relist_buckets, [(f64::INFINITY, 3.0)]);
     }
 
     #[test]

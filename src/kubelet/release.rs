@@ -13,15 +13,18 @@ pub struct Release {
     pub released: &'static str,
     /// How this release relists.
     pub era: Era,
+    /// Which part of the knowledge about this release is confirmed and which is inferred, if no kubelet of this
+    /// release has judged the recordings.
+    pub inferred: Option<&'static str>,
 }
 
 const fn release(minor: u8, released: &'static str, era: Era) -> Release {
-    Release { minor, released, era }
+    Release { minor, released, era, inferred: None }
 }
 
-/// The releases whose relist and manifest rules plegctl knows from the kubelet's code, oldest first. Everything that
+/// The releases whose relist and manifest rules plegctl knows, oldest first. Everything that
 /// differs between releases is known for these and no others: see `docs/adding-a-kubelet-release.md`.
-pub const RELEASES: [Release; 9] = [
+pub const RELEASES: [Release; 10] = [
     release(28, "2023-08-15", Era::A),
     release(29, "2023-12-13", Era::A),
     release(30, "2024-04-17", Era::A),
@@ -31,6 +34,14 @@ pub const RELEASES: [Release; 9] = [
     release(34, "2025-08-27", Era::B),
     release(35, "2025-12-17", Era::B),
     release(36, "2026-04-22", Era::C),
+    Release {
+        inferred: Some(
+            "two UIDs that kubelets 1.37.0 logged confirm how 1.37 prints PodSpec, PodStatus, PodSecurityContext, \
+             Container, VolumeSource, VolumeMount and HTTPGetAction; everything else about 1.37 is inferred from its \
+             published modules and release notes",
+        ),
+        ..release(37, "2026-08-26", Era::C)
+    },
 ];
 
 /// The text is not a kubelet version.
@@ -59,6 +70,17 @@ impl KubeletVersion {
         None => Self { minor: 0 },
     };
 
+    /// The newest release that a kubelet's recordings confirm. plegctl assumes it where nothing names the release.
+    pub const CONFIRMED: Self = Self::newest_confirmed(&RELEASES);
+
+    const fn newest_confirmed(releases: &[Release]) -> Self {
+        match releases {
+            [] => Self::NEWEST,
+            [.., last] if last.inferred.is_none() => Self { minor: last.minor },
+            [earlier @ .., _] => Self::newest_confirmed(earlier),
+        }
+    }
+
     /// Parses `1.30`, `v1.30.4+rke2r1`, `v1.29.3-eks-…` and the like; everything after the minor number is ignored.
     pub fn parse(text: &str) -> Result<Self, BadVersion> {
         let bad = || BadVersion { text: text.to_owned() };
@@ -82,6 +104,17 @@ impl KubeletVersion {
     #[must_use]
     pub fn known(self) -> Self {
         self.clamp(Self::OLDEST, Self::NEWEST)
+    }
+
+    /// Whether plegctl knows this release.
+    pub fn is_known(self) -> bool {
+        self.known() == self
+    }
+
+    /// Which part of the knowledge about this release, or about the nearest known one, is confirmed and which is
+    /// inferred; `None` if a kubelet of the release has judged the recordings.
+    pub fn inferred(self) -> Option<&'static str> {
+        RELEASES.iter().find(|release| release.minor == self.known().minor)?.inferred
     }
 
     /// The minor number: 30 for 1.30.
@@ -148,7 +181,14 @@ mod tests {
 
     #[test]
     fn eras_change_at_32_and_36() {
-        let eras = [("1.28", Era::A), ("1.31", Era::A), ("1.32", Era::B), ("1.35", Era::B), ("1.36", Era::C)];
+        let eras = [
+            ("1.28", Era::A),
+            ("1.31", Era::A),
+            ("1.32", Era::B),
+            ("1.35", Era::B),
+            ("1.36", Era::C),
+            ("1.37", Era::C),
+        ];
         for (text, era) in eras {
             assert_eq!((version(text).era(), version(text).note()), (era, None), "{text}");
         }
@@ -163,11 +203,19 @@ mod tests {
     }
 
     #[test]
+    fn only_a_release_without_recordings_is_inferred() {
+        assert_eq!(version("1.36").inferred(), None);
+        assert!(version("1.37").inferred().unwrap().contains("two UIDs"));
+        assert_eq!(KubeletVersion::CONFIRMED.to_string(), "1.36");
+        assert_eq!([36, 37, 38].map(|minor| KubeletVersion { minor }.is_known()), [true, true, false]);
+    }
+
+    #[test]
     fn a_release_out_of_range_takes_the_nearest_and_says_so() {
         assert_eq!(version("1.20").era(), Era::A);
         assert!(version("1.20").note().unwrap().contains("1.28"));
         assert_eq!(version("1.40").era(), Era::C);
         let newer = version("1.40").note().unwrap();
-        assert!(newer.contains("1.36") && newer.ends_with("a newer plegctl may know it"), "{newer}");
+        assert!(newer.contains("1.37") && newer.ends_with("a newer plegctl may know it"), "{newer}");
     }
 }

@@ -62,8 +62,10 @@ pub use uid::UidUnknown;
 /// The kubelet whose rules are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubelet {
-    /// The release.
+    /// The release whose rules are applied: the kubelet's own, or the nearest known one.
     pub version: KubeletVersion,
+    /// The kubelet's own release. If plegctl does not know it, no UID is computed.
+    pub release: KubeletVersion,
     /// The name of the node; the kubelet appends it to pod names.
     pub node_name: String,
     /// The directory under which this kubelet reads the files, if they are inspected under another path: in a copy, or
@@ -73,8 +75,14 @@ pub struct Kubelet {
 
 impl Kubelet {
     /// Creates a kubelet that reads its files under the paths that are inspected.
-    pub fn new(version: KubeletVersion, node_name: impl Into<String>) -> Self {
-        Self { version, node_name: node_name.into(), manifest_dir: None }
+    pub fn new(release: KubeletVersion, node_name: impl Into<String>) -> Self {
+        Self { version: release.known(), release, node_name: node_name.into(), manifest_dir: None }
+    }
+
+    /// Returns the same kubelet with another release.
+    #[must_use]
+    pub fn with_release(&self, release: KubeletVersion) -> Self {
+        Self { version: release.known(), release, ..self.clone() }
     }
 
     /// Returns the path under which this kubelet reads a file; `None` if it is not known.

@@ -20,7 +20,13 @@ pub struct Upgrade {
     pub to: String,
     /// The files, in the kubelet's order.
     pub files: Vec<UpgradedFile>,
+    /// How to upgrade, if pods restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<&'static str>,
 }
+
+/// Nodes that are upgraded together restart their static pods within the same seconds.
+const ONE_BY_ONE: &str = "upgrade control-plane nodes one after another, because all these pods of a node restart at the same time";
 
 /// The verdicts of two releases on one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,7 +91,8 @@ pub fn compare(before: &mut [SourceReport], after: &[SourceReport], old: &Kubele
         file.findings.extend(findings(&upgraded, later, old, new));
         files.push(upgraded);
     }
-    Upgrade { from: old.version.to_string(), to: new.version.to_string(), files }
+    let advice = files.iter().any(|file| file.restarts == Some(true)).then_some(ONE_BY_ONE);
+    Upgrade { from: old.release.to_string(), to: new.release.to_string(), files, advice }
 }
 
 fn upgraded(file: &FileReport, later: &FileReport) -> UpgradedFile {
@@ -137,7 +144,7 @@ fn dropped(file: &FileReport) -> &[DroppedField] {
 }
 
 fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Kubelet) -> Vec<LintFinding> {
-    let (old, new) = (old.version, new.version);
+    let (old, new) = (old.release, new.release);
     let mut findings = Vec::new();
     if upgraded.is_lost() {
         let why = later.findings.iter().find(|finding| finding.severity >= super::Severity::Error);

@@ -180,7 +180,7 @@ fn the_kubelets_version_decides_the_verdict() {
         assert_eq!(report(&output)["files"][0]["verdict"], verdict, "{output}");
     }
     let newer = lint(files.path(), &["--kubelet-version", "1.77"]);
-    assert!(newer.stderr.contains("1.36"), "{newer}");
+    assert!(newer.stderr.contains("1.37"), "{newer}");
 }
 
 #[test]

@@ -115,6 +115,22 @@ fn every_verdict_and_uid_of_a_mutated_file_equals_that_of_nine_kubelet_releases(
     assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
 }
 
+#[test]
+fn both_uids_that_kubelets_1_37_logged_are_computed() {
+    for line in include_str!("../recordings/static-pods-1.37.jsonl").lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| record[key].as_str().unwrap();
+        let pod = &record["kubelet"]["1.37"];
+        let kubelet = Kubelet::new(KubeletVersion::parse("1.37").unwrap(), text("node"));
+        let report = inspect_bytes(Path::new(text("source")), &content(&record), &kubelet);
+        assert_eq!(report.uid, Some(Ok(pod["uid"].as_str().unwrap().to_owned())), "{line}");
+        assert_eq!(report.pod.unwrap().name, pod["name"].as_str().unwrap(), "{line}");
+        let unknown = Kubelet::new(KubeletVersion::parse("1.38").unwrap(), text("node"));
+        let report = inspect_bytes(Path::new(text("source")), &content(&record), &unknown);
+        assert_eq!(report.uid, Some(Err(UidUnknown::Release(unknown.release))), "{line}");
+    }
+}
+
 /// Extracts the field paths from a validation error.
 fn paths(reason: &str) -> BTreeSet<String> {
     const KINDS: &[&str] = &[

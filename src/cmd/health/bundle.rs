@@ -71,7 +71,7 @@ pub(super) async fn write(
     let order = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
-        era: KubeletVersion::NEWEST.era(),
+        era: KubeletVersion::CONFIRMED.era(),
         inspect: Inspect::Everything { concurrency: 1 },
     };
     match relist(&Remembered::of(evidence), clock, order).await {

@@ -109,7 +109,7 @@ pub struct HealthArgs {
     context: Option<String>,
 
     /// Release of the kubelet whose relist is estimated [default: what the running kubelet's metrics say, else the
-    /// newest known]
+    /// newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 

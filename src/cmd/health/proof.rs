@@ -469,7 +469,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
             (Arc::clone(&clock), Rc::clone(&detector), Rc::clone(&open_since));
         async move {
             let settings = PlegSettings {
-                era: crate::kubelet::KubeletVersion::NEWEST.era(),
+                era: crate::kubelet::KubeletVersion::CONFIRMED.era(),
                 evented_gate: false,
                 inspect: true,
             };

@@ -23,6 +23,7 @@ use clap::Args;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::kubelet_access::KubeletAccess;
+use super::lint::note_release;
 use super::manifest_url::header;
 use super::output::Output;
 use super::render::pods as text;
@@ -77,7 +78,7 @@ pub struct PodsArgs {
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Release of the kubelet whose rules and UIDs count, such as 1.31 [default: the newest known]
+    /// Release of the kubelet whose rules and UIDs count, such as 1.31 [default: the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -239,13 +240,9 @@ async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, 
 
 impl PodsArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
-        let version = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
+        let release = note_release(self.kubelet_version.unwrap_or(KubeletVersion::CONFIRMED), context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
-        Kubelet {
-            version,
-            node_name: node_name.unwrap_or_else(|| "localhost".to_owned()),
-            manifest_dir: None,
-        }
+        Kubelet::new(release, node_name.unwrap_or_else(|| "localhost".to_owned()))
     }
 
     fn names_a_source(&self) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::source::{bold, counted, label, lines, one_line, source_line};
-use super::words::or_none;
+use super::words::{UNKNOWN, or_none};
 use super::{Style, table as columns};
 use crate::manifests::checks::runtime::{MadeFromFile, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
@@ -168,7 +168,23 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
         0 => "none is refused".to_owned(),
         lost => format!("{} refused and stopped", pods(lost)),
     };
-    writeln!(out, "{} restarted within a minute after the new kubelet starts; {lost}\n", pods(restarts))
+    let unknown = count(&|file| file.outcome() == UNKNOWN);
+    if unknown > 0 {
+        writeln!(
+            out,
+            "not known for {}: whether the upgrade restarts it, because a UID is not known",
+            pods(unknown)
+        )?;
+    }
+    if unknown == 0 || restarts > 0 {
+        writeln!(out, "{} restarted within a minute after the new kubelet starts; {lost}", pods(restarts))?;
+    } else {
+        writeln!(out, "{lost}")?;
+    }
+    if let Some(advice) = upgrade.advice {
+        writeln!(out, "{advice}")?;
+    }
+    writeln!(out)
 }
 
 fn sums(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {

@@ -88,7 +88,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
 
-    /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]
+    /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 

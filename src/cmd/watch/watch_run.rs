@@ -112,6 +112,9 @@ impl<'a> WatchRun<'a> {
         if let Some(note) = kubelet.note() {
             context.remark(&note);
         }
+        if let Some(inferred) = kubelet.inferred() {
+            context.note(1, inferred);
+        }
         if arguments.no_inspect {
             context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
@@ -479,7 +482,7 @@ async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVe
     }
     match context.kubelet_release().await {
         Some(version) => (version, "the metrics of this node's kubelet"),
-        None => (KubeletVersion::NEWEST, "the newest known"),
+        None => (KubeletVersion::CONFIRMED, "the newest confirmed"),
     }
 }
 

@@ -170,11 +170,13 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<HealthFinding> {
     let says = if case.evidence.relists_seldom() {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
     } else {
-        "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and also relists single \
-         pods (according to its code)"
+        "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and is unhealthy after 3 min as \
+         without it, a CONTAINER_STOPPED event relists one pod, and after five failures the stream is off until the \
+         kubelet restarts (according to its code)"
     };
     found.evidence.push(says.to_owned());
-    if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| *verbosity < 4) {
+    let seldom = case.evidence.relists_seldom();
+    if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4) {
         found
             .evidence
             .push(format!("it logs a fall-back to polling from verbosity 4 on; it runs with {verbosity}"));

@@ -424,7 +424,10 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 .culprits
                 .iter()
                 .any(|culprit| ids.contains(&culprit.id) || Some(&culprit.id) == id.as_ref());
+            let of_a_pod = freeze.pod_uid.is_some() || id.is_some();
+            let checkpoint = of_a_pod && case.evidence.settings.kubelet.value.at_least(37);
             let (severity, confidence) = match (hangs, host.second.is_some()) {
+                (false, _) if checkpoint => (Severity::Info, Confidence::Possible),
                 (true, _) => (Severity::Critical, Confidence::Certain),
                 (false, true) => (Severity::Warning, Confidence::Likely),
                 (false, false) => (Severity::Warning, Confidence::Possible),
@@ -448,6 +451,12 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 if host.second.is_some() { ", in two samples" } else { "" }
             ));
             found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
+            if checkpoint {
+                found.evidence.push(
+                    "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs"
+                        .to_owned(),
+                );
+            }
             found
                 .next
                 .push("was it paused or checkpointed on purpose? if not, thaw it (changes state)".to_owned());

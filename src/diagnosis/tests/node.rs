@@ -453,6 +453,13 @@ async fn a_frozen_cgroup_is_told_with_its_pod() {
     assert_primary(&alone, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-2"));
     assert_eq!(alone.verdict, Verdict::Degraded);
 
+    // From 1.37 on, CheckpointPod may have frozen it; then it does not change the verdict.
+    let mut evidence = node.gathered(Scripted::with_pods(5)).await;
+    evidence.settings.kubelet.value = crate::kubelet::KubeletVersion::parse("1.37").unwrap();
+    let checkpointed = judge(&evidence);
+    assert_eq!(checkpointed.verdict, Verdict::Healthy);
+    assert_eq!(find(&checkpointed, RuleId::D11).unwrap().severity, Severity::Info);
+
     let with_hang = node.diagnose(hung(5, 2)).await;
     assert_primary(&with_hang, RuleId::D11, Confidence::Certain, Phase::Status, Some("default/web-2"));
 

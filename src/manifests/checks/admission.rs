@@ -32,6 +32,8 @@ const SAFE_SYSCTLS: &[(&str, u8)] = &[
     ("net.ipv4.tcp_keepalive_probes", 29),
     ("net.ipv4.tcp_rmem", 32),
     ("net.ipv4.tcp_wmem", 32),
+    ("net.ipv4.tcp_slow_start_after_idle", 37),
+    ("net.ipv4.tcp_notsent_lowat", 37),
 ];
 
 /// The first release that applies `hostUsers: false` with default gates (`UserNamespacesSupport`).

@@ -316,7 +316,8 @@ impl<'a> PodIndex<'a> {
         if self.is_young(pod.changed) {
             return (PodVerdict::Starting, "its file is younger than a minute; nothing runs of it yet");
         }
-        let to_the_kubelet = self.input.kubelet.map(|kubelet| kubelet.contains_key(&pod.uid));
+        let to_the_kubelet =
+            pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.contains_key(uid)));
         if status.get("phase").and_then(Value::as_str) == Some("Pending") && own.is_none() {
             return (PodVerdict::Starting, "Pending: the kubelet has not made a sandbox for it");
         }
@@ -460,7 +461,7 @@ fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
         format!("{running} of {all} containers run")
     } else if pod.known_uid().is_none() {
         format!(
-            "{running} of {all} containers run; the version is not known, because the file contains times"
+            "{running} of {all} containers run; the version is not known, because its UID cannot be computed"
         )
     } else if running == all {
         format!("runs exactly this version, {running} of {all} containers")

@@ -267,8 +267,22 @@ mod tests {
 
     const RECORDED: &str = include_str!("../../../tests/recordings/pod-layouts-1.28-1.36.json");
 
+    /// The structs that differ in 1.37: some confirmed by two UIDs, the others by the same rule.
+    const RECORDED_37: &str = include_str!("../../../tests/recordings/static-pod-layout-1.37.json");
+
     fn recorded() -> Json {
-        serde_json::from_str(RECORDED).unwrap()
+        let mut all: Json = serde_json::from_str(RECORDED).unwrap();
+        let newer: Json = serde_json::from_str(RECORDED_37).unwrap();
+        for part in ["structs", "named"] {
+            for (name, value) in newer[part].as_object().unwrap() {
+                if let (Some(old), Some(new)) = (all[part][name].as_object_mut(), value.as_object()) {
+                    old.extend(new.clone());
+                } else {
+                    all[part][name] = value.clone();
+                }
+            }
+        }
+        all
     }
 
     /// Returns the fields of a recorded struct in release `1.minor`: those of the newest recording that is not newer.
@@ -316,7 +330,7 @@ mod tests {
     #[test]
     fn every_struct_of_every_release_is_as_recorded() {
         let recorded = recorded();
-        for minor in 28..=36 {
+        for minor in 28..=37 {
             let (mut structs, mut strings) = (BTreeMap::new(), BTreeSet::new());
             printed("core.Pod", pod(), minor, &mut structs, &mut strings);
             assert!(structs.len() > 110, "{}", structs.len());

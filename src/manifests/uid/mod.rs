@@ -9,8 +9,8 @@ mod print;
 
 use std::path::Path;
 
-use super::Kubelet;
 use super::tree::ManifestNode;
+use super::{Kubelet, KubeletVersion};
 
 /// Why a UID cannot be computed from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +24,9 @@ pub enum UidUnknown {
     /// The file is JSON with field ownership.
     #[error("the file has managedFields, whose JSON is hashed as it is written")]
     Raw,
+    /// The release is not known. Each release prints a Pod in its own way, so that no other release has the same UIDs.
+    #[error("kubelet {0} is not known, and each release computes UIDs in its own way")]
+    Release(KubeletVersion),
     /// The path that the kubelet hashes is not known.
     #[error(
         "the path under which the kubelet reads the file is not known: give its directory there with --as"
@@ -59,6 +62,9 @@ fn hashed(
     let given = pod.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(ManifestNode::as_str);
     if let Some(given) = given.filter(|uid| !uid.is_empty()) {
         return Ok(given.to_owned());
+    }
+    if !kubelet.release.is_known() {
+        return Err(UidUnknown::Release(kubelet.release));
     }
     let minor = kubelet.version.minor();
     let mut text = print::print(&convert::internal(pod), minor, json)?;

@@ -71,9 +71,39 @@ fn table_counts_restarts_and_uses_the_nearest_known_release() {
     );
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("1.99 is not known"), "{output}");
-    for text in ["upgrade from kubelet 1.35 to 1.36:", "restarts", "1 pod restarted within a minute after"] {
+    for text in
+        ["upgrade from kubelet 1.35 to 1.99:", "<unknown>", "not known for 1 pod: whether the upgrade"]
+    {
         assert!(output.stdout.contains(text), "{text}: {output}");
     }
+    assert!(!output.stdout.contains("restarted within"), "nothing is concluded: {output}");
+}
+
+/// No other release has the UIDs of a release that plegctl does not know.
+#[test]
+fn release_that_is_not_known_has_no_uids_and_restarts_nothing() {
+    for (from, to) in [("1.38", "1.36"), ("1.36", "1.38"), ("1.27", "1.36")] {
+        let (_, report) = upgrade(&[("web.yaml", GOOD)], from, to);
+        let unknown = if from == "1.36" { to } else { from };
+        assert!(report["upgrade"]["files"][0]["restarts"].is_null(), "{report}");
+        assert!(report["upgrade"]["advice"].is_null(), "{report}");
+        assert!(ids(&report["files"][0]["findings"]).is_empty(), "{report}");
+        let not_checked = report["notChecked"].to_string();
+        assert!(not_checked.contains(&format!("kubelet {unknown} is not known")), "{report}");
+        assert_eq!(report["files"][0]["podUid"].is_null(), from != "1.36", "{report}");
+    }
+}
+
+#[test]
+fn every_pod_restarts_at_1_37_and_nodes_are_to_be_upgraded_one_after_another() {
+    let files = directory(&[("one.yaml", GOOD), ("two.yaml", &GOOD.replace("name: web", "name: two"))]);
+    let arguments =
+        ["--no-cri", "--kubelet-version", "1.36", "--upgrade-to", "1.37", "--as", "/etc/manifests"];
+    let output = lint(files.path(), &arguments);
+    assert_eq!(output.stdout.matches("   restarts   ").count(), 2, "{output}");
+    assert!(output.stdout.contains("upgrade control-plane nodes one after another"), "{output}");
+    let output = lint(files.path(), &[&arguments[..], &["-v"]].concat());
+    assert!(output.stderr.contains("everything else about 1.37 is inferred"), "{output}");
 }
 
 #[test]

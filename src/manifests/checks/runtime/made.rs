@@ -29,10 +29,10 @@ pub fn made(file: &FileReport, running: &str, kubelet: &Kubelet) -> MadeFromFile
         return MadeFromFile::Unknown;
     }
     let uid_by = |version: KubeletVersion| {
-        let kubelet = Kubelet { version, ..kubelet.clone() };
+        let kubelet = kubelet.with_release(version);
         crate::manifests::pipeline::uid_by(file, &kubelet)
     };
-    match uid_by(kubelet.version) {
+    match uid_by(kubelet.release) {
         Some(Ok(uid)) if uid == running => {
             return MadeFromFile::Same { by: vec![kubelet.version.to_string()] };
         }
