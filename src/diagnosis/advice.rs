@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::evidence::Evidence;
-use super::holders::{self, Holders};
+use super::evidence::holders::{self, Holders};
 use super::proc::{Ownership, Process, Role};
 use super::words::short;
 use crate::cri::Rpc;

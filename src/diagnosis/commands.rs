@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use super::offload;
+use super::evidence::{Evidence, suspicion};
+use super::input_file::InputFile;
+use super::report::NotChecked;
+use super::{HealthRun, Inputs, Mode, offload, probes};
 use crate::children::ProcessGroup;
+use crate::cri::{CgroupDriver, Rpc, Runtime};
 use crate::host::{HostRoot, open_to_others};
 use crate::kubelet::go_duration;
 
@@ -73,7 +77,7 @@ pub enum SystemState {
 }
 
 /// Runs `systemctl is-system-running`, to see whether systemd answers.
-pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> {
+async fn system_state(limit: Duration) -> Result<SystemState, Error> {
     match run("systemctl", &["is-system-running"], limit).await {
         Ok(text) => {
             let word = text.trim().to_owned();
@@ -90,8 +94,86 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
     }
 }
 
+/// What the journal and systemd said.
+#[derive(Default)]
+pub(super) struct SystemAnswers {
+    pub(super) journal: Option<Journal>,
+    pub(super) systemd: Option<SystemState>,
+    /// The runtime's cgroup driver, for a kubelet that does not report its own.
+    pub(super) cgroup_driver: Option<String>,
+    /// The journal, if a bundle is written.
+    pub(super) input_file: Option<InputFile>,
+    pub(super) not_checked: Vec<NotChecked>,
+}
+
+impl SystemAnswers {
+    fn skip(&mut self, what: &str, why: impl Into<String>) {
+        self.not_checked.push(NotChecked { what: what.to_owned(), why: why.into() });
+    }
+
+    fn without_journal(why: &str) -> Self {
+        let mut answers = Self::default();
+        answers.skip("the journal", why);
+        answers
+    }
+}
+
+/// Reads the journal and calls systemd, if there is a reason to run other programs.
+pub(super) async fn ask_system<R: Runtime + 'static>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> SystemAnswers {
+    let inputs = run.inputs;
+    if !inputs.commands {
+        return SystemAnswers::without_journal("left out");
+    }
+    let suspicious =
+        inputs.mode == Mode::Deep || suspicion::of_calls(evidence) || suspicion::of_node(evidence);
+    if !suspicious && !inputs.keeps_input_files() && evidence.kubelet.pid.is_none() {
+        return SystemAnswers::without_journal(
+            "everything is answered and no kubelet runs here; use --deep to read it",
+        );
+    }
+    let Some(limit) = run.budget.allow(inputs.deadlines().command) else {
+        return SystemAnswers::without_journal("no budget left");
+    };
+    (run.progress)("the journal");
+    let (text, systemd) = tokio::join!(journal(&inputs.host_root, limit), async {
+        if suspicious && inputs.host_root == Path::new("/") { Some(system_state(limit).await) } else { None }
+    });
+    let mut answers = SystemAnswers::default();
+    if suspicious && evidence.kubelet.config.cgroup_driver.is_none() && evidence.runtime.is_reached() {
+        answers.cgroup_driver = cgroup_driver(inputs, limit).await;
+    }
+    match text.map(|text| (Journal::of(&text), text)) {
+        Ok((journal, text)) if journal.lines > 0 => {
+            answers.journal = Some(journal);
+            let file = || InputFile::new("journal.txt", "kubelet, runtime and kernel", text);
+            answers.input_file = inputs.keeps_input_files().then(file);
+        }
+        Ok(_) => answers.skip("the journal", "it has no readable line of the last 15 minutes"),
+        Err(why) => answers.skip("the journal", why.to_string()),
+    }
+    match systemd {
+        Some(Ok(state)) => answers.systemd = Some(state),
+        Some(Err(why)) => answers.skip("systemd", why.to_string()),
+        None => {}
+    }
+    answers
+}
+
+/// Returns the runtime's cgroup driver. Runtimes before 2023 do not implement this call.
+async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
+    let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
+    let word = match call.result.ok()?? {
+        CgroupDriver::Systemd => "systemd",
+        CgroupDriver::Cgroupfs => "cgroupfs",
+    };
+    Some(word.to_owned())
+}
+
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
-pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
+async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     let host_root = host_root.to_path_buf();
     run_by("journalctl", limit, move || {
         // A journal that is not kept across reboots is under /run.

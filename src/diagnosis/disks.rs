@@ -6,10 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::budget::Budget;
 use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{Mount, Ownership};
-use super::{Inputs, offload};
+use super::report::NotChecked;
+use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
 use crate::host::{self, Arguments, kernel_text};
 
@@ -35,9 +35,15 @@ struct Owners {
 }
 
 /// Looks at the disk under each directory, in a thread that may be left behind if the disk does not answer.
-pub(super) async fn read_disks<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
-    let Some(host) = evidence.node() else { return };
-    let Ownership::Ours { daemon } = host.ownership else { return };
+///
+/// Returns the disks and those that could not be read; `None` if the node's processes are not known.
+pub(super) async fn read_disks<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<(Vec<WrittenDisk>, Vec<NotChecked>)> {
+    let inputs = run.inputs;
+    let host = evidence.node()?;
+    let Ownership::Ours { daemon } = host.ownership else { return None };
     let processes = &host.first.processes;
     let daemon = daemon.and_then(|pid| processes.get(&pid));
     let owners = Owners {
@@ -57,8 +63,8 @@ pub(super) async fn read_disks<R>(inputs: &Inputs<R>, budget: &Budget, evidence:
             send(DiskStep::Done(named, disk(&root, &mounts, &path)));
         }
     };
-    let (steps, ended) = offload::collect(TIME_LIMIT.min(budget.left()), work).await;
-    note(steps, ended, evidence);
+    let (steps, ended) = offload::collect(TIME_LIMIT.min(run.budget.left()), work).await;
+    Some(by_device(steps, ended))
 }
 
 enum DiskStep {
@@ -66,11 +72,16 @@ enum DiskStep {
     Done(String, Result<Disk, DiskError>),
 }
 
-fn note(steps: Vec<DiskStep>, ended: bool, evidence: &mut Evidence) {
+/// Groups the directories by disk, and lists the disks that could not be read.
+fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChecked>) {
     let mut disks: Vec<WrittenDisk> = Vec::new();
+    let mut not_checked = Vec::new();
+    let mut skip = |named: &str, why: String| {
+        not_checked.push(NotChecked { what: format!("the disk under {named}"), why })
+    };
     let mut waits_for = None;
-    for look in steps {
-        match look {
+    for step in steps {
+        match step {
             DiskStep::Started(named) => waits_for = Some(named),
             DiskStep::Done(named, seen) => {
                 waits_for = None;
@@ -81,18 +92,16 @@ fn note(steps: Vec<DiskStep>, ended: bool, evidence: &mut Evidence) {
                     },
                     Err(DiskError::Absent(_)) => {}
                     Err(why @ DiskError::Remote { .. }) => {
-                        evidence.skip(&format!("the disk under {named}"), why.to_string());
+                        skip(&named, why.to_string());
                     }
                 }
             }
         }
     }
     if let Some(named) = waits_for.filter(|_| !ended) {
-        evidence.skip(&format!("the disk under {named}"), "it did not answer in time");
+        skip(&named, "it did not answer in time".to_owned());
     }
-    if let Some(host) = &mut evidence.host {
-        host.disks = disks;
-    }
+    (disks, not_checked)
 }
 
 /// Returns the directories to which the runtime and the kubelet write: from flags and settings files, else
@@ -285,9 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_disk_under_two_directories_is_one_and_what_is_not_asked_is_said() {
-        let mut evidence =
-            Evidence { host: Some(super::super::evidence::HostEvidence::default()), ..Evidence::default() };
+    fn one_disk_under_two_directories_is_listed_once_and_an_unread_disk_is_noted() {
         let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
         let remote = DiskError::Remote { path: "/k".into(), kind: "nfs4".into() };
         let steps = vec![
@@ -297,12 +304,11 @@ mod tests {
             DiskStep::Done("k".into(), Err(remote)),
             DiskStep::Started("d".into()),
         ];
-        note(steps, false, &mut evidence);
-        let disks = evidence.host.unwrap().disks;
+        let (disks, not_checked) = by_device(steps, false);
         assert_eq!(disks.len(), 1);
         assert_eq!(disks[0].directories, ["a", "b"]);
         let skipped: Vec<String> =
-            evidence.not_checked.iter().map(|skip| format!("{}: {}", skip.what, skip.why)).collect();
+            not_checked.iter().map(|skip| format!("{}: {}", skip.what, skip.why)).collect();
         assert_eq!(
             skipped,
             [

@@ -32,13 +32,10 @@
 mod advice;
 mod budget;
 pub(crate) mod commands;
-mod culprits;
 mod disks;
-pub(crate) mod estimate;
 pub(crate) mod evidence;
 mod gather;
 pub(crate) mod health_state;
-pub(crate) mod holders;
 pub(crate) mod id_search;
 pub(crate) mod input_file;
 mod judge;
@@ -49,12 +46,12 @@ pub(crate) mod names;
 mod node_files;
 mod offload;
 mod probes;
+mod processes;
 pub mod report;
 pub(crate) mod rules;
 pub(crate) mod silence;
 mod simulated_processes;
 pub(crate) mod stacks;
-mod summary;
 pub(crate) mod words;
 
 #[cfg(test)]
@@ -80,6 +77,7 @@ pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
 use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;
 use crate::host;
+use budget::Budget;
 use limits::Deadlines;
 
 /// Receives the name of each probe as it begins.
@@ -243,6 +241,21 @@ impl<R> Inputs<R> {
         self.patience.min(self.silence().certain)
     }
 }
+
+/// What the steps of one run share.
+struct HealthRun<'a, R> {
+    inputs: &'a Inputs<R>,
+    budget: &'a Budget,
+    progress: Progress<'a>,
+}
+
+impl<R> Clone for HealthRun<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for HealthRun<'_, R> {}
 
 /// Gathers the evidence and judges it.
 pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> HealthReport {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::evidence::{Evidence, StatusRecord};
+use super::evidence::{Evidence, StatusRecord, holders};
 use super::input_file::{InputFile, MAX_BYTES};
 use super::proc::{Process, Role};
-use super::{Inputs, holders, offload};
+use super::{Inputs, offload};
 use crate::host::{HostRoot, kernel_text};
 use crate::report::load::load;
 use crate::report::redaction::{without_secret_keys, without_secrets, without_secrets_of_mounts};
@@ -29,8 +29,9 @@ const PROCESS_FILES: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", 
 const NODE_FILES: [&str; 6] =
     ["pressure/cpu", "pressure/io", "pressure/memory", "meminfo", "loadavg", "self/mountinfo"];
 
-/// Adds the files to the evidence. Answers that the run received are in the evidence already.
-pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+/// Collects the files, and returns whether all were read in time. Answers that the run received are in the
+/// evidence already.
+pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &Evidence) -> (Vec<InputFile>, bool) {
     let processes_concerned = processes_concerned(evidence);
     let kubelet = evidence.kubelet.pid;
     let root = inputs.host_root.clone();
@@ -51,11 +52,7 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
             send(InputFile::new("kernel.txt", "the kernel's log", log));
         }
     };
-    let (input_files, ended) = offload::collect(TIME_LIMIT, work).await;
-    evidence.input_files.extend(input_files);
-    if !ended {
-        evidence.skip("part of the files for the bundle", "they were not read in time");
-    }
+    offload::collect(TIME_LIMIT, work).await
 }
 
 /// Returns the daemon, the kubelet, and the processes that may hold up a silent call.

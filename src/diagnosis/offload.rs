@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+/// The time limit for reading a few files.
+pub(super) const FILES_TIME_LIMIT: Duration = Duration::from_millis(500);
+
 /// Whether the operating system refused this process a thread: a limit that may show nowhere else.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::budget::Budget;
 use super::evidence::Evidence;
 use super::input_file::InputFile;
 use super::proc::Ownership;
 use super::report::NotChecked;
-use super::{Inputs, Progress};
+use super::{HealthRun, Inputs};
 use crate::host::{self, HostRoot};
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{KnownHangs, Source, judge, rebuild_summary};
@@ -38,26 +37,38 @@ pub enum Wanted {
     Kept(Box<StackReport>),
 }
 
+/// The runtime's goroutine dump, as far as it is needed.
+#[derive(Default)]
+pub(super) struct GoroutineDump {
+    /// Who waits for whom, if a call is silent.
+    pub(super) report: Option<StackReport>,
+    /// The dump itself, if a bundle is written.
+    pub(super) input_file: Option<InputFile>,
+    pub(super) not_checked: Option<NotChecked>,
+}
+
+impl GoroutineDump {
+    fn missing(why: impl Into<String>) -> Self {
+        let what = "who waits for whom in the runtime (stacks)".to_owned();
+        Self { not_checked: Some(NotChecked { what, why: why.into() }), ..Self::default() }
+    }
+}
+
 /// Fetches and judges the dump, if a call is silent.
-pub(super) async fn explain<R>(
-    inputs: &Inputs<R>,
-    budget: &Budget,
-    progress: Progress<'_>,
-    evidence: &mut Evidence,
-) {
+pub(super) async fn explain<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> GoroutineDump {
+    let inputs = run.inputs;
     let hanging = silent_calls(evidence);
     let is_quiet = hanging.is_empty();
     if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_input_files()) {
-        return;
+        return GoroutineDump::default();
     }
     if let Wanted::Kept(report) = &inputs.stacks {
-        evidence.stacks = Some((**report).clone());
-        return;
+        return GoroutineDump { report: Some((**report).clone()), ..GoroutineDump::default() };
     }
-    let Some(limit) = budget.allow(LIMIT) else {
-        return skip(evidence, "no budget left".to_owned());
+    let Some(limit) = run.budget.allow(LIMIT) else {
+        return GoroutineDump::missing("no budget left");
     };
-    progress("the runtime's goroutines");
+    (run.progress)("the runtime's goroutines");
     // The daemon counts only if the process table is this runtime's: the dump of another daemon would blame
     // the wrong container.
     let daemon = match evidence.node().map(|host| &host.ownership) {
@@ -66,21 +77,16 @@ pub(super) async fn explain<R>(
     };
     let is_crio = evidence.daemon().is_some_and(|daemon| daemon.comm == "crio");
     let own = inputs.socket_here.clone().filter(|_| is_crio);
-    let listed = listed(evidence);
+    let listed = evidence.runtime.listed_ids().map(str::to_owned).collect();
     match tokio::time::timeout(limit, report(inputs, (daemon, own), hanging, listed)).await {
-        Ok(Ok((report, dump))) => {
-            evidence.stacks = Some(report).filter(|_| !is_quiet);
-            evidence.input_files.extend(dump.filter(|_| inputs.keeps_input_files()));
-        }
-        Ok(Err(why)) => skip(evidence, why),
-        Err(_) => skip(evidence, "the source did not answer in time".to_owned()),
+        Ok(Ok((report, dump))) => GoroutineDump {
+            report: Some(report).filter(|_| !is_quiet),
+            input_file: dump.filter(|_| inputs.keeps_input_files()),
+            not_checked: None,
+        },
+        Ok(Err(why)) => GoroutineDump::missing(why),
+        Err(_) => GoroutineDump::missing("the source did not answer in time"),
     }
-}
-
-fn skip(evidence: &mut Evidence, why: String) {
-    evidence
-        .not_checked
-        .push(NotChecked { what: "who waits for whom in the runtime (stacks)".to_owned(), why });
 }
 
 /// Returns the names of the silent calls.
@@ -90,15 +96,6 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
     let asked = runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
     lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
-}
-
-/// Returns the ids that the runtime listed: ids found in memory are checked against them.
-fn listed(evidence: &Evidence) -> BTreeSet<String> {
-    let sandboxes =
-        evidence.runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.clone());
-    let containers =
-        evidence.runtime.containers.items().into_iter().flatten().map(|container| container.id.clone());
-    sandboxes.chain(containers).collect()
 }
 
 async fn report<R>(

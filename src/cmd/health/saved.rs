@@ -83,15 +83,9 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
     runtime.sandboxes = list(calls, Rpc::ListPodSandbox, relist.pods.iter().flat_map(sandboxes));
     runtime.containers = list(calls, Rpc::ListContainers, relist.pods.iter().flat_map(containers));
     runtime.status_calls = calls.iter().filter_map(|call| status(relist, call)).collect();
-    let listed = |list: Option<usize>| list.unwrap_or_default();
-    let ids = listed(runtime.sandboxes.items().map(<[_]>::len))
-        + listed(runtime.containers.items().map(<[_]>::len));
-    let nothing_asked = runtime.status_calls.is_empty() && ids > 0;
-    evidence.names.learn_lists(
-        evidence.runtime.sandboxes.items().unwrap_or_default(),
-        evidence.runtime.containers.items().unwrap_or_default(),
-    );
-    if nothing_asked {
+    let no_status_calls = runtime.status_calls.is_empty() && runtime.listed_ids().next().is_some();
+    evidence.learn_listed_names();
+    if no_status_calls {
         evidence.ended_early =
             Some("this relist has no status calls; save one with --inspect all".to_owned());
     }

@@ -3,6 +3,7 @@
 //! It requests only documents that the kubelet produces without a call to the runtime. `/stats/summary` and
 //! `/metrics/cadvisor` make such calls, and hang with the runtime.
 
+pub(super) mod files;
 mod lazy_api;
 pub(super) mod requests;
 

@@ -19,7 +19,7 @@ use super::budget::Budget;
 use super::evidence::{RuntimeEvidence, StatusRecord, Target};
 use super::id_search;
 use super::names::{Kind, OutsideId};
-use super::{Inputs, limits};
+use super::{HealthRun, Inputs, limits};
 pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
@@ -120,16 +120,15 @@ const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
 /// Makes all calls to the runtime. Answers, ids found outside the CRI and pending calls are stored in the
 /// arguments, where they can be read if this future is dropped.
 pub(super) async fn make_calls<R: Runtime + 'static>(
-    inputs: &Inputs<R>,
-    budget: &Budget,
-    progress: super::Progress<'_>,
+    run: HealthRun<'_, R>,
     evidence: &mut RuntimeEvidence,
     outside: &mut Vec<OutsideId>,
     pending: &mut PendingCalls,
 ) {
-    let Some(runtime) = connect(inputs, budget, progress, evidence, pending).await else {
+    let Some(runtime) = connect(run, evidence, pending).await else {
         return;
     };
+    let HealthRun { inputs, budget, progress } = run;
     let runner = ProbeRunner { runtime, inputs, budget, progress };
     runner.add_callers_calls(pending);
     runner.record_given_up(evidence);
@@ -149,12 +148,11 @@ pub(super) async fn make_calls<R: Runtime + 'static>(
 /// Calls Version; if no answer comes soon, also on the second connection. This is the only call that is made
 /// twice. Returns the connection that answers first; the other call stays pending.
 async fn connect<R: Runtime + 'static>(
-    inputs: &Inputs<R>,
-    budget: &Budget,
-    progress: super::Progress<'_>,
+    run: HealthRun<'_, R>,
     evidence: &mut RuntimeEvidence,
     pending: &mut PendingCalls,
 ) -> Option<Arc<R>> {
+    let HealthRun { inputs, budget, progress } = run;
     if budget.for_asking().is_zero() {
         return None;
     }
@@ -468,38 +466,37 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             evidence.filtered_pair = Some(first.duration + second.duration);
         }
     }
-
-    /// Makes the list calls a second time, unless the first answer was so slow that a second one may not
-    /// arrive in time.
-    pub(super) async fn again(&self, evidence: &mut RuntimeEvidence) {
-        (self.progress)("the lists again");
-        if let Some(limit) = self.time_for_another(evidence.sandboxes.duration()) {
-            let all = Filter::default();
-            let list = self.runtime.list_sandboxes(&all);
-            evidence.sandboxes.second = Some(bounded(Rpc::ListPodSandbox, limit, list).await);
-        }
-        if let Some(limit) = self.time_for_another(evidence.containers.duration()) {
-            let all = Filter::default();
-            let list = self.runtime.list_containers(&all);
-            evidence.containers.second = Some(bounded(Rpc::ListContainers, limit, list).await);
-        }
-    }
-
-    fn time_for_another(&self, first: Option<Duration>) -> Option<Duration> {
-        let limit = self.budget.allow(self.inputs.deadlines().list)?;
-        (first? * 4 < limit * 3).then_some(limit)
-    }
 }
 
-/// Takes the second samples of the lists.
-pub(super) async fn lists_again<R: Runtime + 'static>(
-    inputs: &Inputs<R>,
-    budget: &Budget,
-    progress: super::Progress<'_>,
-    evidence: &mut RuntimeEvidence,
-) {
-    let main_answers = evidence.version.as_ref().is_some_and(|call| call.result.is_ok());
-    let runtime = if main_answers { Arc::clone(&inputs.runtime) } else { Arc::clone(&inputs.control) };
-    let runner = ProbeRunner { runtime, inputs, budget, progress };
-    runner.again(evidence).await;
+/// Makes the list calls a second time, unless the first answer was so slow that a second one may not arrive in
+/// time.
+pub(super) struct SecondLists<'a, R> {
+    runtime: &'a R,
+    run: HealthRun<'a, R>,
+}
+
+impl<'a, R: Runtime + 'static> SecondLists<'a, R> {
+    pub(super) fn new(run: HealthRun<'a, R>, first: &RuntimeEvidence) -> Self {
+        (run.progress)("the lists again");
+        let main_answers = first.version.as_ref().is_some_and(|call| call.result.is_ok());
+        let runtime = if main_answers { &run.inputs.runtime } else { &run.inputs.control };
+        Self { runtime, run }
+    }
+
+    pub(super) async fn sandboxes(&self, first: &RuntimeEvidence) -> Option<Call<Vec<Sandbox>>> {
+        let limit = self.limit(first.sandboxes.duration())?;
+        let all = Filter::default();
+        Some(bounded(Rpc::ListPodSandbox, limit, self.runtime.list_sandboxes(&all)).await)
+    }
+
+    pub(super) async fn containers(&self, first: &RuntimeEvidence) -> Option<Call<Vec<Container>>> {
+        let limit = self.limit(first.containers.duration())?;
+        let all = Filter::default();
+        Some(bounded(Rpc::ListContainers, limit, self.runtime.list_containers(&all)).await)
+    }
+
+    fn limit(&self, first: Option<Duration>) -> Option<Duration> {
+        let limit = self.run.budget.allow(self.run.inputs.deadlines().list)?;
+        (first? * 4 < limit * 3).then_some(limit)
+    }
 }

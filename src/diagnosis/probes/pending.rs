@@ -15,14 +15,10 @@ use super::super::listening_clock::ListeningClock;
 use super::super::report::Confidence;
 use super::super::silence::SilenceLimits;
 use super::super::words::{plural, seconds};
-use super::super::{Inputs, Progress};
 use crate::clock::Mono;
 use crate::cri::{
     Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, Version, observe_progress,
 };
-
-/// How often the pending calls are checked.
-const TICK: Duration = Duration::from_millis(100);
 
 /// One pending call.
 pub(super) struct PendingCall<T> {
@@ -364,34 +360,8 @@ impl PendingCalls {
         self.shims.leave();
     }
 
-    /// Waits for the pending calls until they are answered, until waiting cannot change the verdict any more,
-    /// or until the time is over.
-    pub(in crate::diagnosis) async fn wait<R>(
-        &mut self,
-        inputs: &Inputs<R>,
-        budget: &Budget,
-        progress: Progress<'_>,
-        evidence: &mut Evidence,
-    ) {
-        loop {
-            self.note(budget, &mut evidence.runtime).await;
-            if inputs.is_recorded() {
-                return;
-            }
-            let Some(waits_for) = self.undecided(inputs.patience, evidence) else {
-                return;
-            };
-            let limit = TICK.min(budget.for_waiting());
-            if limit.is_zero() {
-                return;
-            }
-            progress(&waits_for);
-            tokio::time::sleep(limit).await;
-        }
-    }
-
     /// Describes the calls that are worth waiting for; `None` if there are none.
-    fn undecided(&self, patience: Duration, evidence: &Evidence) -> Option<String> {
+    pub(in crate::diagnosis) fn undecided(&self, patience: Duration, evidence: &Evidence) -> Option<String> {
         let runtime = &evidence.runtime;
         let enough = patience.min(runtime.silence.certain);
         let calls = [

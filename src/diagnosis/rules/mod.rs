@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod disk;
+pub mod estimate;
 pub mod hang;
 mod journal;
 mod kubelet;
@@ -19,14 +20,14 @@ use std::time::Duration;
 pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
 
-use super::estimate::Estimate;
 use super::evidence::Evidence;
-use super::holders::still_blocked;
+use super::evidence::holders::still_blocked;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
+use estimate::Estimate;
 
 /// The input of a rule.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ pub struct Culprit {
 impl<'a> Case<'a> {
     /// Computes the estimate and the culprits.
     pub fn new(evidence: &'a Evidence) -> Self {
-        Self { evidence, estimate: Self::estimate_of(evidence), culprits: hang::culprits(evidence) }
+        Self { evidence, estimate: estimate::estimate(evidence), culprits: hang::culprits(evidence) }
     }
 
     /// Whether the run made the calls on which the estimate is based; an interrupted run did not.

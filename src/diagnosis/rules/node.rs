@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Case, finding};
-use crate::diagnosis::holders::{self, Holders};
+use crate::diagnosis::evidence::holders::{self, Holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};

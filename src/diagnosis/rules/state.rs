@@ -1,14 +1,13 @@
 //! D16, D19, D20, D31, D33: what the runtime reports about itself and its containers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Case, finding};
-use crate::cri::{
-    Call, Condition, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, label,
-};
+use crate::cri::{Call, Condition, Error, Rpc, RuntimeStatus};
 use crate::diagnosis::advice::Family;
-use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
+use crate::diagnosis::evidence::{Evidence, StatusRecord, holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role, Shims};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
@@ -115,150 +114,6 @@ fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
                 && of_daemon(process.parent)
         })
         .collect()
-}
-
-/// An inconsistency, and the ids that it concerns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Oddity<'a> {
-    kind: OddKind,
-    id: &'a str,
-    /// Other ids that are part of the inconsistency.
-    beside: Vec<&'a str>,
-}
-
-impl<'a> Oddity<'a> {
-    fn ids(&self) -> impl Iterator<Item = &'a str> {
-        std::iter::once(self.id).chain(self.beside.iter().copied())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum OddKind {
-    UnknownState,
-    NoCreationTime,
-    TwiceRunning,
-    TwiceReady,
-    NoSandbox,
-    NoProcess,
-}
-
-impl OddKind {
-    const fn confidence(self) -> Confidence {
-        match self {
-            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
-                Confidence::Certain
-            }
-            Self::NoSandbox | Self::NoProcess => Confidence::Likely,
-        }
-    }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::UnknownState => "is in state UNKNOWN",
-            Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
-            Self::TwiceRunning => "runs twice under one name in one pod",
-            Self::TwiceReady => "has two READY sandboxes",
-            Self::NoSandbox => "belongs to a sandbox that is not listed",
-            Self::NoProcess => "is RUNNING and has no process",
-        }
-    }
-}
-
-/// Whether the lists are so inconsistent that a second sample is needed.
-pub fn lists_are_suspicious(evidence: &Evidence) -> bool {
-    let slow = [evidence.runtime.sandboxes.duration(), evidence.runtime.containers.duration()]
-        .into_iter()
-        .flatten()
-        .any(|took| took > limits::LIST_SLOW);
-    let population = evidence.runtime.population();
-    slow || population.dead() > limits::DEAD_BACKLOG || !first_oddities(evidence).is_empty()
-}
-
-fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity<'_>> {
-    let sandboxes = evidence.runtime.sandboxes.items();
-    let containers = evidence.runtime.containers.items();
-    oddities(evidence, sandboxes, containers)
-}
-
-fn oddities<'a>(
-    evidence: &Evidence,
-    sandboxes: Option<&'a [Sandbox]>,
-    containers: Option<&'a [Container]>,
-) -> BTreeSet<Oddity<'a>> {
-    let mut found = BTreeSet::new();
-    let mut odd = |kind, ids: &[&'a str]| {
-        let mut beside = ids.to_vec();
-        beside.sort_unstable();
-        if !beside.is_empty() {
-            let id = beside.remove(0);
-            found.insert(Oddity { kind, id, beside });
-        }
-    };
-    let mut ready: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for sandbox in sandboxes.into_iter().flatten() {
-        if sandbox.created_at <= 0 {
-            odd(OddKind::NoCreationTime, &[&sandbox.id]);
-        }
-        if sandbox.state == SandboxState::Unknown {
-            odd(OddKind::UnknownState, &[&sandbox.id]);
-        }
-        if let (SandboxState::Ready, Some(metadata)) = (sandbox.state, &sandbox.metadata) {
-            ready.entry(&metadata.uid).or_default().push(&sandbox.id);
-        }
-    }
-    for ids in ready.values().filter(|ids| ids.len() > 1) {
-        odd(OddKind::TwiceReady, ids);
-    }
-    let known: Option<BTreeSet<&str>> =
-        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
-    let mut running: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for container in containers.into_iter().flatten() {
-        if container.created_at <= 0 {
-            odd(OddKind::NoCreationTime, &[&container.id]);
-        }
-        if container.state == ContainerState::Unknown {
-            odd(OddKind::UnknownState, &[&container.id]);
-        }
-        if known.as_ref().is_some_and(|known| !known.contains(container.sandbox_id.as_str())) {
-            odd(OddKind::NoSandbox, &[&container.id]);
-        }
-        if let (ContainerState::Running, Some(metadata), Some(uid)) =
-            (container.state, &container.metadata, container.labels.get(label::POD_UID))
-        {
-            running.entry((uid, &metadata.name)).or_default().push(&container.id);
-        }
-    }
-    for ids in running.values().filter(|ids| ids.len() > 1) {
-        odd(OddKind::TwiceRunning, ids);
-    }
-    for id in without_process(evidence, containers) {
-        odd(OddKind::NoProcess, &[id]);
-    }
-    found
-}
-
-/// Returns running containers without a process in any cgroup, if they are old enough and most other
-/// containers have processes.
-fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
-    let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
-        return Vec::new();
-    };
-    let living = host.latest().living_containers();
-    let running: Vec<&Container> = containers
-        .into_iter()
-        .flatten()
-        .filter(|container| container.state == ContainerState::Running)
-        .collect();
-    let missing: Vec<&Container> =
-        running.iter().copied().filter(|container| !living.contains(container.id.as_str())).collect();
-    if missing.len() * 2 >= running.len() {
-        return Vec::new();
-    }
-    let settled = |container: &&Container| {
-        crate::clock::Wall::known(container.created_at)
-            .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
-    };
-    missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
 }
 
 /// Whether the container's conmon is gone too.
@@ -426,7 +281,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<HealthFinding> {
     for record in lost.iter().take(5) {
         let id = &record.target.id;
         let who = evidence.names.describe(id);
-        match crate::diagnosis::holders::holders(evidence, id).shim {
+        match holders::holders(evidence, id).shim {
             Some(conmon) if conmon.is_stopped() => {
                 found.evidence.push(format!(
                     "{who}: its {} is stopped (state {})",

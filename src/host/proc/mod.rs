@@ -148,6 +148,12 @@ impl ProcSample {
         }
     }
 
+    /// Replaces the shims with a reading that has all details.
+    pub fn add_details_of_shims(&mut self, shims: BTreeMap<u32, Process>) {
+        self.processes.extend(shims);
+        self.shims = Shims::Detailed;
+    }
+
     fn add(&mut self, section: Section) {
         match section {
             Section::Processes(processes, shims) => {

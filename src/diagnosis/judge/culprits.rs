@@ -1,10 +1,10 @@
 //! Lists every call that keeps the kubelet waiting, one entry each, for scripts (`jq`); the findings explain
 //! the same to a person.
 
-use super::evidence::StatusRecord;
-use super::report::{Confidence, CulpritOutcome, CulpritReport};
-use super::rules::Case;
 use crate::cri::Error;
+use crate::diagnosis::evidence::StatusRecord;
+use crate::diagnosis::report::{Confidence, CulpritOutcome, CulpritReport};
+use crate::diagnosis::rules::Case;
 
 /// The number of entries that the report has at most. Slow and failing calls can be many; hung calls never
 /// are.

@@ -1,17 +1,18 @@
 //! Turns the evidence into the report: applies the rules, orders the findings and decides the verdict.
 
+mod culprits;
+mod summary;
+
 use std::cmp::Reverse;
 
-use super::estimate::{self, Estimate};
-use super::evidence::{Evidence, StatusRecord};
-use super::report::{
+use crate::cri::{Call, Error, Outcome};
+use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::report::{
     Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
     Verdict,
 };
-use super::rules::{self, Case};
-use super::words::seconds;
-use super::{culprits, summary};
-use crate::cri::{Call, Error, Outcome};
+use crate::diagnosis::rules::{self, Case};
+use crate::diagnosis::words::seconds;
 use crate::report::RuntimeRef;
 
 /// Judges the evidence and returns the report.
@@ -217,7 +218,7 @@ fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
 }
 
 fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
-    use super::kubelet::Healthz;
+    use crate::diagnosis::kubelet::Healthz;
     let kubelet = &case.evidence.kubelet;
     let reading = kubelet.latest();
     let report = KubeletReport {
@@ -258,11 +259,4 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
         evidence.runtime_units()
     ));
     keep
-}
-
-impl Case<'_> {
-    /// Computes the estimate that the verdict and the rules share.
-    pub(super) fn estimate_of(evidence: &Evidence) -> Estimate {
-        estimate::estimate(evidence)
-    }
 }

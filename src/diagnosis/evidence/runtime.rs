@@ -1,164 +1,15 @@
-//! The evidence: everything that the probes of one run measured.
-//!
-//! This module only stores measurements; [`super::rules`] draws the conclusions.
+//! The runtime's answers, call by call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::commands::{Journal, SystemState};
-use super::input_file::InputFile;
-use super::kubelet::KubeletEvidence;
-use super::limits;
-use super::names::{Kind, Names};
-use super::proc::{Ownership, ProcSample, Throttled};
-use super::report::{JudgedMoment, NotChecked};
-use super::silence::SilenceLimits;
-use crate::clock::{Mono, Wall};
+use crate::clock::Wall;
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
 };
-use crate::host::disks::Disk;
-use crate::kubelet::timing;
-use crate::kubelet::{KubeletVersion, Sourced};
-use crate::stacks::report::StackReport;
-
-/// All measurements of one run.
-#[derive(Debug, Default)]
-pub struct Evidence {
-    /// When the run began.
-    pub taken_at: Wall,
-    /// How long the run took.
-    pub took: Duration,
-    /// The moment of the capture that is judged.
-    pub moment: Option<JudgedMoment>,
-    /// The node's name.
-    pub node: String,
-    /// The endpoint as the user gave it.
-    pub endpoint: String,
-    /// The runtime's socket, as a path in the daemon's file system.
-    pub socket: Option<PathBuf>,
-    /// Other runtime sockets on this node, to suggest when the endpoint is wrong.
-    pub other_sockets: Vec<String>,
-    /// The kubelet's settings, on which the estimate is based.
-    pub settings: Settings,
-    /// What the runtime answered.
-    pub runtime: RuntimeEvidence,
-    /// The pod and container names behind ids.
-    pub names: Names,
-    /// The node's processes and kernel statistics.
-    pub host: Option<HostEvidence>,
-    /// The kubelet's settings, process and answers.
-    pub kubelet: KubeletEvidence,
-    /// The journal's messages.
-    pub journal: Option<Journal>,
-    /// What systemd answered.
-    pub systemd: Option<SystemState>,
-    /// Whether the operating system refused this process a thread.
-    pub no_thread: bool,
-    /// The runtime's goroutine dump, if a call is silent and the runtime gives a dump.
-    pub stacks: Option<StackReport>,
-    /// Files of the node, if a bundle is written.
-    pub input_files: Vec<InputFile>,
-    /// Why the run ended before all probes were done.
-    pub ended_early: Option<String>,
-    /// Whether the caller ended the run.
-    pub interrupted: bool,
-    /// What could not be checked, and why.
-    pub not_checked: Vec<NotChecked>,
-    /// Files or URLs that the user named and that are not what they should be.
-    pub bad_input: Vec<String>,
-}
-
-impl Evidence {
-    /// Notes that something was not checked.
-    pub fn skip(&mut self, what: &str, why: impl Into<String>) {
-        self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
-    }
-
-    /// Removes the calls that failed inside plegctl itself, and notes them as not checked: they say nothing
-    /// about the runtime.
-    pub fn drop_own_failures(&mut self) {
-        let mut failed = Vec::new();
-        let runtime = &mut self.runtime;
-        take_own_failure(&mut runtime.version, &mut failed);
-        take_own_failure(&mut runtime.control, &mut failed);
-        take_own_failure(&mut runtime.status, &mut failed);
-        take_own_failure(&mut runtime.sandboxes.first, &mut failed);
-        take_own_failure(&mut runtime.sandboxes.second, &mut failed);
-        take_own_failure(&mut runtime.containers.first, &mut failed);
-        take_own_failure(&mut runtime.containers.second, &mut failed);
-        for records in [&mut runtime.status_calls, &mut runtime.shims] {
-            records.retain(|record| match &record.result {
-                Err(why @ Error::Internal { rpc, .. }) => {
-                    failed.push((*rpc, why.to_string()));
-                    false
-                }
-                _ => true,
-            });
-        }
-        // One line for each RPC, not for each id.
-        failed.sort_unstable();
-        failed.dedup_by_key(|(rpc, _)| *rpc);
-        for (rpc, why) in failed {
-            self.skip(rpc.name(), why);
-        }
-    }
-
-    /// Returns the result of a part of the run; if the part panicked, notes it as not checked and returns
-    /// nothing.
-    pub fn value_or_skip<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
-        part.unwrap_or_else(|why| {
-            self.skip(what, format!("plegctl itself failed: {why}"));
-            T::default()
-        })
-    }
-
-    /// Whether the CPU limit of the daemon's own cgroup leaves the daemon so little time that no pod is to
-    /// blame.
-    pub fn daemon_is_held_back(&self) -> bool {
-        self.node()
-            .and_then(HostEvidence::held_back_percent)
-            .is_some_and(|percent| percent >= limits::HELD_BACK_PERCENT)
-    }
-
-    /// Returns the node's processes, if the process table is this runtime's.
-    pub fn node(&self) -> Option<&HostEvidence> {
-        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
-    }
-}
-
-fn take_own_failure<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
-    if let Some(Call { rpc, result: Err(why @ Error::Internal { .. }), .. }) = call {
-        failed.push((*rpc, why.to_string()));
-        *call = None;
-    }
-}
-
-/// The settings of the node's kubelet that matter to PLEG.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The time-out of one runtime call.
-    pub request_timeout: Sourced<Duration>,
-    /// The age from which on PLEG is unhealthy.
-    pub threshold: Sourced<Duration>,
-    /// The pause between two relists.
-    pub period: Duration,
-    /// The kubelet's release.
-    pub kubelet: Sourced<KubeletVersion>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let source = "the kubelet's default";
-        Self {
-            request_timeout: Sourced::new(timing::REQUEST_TIMEOUT, source),
-            threshold: Sourced::new(timing::THRESHOLD, source),
-            period: timing::PERIOD,
-            kubelet: Sourced::new(KubeletVersion::CONFIRMED, "the newest confirmed"),
-        }
-    }
-}
+use crate::diagnosis::limits;
+use crate::diagnosis::names::Kind;
+use crate::diagnosis::silence::SilenceLimits;
 
 /// What the runtime answered, call by call.
 #[derive(Debug, Default)]
@@ -304,6 +155,18 @@ impl RuntimeEvidence {
     /// Returns the first Version answer.
     pub fn version_answer(&self) -> Option<&Version> {
         [&self.version, &self.control].into_iter().flatten().find_map(|call| call.result.as_ref().ok())
+    }
+
+    /// Whether Version was answered.
+    pub fn is_reached(&self) -> bool {
+        self.version_answer().is_some()
+    }
+
+    /// Returns the ids in the two lists.
+    pub fn listed_ids(&self) -> impl Iterator<Item = &str> {
+        let sandboxes = self.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
+        let containers = self.containers.items().into_iter().flatten().map(|container| container.id.as_str());
+        sandboxes.chain(containers)
     }
 
     /// Whether Status, a list or a status call was answered.
@@ -517,47 +380,4 @@ pub struct StatusFacts {
     pub finished_at: Option<Wall>,
     /// Its exit code, if it has exited.
     pub exit_code: Option<i32>,
-}
-
-/// The node's processes and kernel statistics, from one sample or two.
-#[derive(Debug, Default)]
-pub struct HostEvidence {
-    /// Whose process table this is.
-    pub ownership: Ownership,
-    /// When the first sample was taken.
-    pub sampled_at: Mono,
-    /// The first sample.
-    pub first: ProcSample,
-    /// The program names of the installed network plugins, cut to 15 characters as the kernel does.
-    pub network_plugins: BTreeSet<String>,
-    /// The time between the samples, and the second sample.
-    pub second: Option<(Duration, ProcSample)>,
-    /// The time between the first sample and the end of the run, and the CPU throttling of the daemon's
-    /// cgroup at the end.
-    pub throttled_at_end: Option<(Duration, Throttled)>,
-    /// The file systems to which the runtime and the kubelet write.
-    pub disks: Vec<WrittenDisk>,
-}
-
-/// A file system to which the runtime or the kubelet writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WrittenDisk {
-    /// The directories on this file system, with their owners.
-    pub directories: Vec<String>,
-    /// Its size and free space.
-    pub disk: Disk,
-}
-
-impl HostEvidence {
-    /// Returns for how much of the time, in percent, the CPU limit of the daemon's cgroup stopped the daemon.
-    pub fn held_back_percent(&self) -> Option<f64> {
-        let (apart, later) = self.throttled_at_end?;
-        let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
-        (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
-    }
-
-    /// Returns the second sample, else the first one.
-    pub fn latest(&self) -> &ProcSample {
-        self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
-    }
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::evidence::Evidence;
-use super::report::{HealthFinding, NotChecked, RuleId, Verdict};
-use super::rules::Case;
 use crate::clock::Wall;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::report::{HealthFinding, NotChecked, Phase, RuleId, Verdict};
+use crate::diagnosis::rules::Case;
 
 /// How long the kubelet tolerates a runtime that is not ready (kubelet.go: `runtimeState`'s threshold).
 const NOT_READY_AFTER: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Healt
     };
     let title = &primary.title;
     match verdict {
-        Verdict::Unknown if primary.phase == super::report::Phase::Connect => title.clone(),
+        Verdict::Unknown if primary.phase == Phase::Connect => title.clone(),
         Verdict::Unknown => {
             let open = why_unknown(case.evidence, |skipped| skipped.what.clone())
                 .map(|why| format!("; not judged: {why}"));

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::evidence::{Evidence, HostEvidence};
-use super::limits;
-use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
-use super::report::Confidence;
-use super::words::seconds;
+use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
+use crate::diagnosis::report::Confidence;
+use crate::diagnosis::words::seconds;
 
 /// The processes, cgroup and mounts of one container or sandbox.
 #[derive(Debug, Default)]

@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::evidence::{Evidence, Settings, StatusRecord};
-use super::limits;
-use super::names::Kind;
-use super::report::{Basis, EstimateReport};
-use super::words::seconds;
 use crate::clock::Wall;
 use crate::cri::{Rpc, label};
+use crate::diagnosis::evidence::{Evidence, Settings, StatusRecord};
+use crate::diagnosis::limits;
+use crate::diagnosis::names::Kind;
+use crate::diagnosis::report::{Basis, EstimateReport};
+use crate::diagnosis::words::seconds;
 use crate::kubelet::{Era, timing};
 
 /// The estimate, before it becomes part of the report.

@@ -1,0 +1,100 @@
+//! Lists the answers that a run does not have, with the reason.
+
+use super::{Evidence, RuntimeEvidence};
+use crate::cri::{Call, Error, Rpc};
+use crate::diagnosis::report::NotChecked;
+use crate::diagnosis::words::plural;
+
+fn note(what: impl Into<String>, why: impl Into<String>) -> NotChecked {
+    NotChecked { what: what.into(), why: why.into() }
+}
+
+/// Removes the calls that failed inside plegctl itself: they say nothing about the runtime.
+pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
+    let is_own = |why: &Error| matches!(why, Error::Internal { .. });
+    let mut failed = remove_calls(runtime, is_own);
+    failed.extend(remove_call(&mut runtime.version, is_own));
+    // One line for each RPC, not for each id.
+    failed.sort_unstable();
+    failed.dedup_by_key(|(rpc, _)| *rpc);
+    failed.into_iter().map(|(rpc, why)| note(rpc.name(), why)).collect()
+}
+
+/// Removes the calls that a capture does not contain: they say nothing about the runtime.
+pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
+    let (status_calls, shims) = (runtime.status_calls.len(), runtime.shims.len());
+    let removed = remove_calls(runtime, Error::is_not_recorded);
+    let fewer = [status_calls - runtime.status_calls.len(), shims - runtime.shims.len()];
+    let several = fewer.into_iter().filter(|count| *count > 0).map(|count| format!("{count} status calls"));
+    let single = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
+    let single = single.into_iter().filter(|rpc| removed.iter().any(|(other, _)| other == rpc));
+    let why = "not recorded: the recorder had not made this call by then, or lost its end";
+    several.chain(single.map(|rpc| rpc.name().to_owned())).map(|what| note(what, why)).collect()
+}
+
+/// Removes the calls, except the first Version, that failed with such an error.
+fn remove_calls(runtime: &mut RuntimeEvidence, is_meant: fn(&Error) -> bool) -> Vec<(Rpc, String)> {
+    let mut removed = Vec::new();
+    for records in [&mut runtime.status_calls, &mut runtime.shims] {
+        records.retain(|record| match &record.result {
+            Err(why) if is_meant(why) => {
+                removed.push((record.rpc, why.to_string()));
+                false
+            }
+            _ => true,
+        });
+    }
+    removed.extend(remove_call(&mut runtime.control, is_meant));
+    removed.extend(remove_call(&mut runtime.status, is_meant));
+    removed.extend(remove_call(&mut runtime.sandboxes.first, is_meant));
+    removed.extend(remove_call(&mut runtime.sandboxes.second, is_meant));
+    removed.extend(remove_call(&mut runtime.containers.first, is_meant));
+    removed.extend(remove_call(&mut runtime.containers.second, is_meant));
+    removed
+}
+
+fn remove_call<T>(call: &mut Option<Call<T>>, is_meant: fn(&Error) -> bool) -> Option<(Rpc, String)> {
+    let removed = call.take_if(|call| call.result.as_ref().is_err_and(is_meant))?;
+    Some((removed.rpc, removed.result.err()?.to_string()))
+}
+
+/// Lists what the evidence lacks because a call was not made, or has no outcome.
+pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
+    let runtime = &evidence.runtime;
+    let mut missing = Vec::new();
+    let no_budget = "no budget left";
+    if runtime.version.is_none() {
+        missing.push(note("the runtime", no_budget));
+    } else if runtime.is_reached() {
+        let is_skipped = |what: &str| evidence.not_checked.iter().any(|skipped| skipped.what == what);
+        let made = [
+            (Rpc::Status, runtime.status.is_some()),
+            (Rpc::ListPodSandbox, runtime.sandboxes.first.is_some() || is_skipped("ListPodSandbox")),
+            (Rpc::ListContainers, runtime.containers.first.is_some() || is_skipped("ListContainers")),
+        ];
+        let not_made = made.into_iter().filter(|(_, is_made)| !is_made);
+        missing.extend(not_made.map(|(rpc, _)| note(rpc.name(), no_budget)));
+        for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {
+            if !matches!(error, Error::Silent { .. }) && !error.is_unread() {
+                missing.push(note("the status of the items of this list", error.to_string()));
+            }
+        }
+    } else {
+        let why = "the runtime does not answer Version, so plegctl made no further calls";
+        missing.push(note("lists and status calls", why));
+    }
+    missing.extend(runtime.unread_lists().map(|why| note("the content of a large list", why.to_string())));
+    if runtime.ids_left_out > 0 {
+        let what = format!("the status of {} more ids", runtime.ids_left_out);
+        missing.push(note(what, "the budget was spent, or too many were silent already"));
+    }
+    let open = runtime.cut_short().count();
+    if open > 0 {
+        let why = "the run ended before these calls were answered or counted as hung";
+        missing.push(note(format!("the result of {}", plural(open, "status call")), why));
+    }
+    if runtime.status_is_open() {
+        missing.push(note("the result of Status", "the run ended before it"));
+    }
+    missing
+}

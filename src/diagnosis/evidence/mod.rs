@@ -1,0 +1,180 @@
+//! The evidence: everything that the probes of one run measured.
+//!
+//! This module stores measurements and says what they have in common; [`super::rules`] draws the conclusions.
+
+pub mod holders;
+pub(super) mod missing;
+pub mod oddities;
+mod runtime;
+pub(super) mod suspicion;
+
+pub use runtime::{ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, Target};
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::clock::{Mono, Wall};
+use crate::diagnosis::commands::{Journal, SystemState};
+use crate::diagnosis::input_file::InputFile;
+use crate::diagnosis::kubelet::KubeletEvidence;
+use crate::diagnosis::limits;
+use crate::diagnosis::names::Names;
+use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
+use crate::diagnosis::report::{JudgedMoment, NotChecked};
+use crate::host::disks::Disk;
+use crate::kubelet::timing;
+use crate::kubelet::{KubeletVersion, Sourced};
+use crate::stacks::report::StackReport;
+
+/// All measurements of one run.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// When the run began.
+    pub taken_at: Wall,
+    /// How long the run took.
+    pub took: Duration,
+    /// The moment of the capture that is judged.
+    pub moment: Option<JudgedMoment>,
+    /// The node's name.
+    pub node: String,
+    /// The endpoint as the user gave it.
+    pub endpoint: String,
+    /// The runtime's socket, as a path in the daemon's file system.
+    pub socket: Option<PathBuf>,
+    /// Other runtime sockets on this node, to suggest when the endpoint is wrong.
+    pub other_sockets: Vec<String>,
+    /// The kubelet's settings, on which the estimate is based.
+    pub settings: Settings,
+    /// What the runtime answered.
+    pub runtime: RuntimeEvidence,
+    /// The pod and container names behind ids.
+    pub names: Names,
+    /// The node's processes and kernel statistics.
+    pub host: Option<HostEvidence>,
+    /// The kubelet's settings, process and answers.
+    pub kubelet: KubeletEvidence,
+    /// The journal's messages.
+    pub journal: Option<Journal>,
+    /// What systemd answered.
+    pub systemd: Option<SystemState>,
+    /// Whether the operating system refused this process a thread.
+    pub no_thread: bool,
+    /// The runtime's goroutine dump, if a call is silent and the runtime gives a dump.
+    pub stacks: Option<StackReport>,
+    /// Files of the node, if a bundle is written.
+    pub input_files: Vec<InputFile>,
+    /// Why the run ended before all probes were done.
+    pub ended_early: Option<String>,
+    /// Whether the caller ended the run.
+    pub interrupted: bool,
+    /// What could not be checked, and why.
+    pub not_checked: Vec<NotChecked>,
+    /// Files or URLs that the user named and that are not what they should be.
+    pub bad_input: Vec<String>,
+}
+
+impl Evidence {
+    /// Notes that something was not checked.
+    pub fn skip(&mut self, what: &str, why: impl Into<String>) {
+        self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
+    }
+
+    /// Learns the names in the two lists.
+    pub fn learn_listed_names(&mut self) {
+        self.names.learn_lists(
+            self.runtime.sandboxes.items().unwrap_or_default(),
+            self.runtime.containers.items().unwrap_or_default(),
+        );
+    }
+
+    /// Returns the result of a part of the run; if the part panicked, notes it as not checked and returns
+    /// nothing.
+    pub fn value_or_skip<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
+        part.unwrap_or_else(|why| {
+            self.skip(what, format!("plegctl itself failed: {why}"));
+            T::default()
+        })
+    }
+
+    /// Whether the CPU limit of the daemon's own cgroup leaves the daemon so little time that no pod is to
+    /// blame.
+    pub fn daemon_is_held_back(&self) -> bool {
+        self.node()
+            .and_then(HostEvidence::held_back_percent)
+            .is_some_and(|percent| percent >= limits::HELD_BACK_PERCENT)
+    }
+
+    /// Returns the node's processes, if the process table is this runtime's.
+    pub fn node(&self) -> Option<&HostEvidence> {
+        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
+    }
+}
+
+/// The settings of the node's kubelet that matter to PLEG.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The time-out of one runtime call.
+    pub request_timeout: Sourced<Duration>,
+    /// The age from which on PLEG is unhealthy.
+    pub threshold: Sourced<Duration>,
+    /// The pause between two relists.
+    pub period: Duration,
+    /// The kubelet's release.
+    pub kubelet: Sourced<KubeletVersion>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let source = "the kubelet's default";
+        Self {
+            request_timeout: Sourced::new(timing::REQUEST_TIMEOUT, source),
+            threshold: Sourced::new(timing::THRESHOLD, source),
+            period: timing::PERIOD,
+            kubelet: Sourced::new(KubeletVersion::CONFIRMED, "the newest confirmed"),
+        }
+    }
+}
+
+/// The node's processes and kernel statistics, from one sample or two.
+#[derive(Debug, Default)]
+pub struct HostEvidence {
+    /// Whose process table this is.
+    pub ownership: Ownership,
+    /// When the first sample was taken.
+    pub sampled_at: Mono,
+    /// The first sample.
+    pub first: ProcSample,
+    /// The program names of the installed network plugins, cut to 15 characters as the kernel does.
+    pub network_plugins: BTreeSet<String>,
+    /// The time between the samples, and the second sample.
+    pub second: Option<(Duration, ProcSample)>,
+    /// The time between the first sample and the end of the run, and the CPU throttling of the daemon's
+    /// cgroup at the end.
+    pub throttled_at_end: Option<(Duration, Throttled)>,
+    /// The file systems to which the runtime and the kubelet write.
+    pub disks: Vec<WrittenDisk>,
+}
+
+/// A file system to which the runtime or the kubelet writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenDisk {
+    /// The directories on this file system, with their owners.
+    pub directories: Vec<String>,
+    /// Its size and free space.
+    pub disk: Disk,
+}
+
+impl HostEvidence {
+    /// Returns for how much of the time, in percent, the CPU limit of the daemon's cgroup stopped the daemon.
+    pub fn held_back_percent(&self) -> Option<f64> {
+        let (apart, later) = self.throttled_at_end?;
+        let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
+        (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
+    }
+
+    /// Returns the second sample, else the first one.
+    pub fn latest(&self) -> &ProcSample {
+        self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
+    }
+}

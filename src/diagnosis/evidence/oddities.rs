@@ -1,0 +1,157 @@
+//! Finds where the runtime's lists contradict themselves, each other or the processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Evidence;
+use crate::clock::Wall;
+use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
+use crate::diagnosis::limits;
+use crate::diagnosis::report::Confidence;
+
+/// An inconsistency, and the ids that it concerns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Oddity<'a> {
+    /// What is wrong.
+    pub kind: OddKind,
+    /// The first id.
+    pub id: &'a str,
+    /// Other ids that are part of the inconsistency.
+    others: Vec<&'a str>,
+}
+
+impl<'a> Oddity<'a> {
+    /// Returns all ids.
+    pub fn ids(&self) -> impl Iterator<Item = &'a str> {
+        std::iter::once(self.id).chain(self.others.iter().copied())
+    }
+}
+
+/// The kinds of inconsistencies, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OddKind {
+    /// The runtime reports no known state.
+    UnknownState,
+    /// The item has no creation time.
+    NoCreationTime,
+    /// Two containers of one name run in one pod.
+    TwiceRunning,
+    /// Two sandboxes of one pod are ready.
+    TwiceReady,
+    /// The sandbox of a container is not listed.
+    NoSandbox,
+    /// A running container has no process.
+    NoProcess,
+}
+
+impl OddKind {
+    /// The confidence that the oddity is real, if two samples show it.
+    pub const fn confidence(self) -> Confidence {
+        match self {
+            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
+                Confidence::Certain
+            }
+            Self::NoSandbox | Self::NoProcess => Confidence::Likely,
+        }
+    }
+
+    /// Describes the item.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::UnknownState => "is in state UNKNOWN",
+            Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
+            Self::TwiceRunning => "runs twice under one name in one pod",
+            Self::TwiceReady => "has two READY sandboxes",
+            Self::NoSandbox => "belongs to a sandbox that is not listed",
+            Self::NoProcess => "is RUNNING and has no process",
+        }
+    }
+}
+
+/// Returns the inconsistencies in the first lists.
+pub fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity<'_>> {
+    let sandboxes = evidence.runtime.sandboxes.items();
+    let containers = evidence.runtime.containers.items();
+    oddities(evidence, sandboxes, containers)
+}
+
+/// Returns the inconsistencies in these lists.
+pub fn oddities<'a>(
+    evidence: &Evidence,
+    sandboxes: Option<&'a [Sandbox]>,
+    containers: Option<&'a [Container]>,
+) -> BTreeSet<Oddity<'a>> {
+    let mut found = BTreeSet::new();
+    let mut odd = |kind, ids: &[&'a str]| {
+        let mut others = ids.to_vec();
+        others.sort_unstable();
+        if !others.is_empty() {
+            let id = others.remove(0);
+            found.insert(Oddity { kind, id, others });
+        }
+    };
+    let mut ready: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for sandbox in sandboxes.into_iter().flatten() {
+        if sandbox.created_at <= 0 {
+            odd(OddKind::NoCreationTime, &[&sandbox.id]);
+        }
+        if sandbox.state == SandboxState::Unknown {
+            odd(OddKind::UnknownState, &[&sandbox.id]);
+        }
+        if let (SandboxState::Ready, Some(metadata)) = (sandbox.state, &sandbox.metadata) {
+            ready.entry(&metadata.uid).or_default().push(&sandbox.id);
+        }
+    }
+    for ids in ready.values().filter(|ids| ids.len() > 1) {
+        odd(OddKind::TwiceReady, ids);
+    }
+    let known: Option<BTreeSet<&str>> =
+        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
+    let mut running: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for container in containers.into_iter().flatten() {
+        if container.created_at <= 0 {
+            odd(OddKind::NoCreationTime, &[&container.id]);
+        }
+        if container.state == ContainerState::Unknown {
+            odd(OddKind::UnknownState, &[&container.id]);
+        }
+        if known.as_ref().is_some_and(|known| !known.contains(container.sandbox_id.as_str())) {
+            odd(OddKind::NoSandbox, &[&container.id]);
+        }
+        if let (ContainerState::Running, Some(metadata), Some(uid)) =
+            (container.state, &container.metadata, container.labels.get(label::POD_UID))
+        {
+            running.entry((uid, &metadata.name)).or_default().push(&container.id);
+        }
+    }
+    for ids in running.values().filter(|ids| ids.len() > 1) {
+        odd(OddKind::TwiceRunning, ids);
+    }
+    for id in without_process(evidence, containers) {
+        odd(OddKind::NoProcess, &[id]);
+    }
+    found
+}
+
+/// Returns running containers without a process in any cgroup, if they are old enough and most other
+/// containers have processes.
+fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
+    let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
+        return Vec::new();
+    };
+    let living = host.latest().living_containers();
+    let running: Vec<&Container> = containers
+        .into_iter()
+        .flatten()
+        .filter(|container| container.state == ContainerState::Running)
+        .collect();
+    let missing: Vec<&Container> =
+        running.iter().copied().filter(|container| !living.contains(container.id.as_str())).collect();
+    if missing.len() * 2 >= running.len() {
+        return Vec::new();
+    }
+    let settled = |container: &&Container| {
+        Wall::known(container.created_at)
+            .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
+    };
+    missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
+}

@@ -1,0 +1,57 @@
+//! Decides whether the first answers are so suspicious that it is worth looking more closely.
+
+use super::oddities::first_oddities;
+use super::{Evidence, StatusRecord};
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{Psi, Role};
+
+/// Whether a call is silent or a list fails.
+pub fn of_calls(evidence: &Evidence) -> bool {
+    let runtime = &evidence.runtime;
+    !runtime.is_reached()
+        || !runtime.hung_lists().is_empty()
+        || runtime.sandboxes.error().is_some()
+        || runtime.containers.error().is_some()
+        || runtime.status_calls.iter().chain(&runtime.shims).any(StatusRecord::is_silent)
+}
+
+/// Whether the lists are slow, large or inconsistent.
+pub fn of_lists(evidence: &Evidence) -> bool {
+    let runtime = &evidence.runtime;
+    let slow = [runtime.sandboxes.duration(), runtime.containers.duration()]
+        .into_iter()
+        .flatten()
+        .any(|took| took > limits::LIST_SLOW);
+    let many_dead = runtime.population().dead() > limits::DEAD_BACKLOG;
+    slow || many_dead || !first_oddities(evidence).is_empty()
+}
+
+/// Whether a call or something on the node is suspicious.
+pub fn of_node(evidence: &Evidence) -> bool {
+    let Some(host) = evidence.node() else { return false };
+    let sample = &host.first;
+    let pressed = |psi: Option<Psi>, at: f64| psi.is_some_and(|psi| psi.all_waited() >= at);
+    of_calls(evidence)
+        || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
+        || sample
+            .processes
+            .values()
+            .filter(|process| {
+                !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
+            })
+            .any(|process| evidence.concerns(process))
+        || pressed(sample.pressure.io, limits::IO_FULL_HINT)
+        || pressed(sample.pressure.memory, limits::MEMORY_FULL)
+}
+
+/// Whether something suggests that a shim does not answer.
+pub fn of_shims(evidence: &Evidence) -> bool {
+    let Some(host) = evidence.node() else { return false };
+    // Shims that wait for storage show in the I/O pressure, if the kernel measures it.
+    let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
+    storage
+        || host.first.with_role(Role::Shim).any(|shim| shim.is_stopped() || !shim.blocked.is_empty())
+        || of_node(evidence)
+        || of_lists(evidence)
+        || evidence.runtime.ids_left_out > 0
+}

@@ -1,0 +1,97 @@
+//! Reads the kubelet's command line and configuration files, and chooses the settings for the estimate.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{KubeletEvidence, KubeletInputs};
+use crate::diagnosis::evidence::{Evidence, Settings};
+use crate::diagnosis::{Inputs, offload};
+use crate::host::HostRoot;
+use crate::kubelet::{Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, timing};
+
+/// What the node's files and process table show of the kubelet.
+#[derive(Default)]
+pub(in crate::diagnosis) struct KubeletFiles {
+    pub(in crate::diagnosis) pid: Option<u32>,
+    pub(in crate::diagnosis) age: Option<Duration>,
+    /// Whether this node ever had a kubelet.
+    pub(in crate::diagnosis) installed: bool,
+    /// The settings from the command line and the files.
+    pub(in crate::diagnosis) config: Config,
+    /// The program names of the installed network plugins.
+    pub(in crate::diagnosis) network_plugins: BTreeSet<String>,
+}
+
+/// Reads the files. The second value says why no process counts as the kubelet, if several are candidates.
+pub(in crate::diagnosis) async fn read_files<R>(
+    inputs: &Inputs<R>,
+    evidence: &Evidence,
+) -> (KubeletFiles, Option<String>) {
+    let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first));
+    let pid = kubelet.map(|process| process.pid);
+    let doubt = evidence.node().and_then(|host| doubt(&host.first));
+    if let Some(played) = &inputs.played {
+        // The files of this machine do not belong to the simulated node.
+        return (KubeletFiles { pid, installed: played.has_kubelet, ..KubeletFiles::default() }, doubt);
+    }
+    let root = inputs.host_root.clone();
+    let process = kubelet.map(|process| (process.command.clone(), process.directory.clone()));
+    let work = move || {
+        // Reads the names in the parent directory, because the directory itself may be a mount that does not
+        // answer.
+        let installed =
+            ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
+                || has_entry(&root.join("var/snap"), "microk8s");
+        let network_plugins = network_plugins(&root);
+        let config = process.map(|(command, directory)| {
+            Config::of(&KubeletSettings::read(command, directory.as_deref(), &HostRoot::resolve(Some(&root))))
+        });
+        let config = config.unwrap_or_default();
+        KubeletFiles { installed, config, network_plugins, ..KubeletFiles::default() }
+    };
+    let read = offload::value(offload::FILES_TIME_LIMIT, work).await.unwrap_or_default();
+    (KubeletFiles { pid, age: kubelet.map(|process| process.age), ..read }, doubt)
+}
+
+/// Returns the names of the installed network plugins, cut to 15 characters as the kernel does for process
+/// names.
+fn network_plugins(root: &Path) -> BTreeSet<String> {
+    const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
+    DIRS.iter()
+        .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
+        .flat_map(Iterator::flatten)
+        .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
+        .collect()
+}
+
+fn has_entry(dir: &Path, name: &str) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
+}
+
+/// Chooses the kubelet's settings for the estimate: the user's flags, else the kubelet's own values, else the
+/// defaults.
+pub(in crate::diagnosis) fn settings(flags: &KubeletInputs, kubelet: &KubeletEvidence) -> Settings {
+    let defaults = Settings::default();
+    let request_timeout = flags
+        .request_timeout
+        .map(|value| Sourced::new(value, "--runtime-request-timeout"))
+        .or_else(|| kubelet.config.request_timeout.clone())
+        .unwrap_or(defaults.request_timeout);
+    let reading = kubelet.first.as_ref();
+    let by_metrics =
+        reading.and_then(|reading| KubeletVersion::parse(reading.metrics.version.as_deref()?).ok());
+    let release = flags
+        .version
+        .map(|minor| Sourced::new(minor, "--kubelet-version"))
+        .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
+        .unwrap_or(defaults.kubelet);
+    let evented = kubelet.evented() == Some(true) && !release.value.evented_is_a_hint();
+    let (by_mode, period) = if evented {
+        (Sourced::new(timing::EVENTED_THRESHOLD, "Evented PLEG is in use"), timing::EVENTED_PERIOD)
+    } else {
+        (defaults.threshold, defaults.period)
+    };
+    let threshold = flags.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
+    Settings { request_timeout, threshold, period, kubelet: release }
+}

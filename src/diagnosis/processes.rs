@@ -1,0 +1,163 @@
+//! Samples the node's process table, and reads parts of it again where the first sample is suspicious.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use super::evidence::{Evidence, HostEvidence, suspicion};
+use super::offload::FILES_TIME_LIMIT;
+use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, Throttled};
+use super::report::NotChecked;
+use super::{HealthRun, Inputs, Mode, limits, offload};
+use crate::clock::Mono;
+
+/// What is not checked without a process table.
+pub(super) const WHAT: &str = "processes, pressure and limits of the node";
+
+/// The first sample, and when it was taken.
+pub(super) struct FirstSample {
+    pub(super) sample: Result<ProcSample, String>,
+    pub(super) at: Mono,
+}
+
+fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
+    Some(ProcPaths {
+        proc: inputs.proc.clone()?,
+        cgroup: inputs.cgroup.clone(),
+        socket: inputs.socket.clone(),
+    })
+}
+
+/// Takes the first sample.
+pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
+    let inputs = run.inputs;
+    let at = inputs.clock.mono();
+    let sample = match (&inputs.played, paths(inputs)) {
+        (Some(played), _) => Ok(played.sample()),
+        (None, None) => Err("left out".to_owned()),
+        (None, Some(paths)) => {
+            let whole = inputs.mode == Mode::Deep || inputs.keeps_input_files();
+            let shims = if whole { Shims::Detailed } else { Shims::Counted };
+            let mut sample = sample_proc(run, paths.clone(), shims).await;
+            if let Ok(sample) = &mut sample
+                && sample.socket_owner.is_none()
+                && let Some(daemon) = listener(inputs, sample).await
+            {
+                sample.socket_owner = Some(daemon.pid);
+                let throttled = move || proc::throttled_now(&paths, &daemon);
+                sample.daemon_throttled = offload::value(FILES_TIME_LIMIT, throttled).await.flatten();
+            }
+            sample
+        }
+    };
+    FirstSample { sample, at }
+}
+
+/// Takes a second sample, and returns the time since the first one.
+pub(super) async fn second_sample<R>(run: HealthRun<'_, R>, first: Mono) -> Option<(Duration, ProcSample)> {
+    let paths = paths(run.inputs)?;
+    let apart = run.inputs.clock.mono().since(first);
+    Some((apart, sample_proc(run, paths, Shims::Detailed).await.ok()?))
+}
+
+/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon waits in
+/// the kernel, or if another user's files may not be read.
+async fn listener<R>(inputs: &Inputs<R>, sample: &ProcSample) -> Option<Process> {
+    let connect = UnixStream::connect(inputs.socket_here.as_deref()?);
+    let stream = tokio::time::timeout(FILES_TIME_LIMIT, connect).await.ok()?.ok()?;
+    let pid = u32::try_from(stream.peer_cred().ok()?.pid()?).ok()?;
+    let listens = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);
+    sample.processes.get(&pid).filter(listens).cloned()
+}
+
+async fn sample_proc<R>(run: HealthRun<'_, R>, paths: ProcPaths, shims: Shims) -> Result<ProcSample, String> {
+    let limit = run.inputs.deadlines().proc.min(run.budget.left());
+    let shown = paths.proc.display().to_string();
+    let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
+        if paths.is_proc() {
+            proc::read(&paths, shims, send);
+        }
+    })
+    .await;
+    if sections.is_empty() {
+        return Err(if offload::refused() {
+            format!("no thread could be started to read `{shown}`")
+        } else if ended {
+            format!("`{shown}` is not a process file system")
+        } else {
+            format!("`{shown}` did not answer in time")
+        });
+    }
+    Ok(proc::assemble(sections, ended))
+}
+
+/// Decides whose process table a sample shows, and what it therefore cannot show.
+pub(super) fn owned(
+    sample: ProcSample,
+    sampled_at: Mono,
+    evidence: &Evidence,
+) -> (HostEvidence, Option<NotChecked>) {
+    // Only ids from the runtime count: ids that were found outside the CRI may come from this very process
+    // table.
+    let runtime = &evidence.runtime;
+    let answered = runtime.status_calls.iter().filter(|record| record.result.is_ok());
+    let ids = runtime.listed_ids().chain(answered.map(|record| record.target.id.as_str()));
+    let ownership = sample.ownership(ids);
+    let is_hidden = ownership == (Ownership::Ours { daemon: None }) && evidence.socket.is_some();
+    let skipped = if ownership == Ownership::Foreign {
+        Some((WHAT, "the process table belongs to another machine or pod, not to this runtime"))
+    } else if !sample.complete {
+        Some(("part of /proc", "it was not read in time"))
+    } else if is_hidden && sample.with_role(Role::Daemon).next().is_some() {
+        let why = "several runtimes run here, and plegctl may not see which one listens on this socket";
+        Some(("the runtime's daemon", why))
+    } else if is_hidden {
+        // A pod without hostPID sees only its own processes.
+        Some(("processes outside of this pod", "the runtime's daemon is not in this process table"))
+    } else {
+        None
+    };
+    let host = HostEvidence { ownership, sampled_at, first: sample, ..HostEvidence::default() };
+    (host, skipped.map(|(what, why)| NotChecked { what: what.into(), why: why.into() }))
+}
+
+/// Reads what the shims wait for, and their command lines, if something suggests that a call hangs.
+pub(super) async fn details_of_shims<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<BTreeMap<u32, Process>> {
+    let host = evidence.node().filter(|host| host.first.shims == Shims::Counted)?;
+    let paths = paths(run.inputs).filter(|_| suspicion::of_shims(evidence))?;
+    let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
+    let limit = run.inputs.deadlines().proc.min(run.budget.left());
+    offload::value(limit, move || proc::read_again(&paths, shims)).await
+}
+
+/// Reads the processes with blocked tasks again a moment later: every write to a disk blocks for a moment.
+pub(super) async fn blocked_again<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<(Vec<u32>, BTreeMap<u32, Process>)> {
+    let processes = evidence.node()?.first.processes.values();
+    let blocked = processes.filter(|process| !process.blocked.is_empty() && evidence.concerns(process));
+    let pids: Vec<u32> = blocked.map(|process| process.pid).collect();
+    let paths = paths(run.inputs).filter(|_| !pids.is_empty() && run.budget.left() > FILES_TIME_LIMIT)?;
+    tokio::time::sleep(limits::UNINTERRUPTIBLE_WAIT_NORMAL).await;
+    let wanted = pids.clone();
+    let again = offload::value(FILES_TIME_LIMIT, move || proc::read_again(&paths, wanted)).await?;
+    Some((pids, again))
+}
+
+/// Reads how much the CPU limit of the daemon's cgroup has stopped the daemon since the first sample. This reads
+/// one file, so it fits into a short run.
+pub(super) async fn throttled_at_end<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> Option<(Duration, Throttled)> {
+    let daemon = evidence.daemon()?.clone();
+    let paths = paths(run.inputs)?;
+    let limit = FILES_TIME_LIMIT.min(run.budget.left());
+    let now = offload::value(limit, move || proc::throttled_now(&paths, &daemon)).await.flatten()?;
+    Some((run.inputs.clock.mono().since(evidence.host.as_ref()?.sampled_at), now))
+}
