@@ -77,7 +77,7 @@ fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChe
     let mut disks: Vec<WrittenDisk> = Vec::new();
     let mut not_checked = Vec::new();
     let mut skip = |named: &str, why: String| {
-        not_checked.push(NotChecked { what: format!("the disk under {named}"), why })
+        not_checked.push(NotChecked { what: format!("the disk under {named}"), why });
     };
     let mut waits_for = None;
     for step in steps {

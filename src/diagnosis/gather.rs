@@ -33,7 +33,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     let taken_at = inputs.clock.wall();
     // Each future is boxed: together they exceed a thread's stack.
     let answers = Box::pin(ask(run, &mut pending)).await;
-    let mut in_time = answers.kubelet_and_node.is_some();
+    let mut in_time = answers.in_time.is_some();
     let (mut evidence, first) = assemble(inputs, answers);
     evidence.taken_at = taken_at;
     if in_time {
@@ -76,10 +76,15 @@ struct FirstAnswers {
     runtime: RuntimeEvidence,
     /// Ids that were found outside the CRI.
     outside: Vec<OutsideId>,
-    /// The kubelet's answers and the first sample of the processes; `None` if the run ended before them. A panic
-    /// in one of the three parts does not affect the others.
-    kubelet_and_node:
-        Option<(Result<(), String>, Result<KubeletAnswers, String>, Result<FirstSample, String>)>,
+    /// What ended in time; `None` if the run ended before.
+    in_time: Option<ParallelParts>,
+}
+
+/// The results of the parts that run in parallel: each is what the part found, or the panic that ended the part.
+struct ParallelParts {
+    runtime: Result<(), String>,
+    kubelet: Result<KubeletAnswers, String>,
+    sample: Result<FirstSample, String>,
 }
 
 /// Calls the runtime and the kubelet and samples the processes, all in parallel.
@@ -92,9 +97,10 @@ async fn ask<R: Runtime + 'static>(run: HealthRun<'_, R>, pending: &mut PendingC
     let all = async {
         tokio::join!(catch_panic_async(calls), catch_panic_async(kubelet), catch_panic_async(sample))
     };
-    let kubelet_and_node = run.budget.until_over(all).await;
+    let in_time = run.budget.until_over(all).await;
+    let in_time = in_time.map(|(runtime, kubelet, sample)| ParallelParts { runtime, kubelet, sample });
     pending.note(run.budget, &mut runtime).await;
-    FirstAnswers { runtime, outside, kubelet_and_node }
+    FirstAnswers { runtime, outside, in_time }
 }
 
 /// Makes the evidence of the first phase. The first sample is returned, because only the listed ids show whose
@@ -109,14 +115,14 @@ fn assemble<R>(inputs: &Inputs<R>, answers: FirstAnswers) -> (Evidence, Option<F
         ..Evidence::default()
     };
     let mut first = None;
-    if let Some((calls, kubelet, sample)) = answers.kubelet_and_node {
-        evidence.value_or_skip("the calls to the runtime", calls);
-        let kubelet = evidence.value_or_skip("the kubelet", kubelet);
+    if let Some(parts) = answers.in_time {
+        evidence.value_or_skip("the calls to the runtime", parts.runtime);
+        let kubelet = evidence.value_or_skip("the kubelet", parts.kubelet);
         evidence.bad_input.extend(kubelet.bad_input);
         evidence.not_checked.extend(kubelet.not_checked);
         evidence.input_files.extend(kubelet.input_files);
         evidence.kubelet = kubelet.found;
-        first = evidence.value_or_skip("processes of the node", sample.map(Some));
+        first = evidence.value_or_skip("processes of the node", parts.sample.map(Some));
     }
     evidence.learn_listed_names();
     evidence.names.learn_outside(&answers.outside);

@@ -225,6 +225,18 @@ const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
 pub const TWO_DUMPS: &str =
     "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
 
+/// The values that most signatures have.
+const WARNING: Row = Row {
+    rule: Rule { id: "", title: "", means: "", shows: "", confirm: &[], never: &[], act: &[] },
+    severity: Severity::Warning,
+    daemons: &[],
+    roots: &[],
+    queue: &[],
+    hangs: "",
+    threads: &[],
+    patience_minutes: 1,
+};
+
 /// ST01 to ST22.
 pub const SIGNATURES: &[Row] = &[
     Row {
@@ -253,7 +265,7 @@ pub const SIGNATURES: &[Row] = &[
         queue: &[&["statusStorage).Get", "sync.(*RWMutex).RLock"]],
         hangs: "ListContainers for every client, and every call for that container",
         threads: &["containerd#9770", "containerd#12680"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -275,13 +287,11 @@ pub const SIGNATURES: &[Row] = &[
                 "kill what it waits for before you kill the shim (changes state)",
             ],
         },
-        severity: Severity::Warning,
         daemons: CONTAINERD,
         roots: &[&[SHIM_CALLS, "ttrpc.(*Client).dispatch"]],
-        queue: &[],
         hangs: "calls for that pod; stats of all pods",
         threads: &["containerd#1882", "containerd#3572"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -302,7 +312,6 @@ pub const SIGNATURES: &[Row] = &[
                 "a grandchild may hold the plugin's output open after it was killed: look for it too",
             ],
         },
-        severity: Severity::Warning,
         daemons: RUNTIMES,
         roots: &[&["cni", "invoke.(*RawExec).ExecPlugin", "os/exec.(*Cmd).Wait|os.(*Process).wait"]],
         queue: &[
@@ -312,7 +321,7 @@ pub const SIGNATURES: &[Row] = &[
         ],
         hangs: "RunPodSandbox, StopPodSandbox; then Status, so NetworkReady",
         threads: &["go-cni#126"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -330,7 +339,6 @@ pub const SIGNATURES: &[Row] = &[
             ],
             act: &["look at that file system: full, frozen (fsfreeze), throttled, failing", TWO_DUMPS],
         },
-        severity: Severity::Warning,
         daemons: CONTAINERD,
         roots: &[
             &["bbolt.(*Tx).Commit", DISK],
@@ -342,7 +350,7 @@ pub const SIGNATURES: &[Row] = &[
         queue: &[&["bbolt.(*DB).beginRWTx"]],
         hangs: "creates and removes; sometimes ListContainers",
         threads: &["containerd#8979", "buildkit#3743"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -354,7 +362,6 @@ pub const SIGNATURES: &[Row] = &[
             never: &["that garbage collection is at fault"],
             act: &["look at the file system below the snapshotter's root"],
         },
-        severity: Severity::Warning,
         daemons: CONTAINERD,
         roots: &[&[
             "metadata.(*snapshotter).garbageCollect|metadata.(*snapshotter).pruneBranch",
@@ -364,7 +371,7 @@ pub const SIGNATURES: &[Row] = &[
         queue: &[&["metadata.(*snapshotter)", "sync.(*RWMutex)"]],
         hangs: "CreateContainer, RunPodSandbox, RemovePodSandbox",
         threads: &["containerd#1724"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -382,7 +389,6 @@ pub const SIGNATURES: &[Row] = &[
                 "killing the hung OCI runtime often frees the node (changes state)",
             ],
         },
-        severity: Severity::Warning,
         daemons: &[Daemon::ContainerdShim, Daemon::Crio],
         roots: &[
             &[
@@ -405,7 +411,7 @@ pub const SIGNATURES: &[Row] = &[
         ],
         hangs: "start, stop, exec and stats of that container; with CRI-O stats of all",
         threads: &["cri-o#9406", "cri-o#9754"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -423,10 +429,8 @@ pub const SIGNATURES: &[Row] = &[
             "PullImage",
             "net/http.(*persistConn).roundTrip|net/http.(*Transport).getConn|net.(*netFD).connect",
         ]],
-        queue: &[],
         hangs: "PullImage of that image",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -443,8 +447,7 @@ pub const SIGNATURES: &[Row] = &[
         roots: &[&["GetContainerEvents", "SendMsg", "writeQuota).get"]],
         queue: &[&["EventQueue[...]).Send|EventQueue).Send|generateAndSendContainerEvent"]],
         hangs: "RunPodSandbox, StopPodSandbox: pods are neither created nor removed",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -459,7 +462,6 @@ pub const SIGNATURES: &[Row] = &[
                 "stopping the plugin frees the lock (changes state)",
             ],
         },
-        severity: Severity::Warning,
         daemons: RUNTIMES,
         roots: &[&[
             "nri.(*local)",
@@ -469,7 +471,7 @@ pub const SIGNATURES: &[Row] = &[
         queue: &[&["nri.(*local)", "sync.(*Mutex).Lock"]],
         hangs: "creates and stops of everybody; lists still answer",
         threads: &["containerd#13733", "containerd#10085", "cri-o#10352", "cri-o#9835"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -484,10 +486,8 @@ pub const SIGNATURES: &[Row] = &[
         severity: Severity::Critical,
         daemons: CONTAINERD,
         roots: &[&["criService).Run", "adaptation.(*Adaptation).startPlugins", "adaptation.(*plugin).start"]],
-        queue: &[],
         hangs: "all calls are refused",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -502,13 +502,12 @@ pub const SIGNATURES: &[Row] = &[
             ],
             act: &["look at the file system below /var/lib/containers"],
         },
-        severity: Severity::Warning,
         daemons: CRIO,
         roots: &[&[STORAGE, DISK]],
         queue: &[&[STORAGE, "sync.(*RWMutex)|sync.(*Mutex)"]],
         hangs: "RunPodSandbox, CreateContainer, ListImages, ImageStatus",
         threads: &["cri-o#5772"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -523,17 +522,16 @@ pub const SIGNATURES: &[Row] = &[
                 "look whether the container's processes are in D state",
             ],
         },
-        severity: Severity::Warning,
         daemons: CRIO,
         roots: &[
             &["ReopenContainerLog_Handler", "oci.(*runtimeOCI).ReopenContainerLog"],
             &["waitForExitFile"],
             &["WaitOnStopTimeout|StopLoopForContainer"],
         ],
-        queue: &[],
         hangs: "log rotation, stops; lists answer",
         threads: &["cri-o#8030"],
         patience_minutes: 20,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -560,7 +558,7 @@ pub const SIGNATURES: &[Row] = &[
         ]],
         hangs: "the kubelet's own view of the node",
         threads: &["kubernetes#98044", "kubernetes#45419"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -578,10 +576,8 @@ pub const SIGNATURES: &[Row] = &[
             &["syncLoopIteration|HandlePodCleanups", "runtimeServiceClient)."],
             &["syncLoopIteration|HandlePodCleanups", "stat|umount|Unmount"],
         ],
-        queue: &[],
         hangs: "the kubelet starts no new pods and kills no removed ones",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -593,16 +589,13 @@ pub const SIGNATURES: &[Row] = &[
             never: &["that the kubelet is at fault", "that PLEG is concerned"],
             act: &["take the runtime's dump: `plegctl stacks` says from where"],
         },
-        severity: Severity::Warning,
         daemons: KUBELET,
         roots: &[&[
             "podWorkerLoop|killContainersWithSyncResult",
             "runtimeServiceClient).RunPodSandbox|runtimeServiceClient).StopPodSandbox|runtimeServiceClient).StopContainer|runtimeServiceClient).CreateContainer|runtimeServiceClient).StartContainer|runtimeServiceClient).RemovePodSandbox|runtimeServiceClient).UpdateContainerResources",
         ]],
-        queue: &[],
         hangs: "those pods only",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -620,10 +613,9 @@ pub const SIGNATURES: &[Row] = &[
             &["cleanupOrphanedPodDirs|IsLikelyNotMountPoint", "fstatat|Stat"],
             &["getVfsStats", "Statfs"],
         ],
-        queue: &[],
         hangs: "the sync loop, stats",
         threads: &["kubernetes#100178", "kubernetes#101622", "kubernetes#122491"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -635,13 +627,10 @@ pub const SIGNATURES: &[Row] = &[
             never: &["this where the cgroup driver is cgroupfs"],
             act: &["look at systemd: its CPU, its jobs, D-Bus"],
         },
-        severity: Severity::Warning,
-        daemons: &[],
         roots: &[&["startJob|StartTransientUnit|SetUnitProperties|StopUnit", "(*Object).Call"]],
-        queue: &[],
         hangs: "pod cgroups, so pod creation",
         threads: &["runc#1959", "runc#3904", "godbus#221"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -653,13 +642,11 @@ pub const SIGNATURES: &[Row] = &[
             never: &["that the runtime leaks mounts"],
             act: &["look at the disk below"],
         },
-        severity: Severity::Warning,
         daemons: RUNTIMES,
         roots: &[&["mount.", "unix.Unmount|syscall.Unmount|unix.umount"]],
-        queue: &[],
         hangs: "CreateContainer, removals",
         threads: &["containerd#4485"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -674,10 +661,8 @@ pub const SIGNATURES: &[Row] = &[
         severity: Severity::Info,
         daemons: CONTAINERD,
         roots: &[&["ExecSync", "^execInternal"]],
-        queue: &[],
         hangs: "those probes",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -692,13 +677,8 @@ pub const SIGNATURES: &[Row] = &[
             ],
             act: &["look at what the candidate waits for"],
         },
-        severity: Severity::Warning,
-        daemons: &[],
-        roots: &[],
-        queue: &[],
         hangs: "what the waiting calls say",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -710,13 +690,11 @@ pub const SIGNATURES: &[Row] = &[
             never: &["that the started programs are the cause"],
             act: &["look for a child of the daemon that still has the daemon's name, and its state"],
         },
-        severity: Severity::Warning,
-        daemons: &[],
         roots: &[&["syscall.forkExec", "syscall.forkAndExecInChild|syscall.readlen"]],
         queue: &[&["syscall.forkExec", "sync.(*RWMutex).Lock"]],
         hangs: "every start",
         threads: &["go#26836"],
-        patience_minutes: 1,
+        ..WARNING
     },
     Row {
         rule: Rule {
@@ -731,10 +709,8 @@ pub const SIGNATURES: &[Row] = &[
         severity: Severity::Critical,
         daemons: KUBELET,
         roots: &[&["GenericPLEG)", "^GenericPLEG).@chan send"]],
-        queue: &[],
         hangs: "PLEG",
-        threads: &[],
-        patience_minutes: 1,
+        ..WARNING
     },
 ];
 

@@ -1,29 +1,27 @@
 //! D34: a file system is full or read-only.
 
-use super::{Case, finding};
+use super::Case;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
 
 /// Applies D34. A full disk is a fact; that it explains a hang is likely at most.
-pub(super) fn full(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(host) = case.evidence.node() else { return Vec::new() };
+pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
     let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
     if signs.is_empty() {
-        return Vec::new();
+        return None;
     }
     let title = "the runtime or the kubelet cannot write to its directories";
-    let mut found = finding(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    let mut found = case.cause(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
     found.evidence = signs;
     found.next.push("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal".to_owned());
     found.next.push(
         "if read-only: `dmesg -T` shows the error; free space or repair the disk before you restart anything"
             .to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Whether only root may write what is left: ext4 reserves up to two percent of a small disk even from root.

@@ -34,12 +34,10 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
 }
 
 /// Applies D02. The title says "does not answer", never "deadlock": a very long wait looks the same.
-pub(super) fn list_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let hung = runtime.hung_lists();
-    let Some((rpc, waited)) = hung.first().copied() else {
-        return Vec::new();
-    };
+    let (rpc, waited) = hung.first().copied()?;
     let culprit = case.culprits.first();
     let names: Vec<&str> = hung.iter().map(|(rpc, _)| rpc.name()).collect();
     let (lists, verb) = (names.join(" and "), if hung.len() == 1 { "does" } else { "do" });
@@ -86,7 +84,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
         ],
     });
     found.next.push("keep the runtime's goroutine stacks before any restart (below)".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Lists the other calls and their outcome, which shows whether one lock or the whole daemon is blocked.
@@ -202,10 +200,10 @@ fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<
 
 /// Applies the *possible* variants of D01, D02 and D07: calls without an answer when the run was interrupted,
 /// or when the caller gave them up.
-pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
-    let Some((rpc, target, waited)) = silent.first() else { return Vec::new() };
+    let (rpc, target, waited) = silent.first()?;
     let about = |rpc: &Rpc, target: Option<&Target>| match target {
         Some(target) => format!("{rpc} of {}", evidence.names.name(&target.id)),
         None => rpc.to_string(),
@@ -234,22 +232,20 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<HealthFinding> {
     let likely = seconds(evidence.runtime.silence.likely);
     found.evidence.push(format!("too early to count as hung: a hang is likely after {likely}"));
     found.next.push("run `plegctl health` again and let it finish".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Applies D01. The finding is certain about the call and names no reason: the volume, the OCI runtime and
 /// the shim are as likely as the application.
-pub(super) fn status_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     if !runtime.hung_lists().is_empty() {
-        return Vec::new();
+        return None;
     }
     let sure = |record: &StatusRecord| case.evidence.hang_confidence(&record.target.id, record.duration);
     let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
     silent.sort_unstable_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
-    let Some(first) = silent.first() else {
-        return Vec::new();
-    };
+    let first = silent.first()?;
     let answered = runtime.status_calls.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;
     let title = if case.culprits.is_empty() {
@@ -292,7 +288,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<HealthFinding> {
         let others = silent.iter().skip(1);
         found.next.extend(others.map(|record| advice::ask_again(record.rpc, &record.target.id)));
     }
-    vec![found]
+    Some(found)
 }
 
 /// Describes the effect of the hung calls on the kubelet.
@@ -317,13 +313,13 @@ fn consequence(case: &Case<'_>) -> String {
 }
 
 /// Applies D28: one hung call stays below the threshold, so the node looks healthy.
-pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     let lists_answer = case.evidence.runtime.hung_lists().is_empty();
     let [culprit] = case.culprits.as_slice() else {
-        return Vec::new();
+        return None;
     };
     if !lists_answer || case.estimate.would_trip {
-        return Vec::new();
+        return None;
     }
     let age = case.evidence.kubelet.pleg_age();
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
@@ -336,5 +332,5 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<HealthFinding> {
     found.evidence.push("one hung call costs one time-out, which is below the threshold".to_owned());
     found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
     found.next.push("start with the hung call above".to_owned());
-    vec![found]
+    Some(found)
 }

@@ -8,9 +8,9 @@ use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severit
 use crate::diagnosis::words::seconds;
 
 /// Applies D18. The cause is no naming conflict: an earlier create call has not finished.
-pub(super) fn reserved(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
-    let Some(line) = line else { return Vec::new() };
+    let line = line?;
     let mut found = finding(
         RuleId::D18,
         Severity::Warning,
@@ -26,25 +26,23 @@ pub(super) fn reserved(case: &Case<'_>) -> Vec<HealthFinding> {
         "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first"
             .to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D21. A young or a stopped daemon alone does not mean a recovery.
-pub(super) fn recovering(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let unreached = evidence.runtime.version_answer().is_none();
     if let Some((child, id)) = evidence.restored_by_child().filter(|_| unreached) {
-        return vec![restoring(case, child, id)];
+        return Some(restoring(case, child, id));
     }
-    let Some(journal) = &evidence.journal else {
-        return Vec::new();
-    };
+    let journal = evidence.journal.as_ref()?;
     let stopped = evidence.node().is_some_and(|host| {
         host.latest().with_role(Role::Daemon).any(|daemon| daemon.is_stopped() && evidence.concerns(daemon))
     });
     let restarts = journal.runtime_starts > 1;
     if stopped || !(journal.recovering || restarts) {
-        return Vec::new();
+        return None;
     }
     let severity = if unreached { Severity::Critical } else { Severity::Warning };
     let title = if journal.recovering {
@@ -62,7 +60,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<HealthFinding> {
         "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits"
             .to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Returns D21 with the container that blocks the whole node: the runtime restores containers one after the
@@ -94,10 +92,10 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
 }
 
 /// Applies D24. The usual cause is a list that is too large, or a runtime that is not reached.
-pub(super) fn never_relisted(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
     let count = case.evidence.journal.as_ref().map_or(0, |journal| journal.never_relisted);
     if count == 0 {
-        return Vec::new();
+        return None;
     }
     let mut found = finding(
         RuleId::D24,
@@ -107,18 +105,14 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Vec<HealthFinding> {
     );
     found.phase = Phase::Kubelet;
     found.evidence.push(format!("{count} lines say so in the last 15 minutes"));
-    vec![found]
+    Some(found)
 }
 
 /// Applies D25. Only PLEG's own messages count.
-pub(super) fn flapping(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(journal) = &case.evidence.journal else {
-        return Vec::new();
-    };
+pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
+    let journal = case.evidence.journal.as_ref()?;
     let peaks = peaks(&journal.pleg_ages);
-    let Some(peak) = peaks.iter().copied().reduce(f64::max) else {
-        return Vec::new();
-    };
+    let peak = peaks.iter().copied().reduce(f64::max)?;
     let timeout = case.evidence.settings.request_timeout.value;
     let resets = peaks.len() > 1;
     let title = if resets {
@@ -143,7 +137,7 @@ pub(super) fn flapping(case: &Case<'_>) -> Vec<HealthFinding> {
         found.evidence.push("the age only grew: a list call hung or failed".to_owned());
     }
     found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Returns the last age before each fall.
@@ -158,21 +152,17 @@ fn peaks(ages: &[f64]) -> Vec<f64> {
 }
 
 /// Applies D26. A restart hides the cause.
-pub(super) fn watchdog(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(journal) = &case.evidence.journal else {
-        return Vec::new();
-    };
+pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
+    let journal = case.evidence.journal.as_ref()?;
     let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
-    let Some(line) = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty()) else {
-        return Vec::new();
-    };
+    let line = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty())?;
     let mut found =
         finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
     found.phase = Phase::Kubelet;
     found.evidence.push(line);
     found.evidence.push("each restart hides the cause and resets the kubelet's metrics".to_owned());
     found.next.push("switch it off until the cause is found (changes state)".to_owned());
-    vec![found]
+    Some(found)
 }
 
 #[cfg(test)]

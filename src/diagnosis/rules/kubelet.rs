@@ -37,11 +37,11 @@ fn runtime_is_well(case: &Case<'_>) -> bool {
 
 /// Applies D22. Over the threshold, one reading of the kubelet's metric is enough. Below it, the age has to
 /// grow between two readings while the runtime answers well.
-pub(super) fn stale(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     let kubelet = &case.evidence.kubelet;
     let threshold = case.evidence.settings.threshold.value;
     let (Some(age), false) = (kubelet.pleg_age(), case.evidence.relists_seldom()) else {
-        return Vec::new();
+        return None;
     };
     let over = case.evidence.kubelet_is_over();
     let grown = growth(kubelet);
@@ -51,7 +51,7 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<HealthFinding> {
     let well = runtime_is_well(case);
     let stuck = age > limits::PLEG_AGE_STALE.as_secs_f64() && does_not_relist && well;
     if !(over || stuck) {
-        return Vec::new();
+        return None;
     }
     let age_words = age_text(age);
     let (confidence, title) = if over {
@@ -99,7 +99,7 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<HealthFinding> {
         if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node }
     ));
     found.next.push("then restart the kubelet (changes state)".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Returns the age at the first of two readings, and the seconds between them.
@@ -159,10 +159,10 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
 }
 
 /// Applies D23, which reports a fact, not a cause.
-pub(super) fn evented(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
     let kubelet = &case.evidence.kubelet;
     if kubelet.evented() != Some(true) {
-        return Vec::new();
+        return None;
     }
     let mut found =
         finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
@@ -187,16 +187,16 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<HealthFinding> {
             .filter(|errors| *errors > 0.0)
             .map(|errors| format!("its event stream broke {errors:.0} times")),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D32. A machine that never had a kubelet is fine, and a pod that sees only its own processes cannot
 /// know.
-pub(super) fn absent(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     if let Some(stopped) = stopped_kubelet(case) {
-        return vec![stopped];
+        return Some(stopped);
     }
     // A known id in a cgroup makes the process table this runtime's; only the daemon makes it the whole
     // node's.
@@ -225,11 +225,11 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<HealthFinding> {
                 "it may wait for a list call, but plegctl's list calls are answered".to_owned()
             },
         ),
-        Some(Healthz::Ok) => return Vec::new(),
-        None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),
+        Some(Healthz::Ok) => return None,
+        None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return None,
         // Nothing here shows for certain whether a process is the kubelet.
         None | Some(Healthz::Refused) if evidence.node().is_some_and(|host| doubt(&host.first).is_some()) => {
-            return Vec::new();
+            return None;
         }
         None | Some(Healthz::Refused) => {
             let has_pods = !evidence.runtime.pod_uids().is_empty();
@@ -257,7 +257,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<HealthFinding> {
     }
     found.evidence.push("the runtime is not at fault for this".to_owned());
     found.next.push("systemctl status kubelet; journalctl -u kubelet --since -15min".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Applies D32 to a kubelet that exists and does not run: it is stopped by a signal, or its cgroup is frozen.

@@ -25,33 +25,26 @@ fn per_second(count: u64, apart: Duration) -> f64 {
 }
 
 /// Creates a finding that needs two signs: with one sign it is only possible.
-fn from_signs(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<HealthFinding> {
-    let (severity, confidence) = match signs.len() {
-        0 => return Vec::new(),
-        1 => (Severity::Warning, Confidence::Possible),
-        _ => (case.severity_of_cause(), Confidence::Likely),
+fn from_signs(
+    case: &Case<'_>,
+    id: RuleId,
+    title: &str,
+    signs: Vec<String>,
+    next: &[&str],
+) -> Option<HealthFinding> {
+    let mut found = match signs.len() {
+        0 => return None,
+        1 => finding(id, Severity::Warning, Confidence::Possible, title),
+        _ => case.cause(id, case.severity_of_cause(), Confidence::Likely, title),
     };
-    let mut found = finding(id, severity, confidence, title);
-    if confidence == Confidence::Likely {
-        found.phase = case.hang_phase();
-        found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
-    }
     found.evidence = signs;
-    vec![found]
-}
-
-fn with_next(mut found: Vec<HealthFinding>, next: &[&str]) -> Vec<HealthFinding> {
-    for finding in &mut found {
-        finding.next.extend(next.iter().map(|line| (*line).to_owned()));
-    }
-    found
+    found.next = next.iter().map(|line| (*line).to_owned()).collect();
+    Some(found)
 }
 
 /// Applies D12. One reading of a size does not show a leak.
-pub(super) fn memory(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(host) = case.evidence.node() else {
-        return Vec::new();
-    };
+pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
     let sample = host.latest();
     let mut signs = Vec::new();
     if let Some(psi) = sample.pressure.memory.filter(|psi| psi.all_waited() >= limits::MEMORY_FULL) {
@@ -78,21 +71,16 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<HealthFinding> {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
     signs.extend(logged.filter(names_us));
-    let found = from_signs(case, RuleId::D12, "the node is out of memory", signs);
-    with_next(
-        found,
-        &[
-            "set system-reserved and kube-reserved; limit the largest consumers",
-            "ps -eo pid,rss,comm --sort -rss | head",
-        ],
-    )
+    let next = [
+        "set system-reserved and kube-reserved; limit the largest consumers",
+        "ps -eo pid,rss,comm --sort -rss | head",
+    ];
+    from_signs(case, RuleId::D12, "the node is out of memory", signs, &next)
 }
 
 /// Applies D13.
-pub(super) fn cpu(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(host) = case.evidence.node() else {
-        return Vec::new();
-    };
+pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
     let sample = host.latest();
     let mut signs = Vec::new();
     if let Some(psi) = sample.pressure.cpu.filter(|psi| psi.some >= limits::CPU_SOME) {
@@ -113,15 +101,16 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<HealthFinding> {
     let held_back = host.held_back_percent().filter(|_| !case.evidence.daemon_is_held_back());
     let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
     signs.extend(held_back.map(|percent| throttling_sign(case, host, percent)));
-    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs);
+    let next = ["give the node more CPU, or its daemons a reserve (system-reserved)"];
+    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, &next);
     // CPU contention does not stop a task: if a stopped or waiting task holds the calls up, that finding
     // comes first.
     if holder(case).iter().any(|holder| holder.confidence != Confidence::Possible) {
-        for finding in &mut found {
-            finding.severity = Severity::Warning;
+        if let Some(found) = &mut found {
+            found.severity = Severity::Warning;
         }
     }
-    with_next(found, &["give the node more CPU, or its daemons a reserve (system-reserved)"])
+    found
 }
 
 fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
@@ -132,15 +121,11 @@ fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String
 }
 
 /// Applies D35. The kernel's counter proves the limit, so no second sign is needed.
-pub(super) fn throttled(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let held_back = case.evidence.node().and_then(|host| Some((host, host.held_back_percent()?)));
-    let Some((host, percent)) = held_back.filter(|_| case.evidence.daemon_is_held_back()) else {
-        return Vec::new();
-    };
+    let (host, percent) = held_back.filter(|_| case.evidence.daemon_is_held_back())?;
     let title = "the runtime is throttled by the CPU limit of its own cgroup";
-    let mut found = finding(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    let mut found = case.cause(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
     found.evidence.push(throttling_sign(case, host, percent));
     found.evidence.push(
         "everything that the runtime does is late because of this; no single pod is the cause".to_owned(),
@@ -151,7 +136,7 @@ pub(super) fn throttled(case: &Case<'_>) -> Vec<HealthFinding> {
     found
         .next
         .push(format!("systemctl set-property --runtime {unit} CPUQuota=   # takes it off (changes state)"));
-    vec![found]
+    Some(found)
 }
 
 /// Returns a sign if Version is far slower than the quickest status call: Version needs no lock and little
@@ -175,7 +160,7 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
 }
 
 /// Applies D14. A log line makes it certain, a ratio likely.
-pub(super) fn exhausted(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
         signs.push(
@@ -191,15 +176,13 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<HealthFinding> {
     let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
     signs.extend(logged);
     if signs.is_empty() {
-        return Vec::new();
+        return None;
     }
     let title = "processes, threads or file descriptors run out";
-    let mut found = finding(RuleId::D14, case.severity_of_cause(), confidence, title);
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.evidence = signs;
     found.next.push("find who holds them and end it, or raise that limit (changes state)".to_owned());
-    vec![found]
+    Some(found)
 }
 
 fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
@@ -250,13 +233,11 @@ fn busiest_parent(case: &Case<'_>) -> Vec<String> {
 }
 
 /// Applies D15, unless the cgroup driver is cgroupfs.
-pub(super) fn systemd(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
-    let Some(host) = evidence.node() else {
-        return Vec::new();
-    };
+    let host = evidence.node()?;
     if evidence.kubelet.config.cgroup_driver.as_deref() == Some("cgroupfs") {
-        return Vec::new();
+        return None;
     }
     let sample = host.latest();
     let mut signs = Vec::new();
@@ -283,13 +264,9 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<HealthFinding> {
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(format!("{} mounts", sample.mounts.len()));
     }
-    let found = from_signs(case, RuleId::D15, "systemd does not keep up", signs);
-    with_next(
-        found,
-        &[
-            "systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better",
-        ],
-    )
+    let next =
+        ["systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better"];
+    from_signs(case, RuleId::D15, "systemd does not keep up", signs, &next)
 }
 
 /// The numbers that explain the threads and descriptors of a healthy runtime.
@@ -320,11 +297,9 @@ impl fmt::Display for ExpectedLoad {
 }
 
 /// Applies D17. It executes nothing in a container.
-pub(super) fn execs(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
-    let Some(host) = evidence.node() else {
-        return Vec::new();
-    };
+    let host = evidence.node()?;
     let mut signs = Vec::new();
     let expected = ExpectedLoad::of(case, host);
     if let Ownership::Ours { daemon: Some(pid) } = host.ownership
@@ -374,9 +349,10 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<HealthFinding> {
     if zombies > 50 {
         signs.push(format!("{zombies} zombies under shims"));
     }
-    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs);
-    for finding in &mut found {
-        finding.severity = Severity::Warning;
+    let next = ["replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds"];
+    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs, &next);
+    if let Some(found) = &mut found {
+        found.severity = Severity::Warning;
     }
-    with_next(found, &["replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds"])
+    found
 }

@@ -17,6 +17,7 @@ mod versions;
 
 use std::time::Duration;
 
+use catalogue::RuleFunction;
 pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
 
@@ -117,6 +118,21 @@ impl<'a> Case<'a> {
             .collect()
     }
 
+    /// Creates a finding about the cause of the hang, if there is a hang.
+    fn cause(
+        &self,
+        id: RuleId,
+        severity: Severity,
+        confidence: Confidence,
+        title: impl Into<String>,
+    ) -> HealthFinding {
+        HealthFinding {
+            phase: self.hang_phase(),
+            rpc: self.hung_rpc().map(|rpc| rpc.name().to_owned()),
+            ..finding(id, severity, confidence, title)
+        }
+    }
+
     /// Adds the names of a container or sandbox to a finding.
     pub(super) fn about(&self, finding: HealthFinding, id: &str) -> HealthFinding {
         HealthFinding {
@@ -131,8 +147,8 @@ impl<'a> Case<'a> {
 /// Applies all rules. A rule that panics counts as not applied and is returned with its message; the findings
 /// of the others stay.
 pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
-    let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
-    let (mut findings, mut failed) = judged(judges, case);
+    let functions = CATALOGUE.iter().map(|rule| (rule.id, rule.function));
+    let (mut findings, mut failed) = findings_of(functions, case);
     match catch_panic(|| hang::silent_so_far(case)) {
         Ok(silent) => findings.extend(silent),
         Err(why) => failed.push((RuleId::D01, why)),
@@ -151,13 +167,13 @@ pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
 }
 
 /// Collects the findings of some rules, and the rules that panicked.
-fn judged(
-    judges: impl Iterator<Item = (RuleId, catalogue::Judge)>,
+fn findings_of(
+    functions: impl Iterator<Item = (RuleId, RuleFunction)>,
     case: &Case<'_>,
 ) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     let (mut findings, mut failed) = (Vec::new(), Vec::new());
-    for (id, judge) in judges {
-        match catch_panic(|| judge(case)) {
+    for (id, function) in functions {
+        match catch_panic(|| function.apply(case)) {
             Ok(found) => findings.extend(found),
             Err(why) => failed.push((id, why)),
         }
@@ -221,10 +237,10 @@ mod tests {
     fn a_rule_that_fails_of_itself_takes_no_other_with_it() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
-        let sound: catalogue::Judge = |case| vec![nothing_found(case)];
-        let fails: catalogue::Judge = |_| panic!("of its own");
+        let sound = RuleFunction::One(|case| Some(nothing_found(case)));
+        let fails = RuleFunction::Many(|_| panic!("of its own"));
         let rules = [(RuleId::D01, sound), (RuleId::D02, fails), (RuleId::D03, sound)];
-        let (found, failed) = judged(rules.into_iter(), &case);
+        let (found, failed) = findings_of(rules.into_iter(), &case);
         assert_eq!(found.len(), 2);
         assert_eq!(failed, [(RuleId::D02, "of its own".to_owned())]);
     }

@@ -79,10 +79,8 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
 }
 
 /// Applies D08, for local file systems only. I/O pressure shows that something waits, not why.
-pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(host) = case.evidence.node() else {
-        return Vec::new();
-    };
+pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
     let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.all_waited());
     let blocked = case.blocked();
     let local: Vec<_> = blocked
@@ -103,14 +101,12 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
     let enough = local.len() >= limits::BLOCKED_TASKS;
     let stalled = pressure >= limits::IO_FULL_STALL && case.stuck();
     if !enough && !stalled && logged.is_empty() && pressure < limits::IO_FULL_HINT {
-        return Vec::new();
+        return None;
     }
     let likely = enough || stalled || !logged.is_empty();
     let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
     let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
-    let mut found = finding(RuleId::D08, severity, confidence, "storage keeps the node waiting");
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    let mut found = case.cause(RuleId::D08, severity, confidence, "storage keeps the node waiting");
     found.evidence.push(match host.latest().pressure.io {
         Some(psi) => format!("I/O pressure: all tasks waited {:.0} % of the last 10 s", psi.all_waited()),
         None => "this kernel does not measure I/O pressure".to_owned(),
@@ -121,19 +117,15 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<HealthFinding> {
     found.next.push(
         "iostat -x 1 5; this says that something waits for storage, not that a disk is broken".to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D09. The mount itself is never touched, and a pod is named only if its own task waits.
-pub(super) fn remote(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(host) = case.evidence.node() else {
-        return Vec::new();
-    };
+pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
     let blocked = case.blocked();
     let waiting: Vec<_> = blocked.iter().filter(|(_, task)| is_remote(task)).collect();
-    let Some((process, _)) = waiting.first() else {
-        return Vec::new();
-    };
+    let (process, _) = waiting.first()?;
     let pod = pod_of(case, process);
     let uid = pod.as_ref().map(|pod| pod.uid.as_str()).filter(|uid| !uid.is_empty());
     let mounts: Vec<_> =
@@ -150,10 +142,8 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<HealthFinding> {
         |mount| format!("{} ({})", mount.source, mount.kind),
     );
     let who = pod.as_ref().map_or_else(|| process.label(), ToString::to_string);
-    let mut found =
-        finding(RuleId::D09, severity, confidence, format!("{source} does not answer; {who} waits for it"));
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    let title = format!("{source} does not answer; {who} waits for it");
+    let mut found = case.cause(RuleId::D09, severity, confidence, title);
     if let Some(id) = process.container_id.as_deref() {
         found.container = case.evidence.names.container(id);
         found.ids = vec![id.to_owned()];
@@ -166,7 +156,7 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<HealthFinding> {
     found.next.push(
         "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D10: reports for each hung id its OCI runtime process or its shim; without a hang, only clear
@@ -213,11 +203,9 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
         .flatten()
         .find_map(|pid| case.evidence.chain_at(pid));
     let confidence = if chain.is_some() { Confidence::Certain } else { Confidence::Likely };
-    let found = finding(RuleId::D10, Severity::Critical, confidence, title);
+    let found = case.cause(RuleId::D10, Severity::Critical, confidence, title);
     let mut found = case.about(found, id);
     found.evidence.extend(chain);
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
         found.evidence.push(format!(
             "{} of it ({}) did not answer within {}",

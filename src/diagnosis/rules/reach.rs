@@ -8,16 +8,14 @@ use crate::diagnosis::words::seconds;
 
 /// Applies D06. A path that the kubelet does not use, or that may not be opened, says nothing about the
 /// runtime.
-pub(super) fn unreachable(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     if evidence.runtime.version_answer().is_some() {
-        return Vec::new();
+        return None;
     }
     let error = evidence.runtime.version.as_ref().and_then(|call| call.result.as_ref().err());
     let answers_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
-    let Some(error) = error.filter(|error| !answers_late(error)) else {
-        return Vec::new();
-    };
+    let error = error.filter(|error| !answers_late(error))?;
     let title = match error {
         Error::NoSuchSocket { .. } => "there is no such socket",
         Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
@@ -57,15 +55,13 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<HealthFinding> {
     if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
         found.next.push("systemctl status containerd crio   # and its journal".to_owned());
     }
-    vec![found]
+    Some(found)
 }
 
 /// Applies D07. The finding says that the runtime does not answer, not that it crashed.
-pub(super) fn silent(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
-    let Some((first, second)) = runtime.both_versions_silent() else {
-        return Vec::new();
-    };
+    let (first, second) = runtime.both_versions_silent()?;
     let mut confidence = runtime.silence.confidence(first.min(second));
     let mut title = "the runtime accepts connections and does not answer".to_owned();
     let mut facts = Vec::new();
@@ -111,17 +107,17 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<HealthFinding> {
         next.push("then see storage, memory and CPU of the node".to_owned());
     }
     found.next = next;
-    vec![found]
+    Some(found)
 }
 
 /// Applies D29. This is neither a hang nor an error of plegctl: the kubelet gets the same answer.
-pub(super) fn list_fails(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let error = [runtime.sandboxes.error(), runtime.containers.error()]
         .into_iter()
         .flatten()
         .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread());
-    let Some(error) = error else { return Vec::new() };
+    let error = error?;
     let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
     let code = error.code().map_or("no answer", crate::cri::Code::name);
     let title = format!("{rpc} fails at once: {code}");
@@ -135,5 +131,5 @@ pub(super) fn list_fails(case: &Case<'_>) -> Vec<HealthFinding> {
             .to_owned(),
     );
     found.next.push("see the runtime's journal: journalctl -u containerd -u crio --since -15min".to_owned());
-    vec![found]
+    Some(found)
 }

@@ -31,7 +31,7 @@ fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
 
 /// Applies D03: a list is refused for its size, is close to the limit, or is larger than the kubelet accepts.
 /// Our own limit is far above the kubelet's, so a list that we can read may be too large for the kubelet.
-pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let refused =
         [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find_map(|error| {
@@ -44,12 +44,10 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
         let mut found = oversized(case, Severity::Critical, format!("{rpc} is too large for gRPC and fails"));
         found.rpc = Some(rpc.name().to_owned());
         found.evidence.insert(0, message);
-        return vec![found];
+        return Some(found);
     }
     let sizes = [size(runtime.sandboxes.first.as_ref()), size(runtime.containers.first.as_ref())];
-    let Some(largest) = sizes.into_iter().flatten().max_by_key(|size| size.bytes) else {
-        return Vec::new();
-    };
+    let largest = sizes.into_iter().flatten().max_by_key(|size| size.bytes)?;
     let limit = timing::RECEIVE_LIMIT;
     let (severity, title) = if largest.bytes > limit {
         let more = if largest.items.is_some() { "" } else { " and more" };
@@ -61,7 +59,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
     } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
         (Severity::Warning, format!("{} grows towards the limit of gRPC", largest.rpc))
     } else {
-        return Vec::new();
+        return None;
     };
     let mut found = oversized(case, severity, title);
     found.rpc = Some(largest.rpc.name().to_owned());
@@ -73,7 +71,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
             seconds(largest.took)
         );
         found.evidence.insert(0, line);
-        return vec![found];
+        return Some(found);
     };
     let each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
     let line = format!(
@@ -84,7 +82,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<HealthFinding> {
     if each > 8192 {
         found.evidence.push("the items are large: long annotations or labels".to_owned());
     }
-    vec![found]
+    Some(found)
 }
 
 fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFinding {
@@ -158,14 +156,14 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
 }
 
 /// Applies D04. Only growth during the run shows a leak.
-pub(super) fn backlog(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let population = runtime.population();
     let dead = population.dead();
     let ratio = population.exited > limits::DEAD_PER_RUNNING * population.running.max(1)
         && dead >= limits::DEAD_RATIO_FLOOR;
     if dead <= limits::DEAD_BACKLOG && !ratio {
-        return Vec::new();
+        return None;
     }
     let slowest = runtime.sandboxes.duration().max(runtime.containers.duration());
     let slow = slowest.is_some_and(|slowest| slowest > limits::LIST_SLOW);
@@ -188,11 +186,11 @@ pub(super) fn backlog(case: &Case<'_>) -> Vec<HealthFinding> {
     found.next.push(
         "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits".to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D05. If each call is slow, the number of pods is not to blame.
-pub(super) fn slow_pass(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     let estimate = &case.estimate;
     let pass = estimate.full_answering;
     let lists_answer = estimate.lists.is_some();
@@ -248,16 +246,16 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<HealthFinding> {
     } else {
         "spread rollouts and Jobs; fewer pods on this node".to_owned()
     });
-    vec![found]
+    Some(found)
 }
 
 /// Returns D05 for single calls that are answered so late that the pod's events wait. Late is not hung.
-fn late_answers(case: &Case<'_>) -> Vec<HealthFinding> {
+fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let mut lost = super::state::lost_exits(case.evidence);
     lost.extend(super::state::slow_pods_of(case.evidence, &lost));
     let mut slow = case.evidence.runtime.slow_calls();
     slow.retain(|record| !lost.iter().any(|lost| lost.target == record.target));
-    let Some(slowest) = slow.first() else { return Vec::new() };
+    let slowest = slow.first()?;
     let who = case.evidence.names.name(&slowest.target.id);
     let (more, verb) = match slow.len() {
         1 => (String::new(), "is"),
@@ -289,20 +287,18 @@ fn late_answers(case: &Case<'_>) -> Vec<HealthFinding> {
         "look at the storage of the node: iostat -x 1 5; and catch it: plegctl watch --until-slow 2s"
             .to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Applies D30, if no other finding explains a slow list.
-pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Vec<HealthFinding> {
+pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let took = [
         (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
         (Rpc::ListContainers, runtime.containers.duration()),
     ];
     let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
-    let Some((took, rpc)) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW) else {
-        return Vec::new();
-    };
+    let (took, rpc) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW)?;
     let explained = findings.iter().any(|found| {
         found.confidence != Confidence::Possible
             && matches!(
@@ -317,7 +313,7 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Vec<Hea
             )
     });
     if explained {
-        return Vec::new();
+        return None;
     }
     let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let title = format!("{rpc} takes {}; nothing found explains it", seconds(took));
@@ -338,5 +334,5 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Vec<Hea
         }
     }));
     found.next.push("wait for the next time: plegctl watch --until-slow 1s".to_owned());
-    vec![found]
+    Some(found)
 }

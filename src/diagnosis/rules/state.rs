@@ -25,14 +25,12 @@ fn answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
 }
 
 /// Applies D31. The kubelet is `NotReady` after 30 s for this reason alone.
-pub(super) fn not_ready(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(call) = &case.evidence.runtime.status else {
-        return Vec::new();
-    };
+pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
+    let call = case.evidence.runtime.status.as_ref()?;
     let mut confidence = Confidence::Certain;
     let (title, line) = match &call.result {
         Ok(status) => match status.condition("RuntimeReady") {
-            Some(ready) if ready.holds => return Vec::new(),
+            Some(ready) if ready.holds => return None,
             Some(ready) => ("the runtime says that it is not ready".to_owned(), condition_text(ready)),
             None => (
                 "the runtime does not say whether it is ready".to_owned(),
@@ -40,7 +38,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<HealthFinding> {
             ),
         },
         // The run ended before this silence could be called a hang.
-        Err(_) if case.evidence.runtime.status_is_open() => return Vec::new(),
+        Err(_) if case.evidence.runtime.status_is_open() => return None,
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
             (
@@ -55,11 +53,11 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<HealthFinding> {
     found.evidence.push(line);
     found.evidence.push("the kubelet says \"container runtime is down\" after 30 s of this".to_owned());
     found.next.push("journalctl -u containerd -u crio --since -15min".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
-pub(super) fn network(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
@@ -85,7 +83,7 @@ pub(super) fn network(case: &Case<'_>) -> Vec<HealthFinding> {
         ));
     }
     if signs.is_empty() {
-        return Vec::new();
+        return None;
     }
     let mut found = finding(RuleId::D16, Severity::Warning, confidence, title);
     if not_ready.is_some() {
@@ -94,7 +92,7 @@ pub(super) fn network(case: &Case<'_>) -> Vec<HealthFinding> {
     found.evidence = signs;
     found.evidence.push("pods cannot start or stop because of this; it does not block PLEG".to_owned());
     found.next.push("is the network's DaemonSet running here? ls /etc/cni/net.d".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Returns the daemon's children that have the name of an installed network plugin. Other children, such as
@@ -131,7 +129,7 @@ fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
 }
 
 /// Applies D19. A single sample may show a creation or a removal in progress.
-pub(super) fn inconsistent(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let first = first_oddities(case.evidence);
     let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
@@ -140,9 +138,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<HealthFinding> {
         let later = oddities(case.evidence, runtime.sandboxes.latest(), runtime.containers.latest());
         lasting.retain(|oddity| later.contains(oddity));
     }
-    let Some(worst) = lasting.first() else {
-        return Vec::new();
-    };
+    let worst = lasting.first()?;
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
     let id = worst.id;
     let who = match worst.kind {
@@ -183,7 +179,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<HealthFinding> {
     found
         .next
         .push("compare with the processes of its cgroup; has the runtime been restarted lately?".to_owned());
-    vec![found]
+    Some(found)
 }
 
 /// Returns why a status call failed, if it did.
@@ -197,14 +193,12 @@ fn failure(record: &StatusRecord) -> Option<String> {
 }
 
 /// Applies D20. "Not found" after a list is a race, not an error.
-pub(super) fn failing_status(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
     let failing: Vec<&StatusRecord> =
         runtime.status_calls.iter().filter(|record| failure(record).is_some()).collect();
-    let Some(first) = failing.first().filter(|_| listed) else {
-        return Vec::new();
-    };
+    let first = failing.first().filter(|_| listed)?;
     let (id, rpc) = (&first.target.id, first.rpc);
     let title = format!(
         "{} of {} fails; the kubelet repeats the call in every relist",
@@ -232,7 +226,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<HealthFinding> {
     found.next.push(
         "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
     );
-    vec![found]
+    Some(found)
 }
 
 /// Returns the status calls in which CRI-O waited for a lost exit. They take the time that CRI-O waits for
@@ -252,10 +246,10 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
 }
 
 /// Applies D33. Such calls are slow, never hung: CRI-O answers in the end, with exit code -1.
-pub(super) fn lost_exit(case: &Case<'_>) -> Vec<HealthFinding> {
+pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let lost = lost_exits(evidence);
-    let Some(first) = lost.first() else { return Vec::new() };
+    let first = lost.first()?;
     let who = evidence.names.name(&first.target.id);
     let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
     let title = format!(
@@ -306,7 +300,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<HealthFinding> {
         found.next.push(format!("pgrep -af {id}   # its conmon: in state T, continue it with kill -CONT"));
         found.next.push(format!("gone: {}", remove(&first.target.id)));
     }
-    vec![found]
+    Some(found)
 }
 
 /// Returns the command that removes such a container. The removal waits as long as a status call, and crictl

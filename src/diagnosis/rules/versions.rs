@@ -10,57 +10,39 @@ struct KnownBug {
     /// The first version with the bug.
     from: [u32; 3],
     /// The first version without the bug.
-    fixed: Option<[u32; 3]>,
+    fixed: [u32; 3],
     /// What the bug does.
     fault: &'static str,
     /// Where the bug is described.
     source: &'static str,
 }
 
+/// What several releases of containerd do.
+const EXEC_LEAK: &str = "exec probes that leave children behind leak goroutines";
+
 const KNOWN: [KnownBug; 6] = [
-    KnownBug {
-        runtime: "containerd",
-        from: [1, 4, 4],
-        fixed: Some([1, 4, 5]),
-        fault: "some builds of it hang in start and stop",
-        source: "containerd/containerd#5274",
-    },
-    KnownBug {
-        runtime: "containerd",
-        from: [1, 7, 0],
-        fixed: Some([1, 7, 35]),
-        fault: "exec probes that leave children behind leak goroutines",
-        source: "CVE-2026-53495",
-    },
-    KnownBug {
-        runtime: "containerd",
-        from: [2, 0, 0],
-        fixed: Some([2, 0, 12]),
-        fault: "exec probes that leave children behind leak goroutines",
-        source: "CVE-2026-53495",
-    },
-    KnownBug {
-        runtime: "containerd",
-        from: [2, 2, 0],
-        fixed: Some([2, 2, 8]),
-        fault: "exec probes that leave children behind leak goroutines",
-        source: "CVE-2026-53495",
-    },
-    KnownBug {
-        runtime: "containerd",
-        from: [2, 3, 0],
-        fixed: Some([2, 3, 5]),
-        fault: "exec probes that leave children behind leak goroutines",
-        source: "CVE-2026-53495",
-    },
+    containerd(
+        [1, 4, 4],
+        [1, 4, 5],
+        "some builds of it hang in start and stop",
+        "containerd/containerd#5274",
+    ),
+    containerd([1, 7, 0], [1, 7, 35], EXEC_LEAK, "CVE-2026-53495"),
+    containerd([2, 0, 0], [2, 0, 12], EXEC_LEAK, "CVE-2026-53495"),
+    containerd([2, 2, 0], [2, 2, 8], EXEC_LEAK, "CVE-2026-53495"),
+    containerd([2, 3, 0], [2, 3, 5], EXEC_LEAK, "CVE-2026-53495"),
     KnownBug {
         runtime: "cri-o",
         from: [1, 33, 2],
-        fixed: Some([1, 33, 9]),
+        fixed: [1, 33, 9],
         fault: "stopping a container can deadlock",
         source: "cri-o/cri-o#9754",
     },
 ];
+
+const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
+    KnownBug { runtime: "containerd", from, fixed, fault, source }
+}
 
 /// Returns the leading numbers of a version, whatever suffix a package adds.
 fn numbers(version: &str) -> Option<[u32; 3]> {
@@ -71,18 +53,16 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 
 /// Applies D27.
 pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
-    let Some(version) = case.evidence.runtime.version_answer() else {
-        return Vec::new();
-    };
-    let Some(ours) = numbers(&version.runtime_version) else {
+    let version = case.evidence.runtime.version_answer();
+    let Some((version, ours)) =
+        version.and_then(|version| Some((version, numbers(&version.runtime_version)?)))
+    else {
         return Vec::new();
     };
     KNOWN
         .iter()
         .filter(|known| known.runtime == version.runtime_name)
-        .filter(|known| {
-            known.from[..2] == ours[..2] && known.from <= ours && known.fixed.is_none_or(|fixed| ours < fixed)
-        })
+        .filter(|known| known.from[..2] == ours[..2] && known.from <= ours && ours < known.fixed)
         .map(|known| {
             let title = format!(
                 "{} {} has a known fault: {}",
@@ -90,9 +70,8 @@ pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
             );
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
             found.evidence.push(format!("see {}", known.source));
-            found
-                .evidence
-                .extend(known.fixed.map(|[major, minor, patch]| format!("fixed in {major}.{minor}.{patch}")));
+            let [major, minor, patch] = known.fixed;
+            found.evidence.push(format!("fixed in {major}.{minor}.{patch}"));
             found.evidence.push("there is no proof that it is the cause here".to_owned());
             found
         })
