@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plegctl::stacks::judge::{KnownHangs, Source, judge};
+use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
 use plegctl::stacks::live::{NodeView, name};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::signatures::signatures;
@@ -66,7 +66,7 @@ fn command_lines() {
         }
         let dump = read(DUMP.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
         let sources =
-            [Source { name: "fuzz".to_owned(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }];
+            [DumpSource { name: "fuzz".to_owned(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }];
         let mut report = judge(&sources, &known, &KnownHangs::default());
         name(&mut report, &sources, &NodeView::at(root));
         let container = report.findings[0].holder.as_ref().and_then(|holder| holder.container.as_ref());

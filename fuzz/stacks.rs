@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use plegctl::stacks::judge::{KnownHangs, Source, judge};
+use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::signatures::signatures;
 
@@ -89,8 +89,9 @@ fn stacks() {
         }
         let kept: usize = reading.dumps.iter().map(|dump| dump.goroutines.len()).sum();
         assert!(kept <= BOUNDS.goroutines, "{kept}");
-        let source = |dump| Source { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
-        let sources: Vec<Source> = reading.dumps.into_iter().map(source).collect();
+        let source =
+            |dump| DumpSource { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
+        let sources: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let report = judge(&sources, &known, &KnownHangs::default());
         assert_eq!(report.dumps.len(), sources.len());
         serde_json::to_string(&report).unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use plegctl::report::Severity;
-use plegctl::stacks::judge::{KnownHangs, Source, judge};
+use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::report::StackReport;
 use plegctl::stacks::signatures::signatures;
@@ -48,9 +48,15 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn source(name: &str) -> Source {
+fn source(name: &str) -> DumpSource {
     let mut reading = read(File::open(recording(name)).unwrap(), Bounds::default()).unwrap();
-    Source { name: name.to_owned(), dump: reading.dumps.remove(0), pid: None, taken_at: None, fresh: false }
+    DumpSource {
+        name: name.to_owned(),
+        dump: reading.dumps.remove(0),
+        pid: None,
+        taken_at: None,
+        fresh: false,
+    }
 }
 
 fn judged(name: &str) -> StackReport {
@@ -179,8 +185,8 @@ fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
         dumps.iter().map(|dump| dump.announced).sum(),
         dumps.iter().map(|dump| dump.goroutines.len() as u64).sum(),
     );
-    let source = |dump| Source { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
-    let sources: Vec<Source> = dumps.into_iter().map(source).collect();
+    let source = |dump| DumpSource { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
+    let sources: Vec<DumpSource> = dumps.into_iter().map(source).collect();
     let report = judge(&sources, &signatures(), &KnownHangs::default());
     assert_eq!(report.dumps.len(), sources.len());
     Some(counts)

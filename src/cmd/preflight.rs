@@ -22,7 +22,7 @@ use super::context::{Context, block_on};
 use super::output::Output;
 use super::render::{Style, preflight as text, sarif};
 use super::{Error, Exit, complete};
-use crate::host::proc::Mount;
+use crate::host::proc::NodeMount;
 use crate::host::{self, HostRoot, kernel_text, shell_words};
 use crate::kubelet::{KubeletSettings, KubeletVersion, drop_ins, kubeadm_settings};
 use crate::manifests::Severity;
@@ -362,7 +362,7 @@ fn config_file(path: &Path, host: &HostRoot, is_drop_in: bool) -> ConfigFile {
 /// The cgroup version that a process sees. The kubelet asks for the file system of `/sys/fs/cgroup`.
 fn cgroups(pid: u32) -> Option<CgroupVersion> {
     let path: PathBuf = host::proc().join(pid.to_string()).join("mountinfo");
-    let mounts = Mount::all(&kernel_text(&path).ok()?);
+    let mounts = NodeMount::all(&kernel_text(&path).ok()?);
     let last = mounts.iter().rev().find(|mount| mount.target == "/sys/fs/cgroup")?;
     match last.kind.as_str() {
         "cgroup2" => Some(CgroupVersion::V2),

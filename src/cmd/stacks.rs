@@ -25,7 +25,7 @@ use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
-use crate::stacks::judge::{BETWEEN_DUMPS, KnownHangs, Source, judge, rebuild_summary};
+use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
 use crate::stacks::signatures::{Signature, signatures};
@@ -89,7 +89,7 @@ fn report(
     pause: Pause<'_>,
 ) -> Result<StackReport, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
-    let mut taken = Taken::default();
+    let mut taken = TakenDumps::default();
     for source in &arguments.sources {
         taken.named(source, context)?;
     }
@@ -118,7 +118,7 @@ fn report(
     Ok(judged(arguments, &taken, &known, proc))
 }
 
-fn judged(arguments: &StacksArgs, taken: &Taken, known: &[Signature], proc: &Path) -> StackReport {
+fn judged(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature], proc: &Path) -> StackReport {
     let mut report = judge(&taken.dumps, known, &KnownHangs::default());
     report.limits.extend(taken.cuts.iter().cloned());
     enrich(arguments, &taken.dumps, &mut report, proc);
@@ -166,15 +166,15 @@ enum RepeatableDump {
 
 /// The dumps that were taken so far.
 #[derive(Default)]
-struct Taken {
-    dumps: Vec<Source>,
+struct TakenDumps {
+    dumps: Vec<DumpSource>,
     /// Notes about dumps that were too long.
     cuts: Vec<String>,
     /// The processes that can give another dump.
     live: Vec<RepeatableDump>,
 }
 
-impl Taken {
+impl TakenDumps {
     fn named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
             DumpLocation::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
@@ -247,7 +247,7 @@ impl Taken {
             }
         }
         // The answer of another process is not the named runtime's.
-        let is_other = |dump: &Source| daemon.is_some() && dump.pid.is_some() && dump.pid != daemon;
+        let is_other = |dump: &DumpSource| daemon.is_some() && dump.pid.is_some() && dump.pid != daemon;
         if self.dumps.iter().skip(before).any(is_other) {
             self.dumps.truncate(before);
             self.live.clear();
@@ -281,7 +281,7 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
     Error::Stacks { name: source.to_owned(), why: why.to_string(), hint: why.hint().map(str::to_owned) }
 }
 
-fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
+fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
     let opened = load::open_with_timeout(path).map_err(unreadable)?;
@@ -292,7 +292,7 @@ fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
 }
 
 /// Reads a dump file that was found on the node.
-fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
+fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
     let opened = sources::open_dump_file(path).map_err(unreadable)?;
@@ -302,7 +302,12 @@ fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     dumps(&name, opened, &origin, cuts)
 }
 
-fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
+fn dumps(
+    name: &str,
+    from: impl Read,
+    origin: &Origin,
+    cuts: &mut Vec<String>,
+) -> Result<Vec<DumpSource>, Error> {
     let reading = read(from, Bounds::default()).map_err(|why| {
         let hint = why.hint().map(str::to_owned);
         Error::Stacks { name: name.to_owned(), why: why.to_string(), hint }
@@ -311,7 +316,7 @@ fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -
     Ok(reading
         .dumps
         .into_iter()
-        .map(|dump| Source {
+        .map(|dump| DumpSource {
             name: name.to_owned(),
             dump,
             pid: origin.pid,
@@ -321,7 +326,7 @@ fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -
         .collect())
 }
 
-fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport, proc: &Path) {
+fn enrich(arguments: &StacksArgs, dumps: &[DumpSource], report: &mut StackReport, proc: &Path) {
     if arguments.no_live {
         report.limits.push("no names are read: --no-live".to_owned());
         return;

@@ -11,7 +11,7 @@ use crate::cri::Rpc;
 
 /// The runtime family, which decides whose commands are suggested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum DaemonFamily {
     /// containerd and its shims.
     Containerd,
     /// CRI-O and its conmon.
@@ -23,13 +23,13 @@ pub enum Family {
 impl Evidence {
     /// Returns the runtime's family: by the name in its Version answer, else by the name of the process that
     /// listens on the socket.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> DaemonFamily {
         let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
         let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
         match by_name.or_else(by_process) {
-            Some("containerd") => Family::Containerd,
-            Some("cri-o" | "crio") => Family::Crio,
-            _ => Family::Other,
+            Some("containerd") => DaemonFamily::Containerd,
+            Some("cri-o" | "crio") => DaemonFamily::Crio,
+            _ => DaemonFamily::Other,
         }
     }
 
@@ -43,9 +43,9 @@ impl Evidence {
     /// Returns the `journalctl` arguments that select the runtime's units.
     pub fn runtime_units(&self) -> &'static str {
         match self.family() {
-            Family::Containerd => "-u containerd",
-            Family::Crio => "-u crio",
-            Family::Other => "-u containerd -u crio",
+            DaemonFamily::Containerd => "-u containerd",
+            DaemonFamily::Crio => "-u crio",
+            DaemonFamily::Other => "-u containerd -u crio",
         }
     }
 
@@ -53,26 +53,26 @@ impl Evidence {
     pub fn save_stacks(&self) -> Option<String> {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
         match self.family() {
-            Family::Containerd => {
+            DaemonFamily::Containerd => {
                 let pid =
                     daemon.map_or_else(|| "$(pidof containerd)".to_owned(), |daemon| daemon.pid.to_string());
                 Some(format!(
                     "kill -USR1 {pid}   # stacks into /tmp/containerd.*.stacks.log; twice, 60 s apart"
                 ))
             }
-            Family::Crio => {
+            DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(
                     "curl -s --unix-socket {} http://localhost/debug/goroutines > crio-1.txt   # again after 60 s",
                     socket.display()
                 ))
             }
-            Family::Other => None,
+            DaemonFamily::Other => None,
         }
     }
 }
 
-impl Family {
+impl DaemonFamily {
     /// Returns the name of the process that watches one container.
     pub const fn monitor(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
     lines
 }
 
-fn look_at(holders: &Holders<'_>, family: Family, id: &str) -> String {
+fn look_at(holders: &Holders<'_>, family: DaemonFamily, id: &str) -> String {
     if let Some((process, task)) = holders.blocked.first() {
         let (pid, tid, comm) = (process.pid, task.tid, &process.comm);
         return format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel");
@@ -125,7 +125,7 @@ fn look_at(holders: &Holders<'_>, family: Family, id: &str) -> String {
                 shim.pid
             )
         }
-        (Some(shim), Family::Containerd) => {
+        (Some(shim), DaemonFamily::Containerd) => {
             format!("kill -USR1 {}   # its shim's stacks, into containerd's journal", shim.pid)
         }
         (Some(shim), _) => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),

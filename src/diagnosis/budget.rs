@@ -20,7 +20,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub type StopSignal = watch::Receiver<bool>;
 
 /// The time budget of one run.
-pub(super) struct Budget {
+pub(super) struct RunBudget {
     clock: Arc<dyn Clock>,
     started: Mono,
     total: Duration,
@@ -34,7 +34,7 @@ pub(super) struct Budget {
     pub(super) listening: Arc<ListeningClock>,
 }
 
-impl Budget {
+impl RunBudget {
     pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
         let clock = Arc::clone(&inputs.clock);
         let listen =
@@ -159,18 +159,18 @@ mod tests {
     use crate::clock::ManualClock;
 
     /// A budget of four seconds, all of it unused.
-    fn budget() -> Budget {
+    fn budget() -> RunBudget {
         let runtime = Arc::new(());
         let clock = Arc::new(ManualClock::default());
         let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
         inputs.budget = Duration::from_secs(4);
         inputs.cpu_time = || None;
         inputs.slowdown = || None;
-        Budget::start(&inputs)
+        RunBudget::start(&inputs)
     }
 
     #[test]
-    fn beside_others_the_end_begins_earlier() {
+    fn under_cpu_contention_more_time_is_reserved() {
         let mut budget = budget();
         budget.slowdown = || Some(3.0);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3700));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_while_we_wait_ends_the_waiting_earlier() {
+    async fn bytes_that_arrive_shorten_the_wait() {
         let mut budget = budget();
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         budget.clock = Arc::clone(&clock);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_there_is_to_judge_the_earlier_it_begins() {
+    fn more_entries_reserve_more_time_for_judging() {
         let budget = budget();
         assert_eq!(budget.for_waiting(), Duration::from_millis(3900));
         budget.reserve_for_entries(50_000);

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use super::evidence::{Evidence, suspicion};
 use super::input_file::InputFile;
 use super::report::NotChecked;
-use super::{HealthRun, Inputs, Mode, offload, probes};
+use super::{HealthMode, HealthRun, Inputs, offload, probes};
 use crate::children::ProcessGroup;
 use crate::cri::{CgroupDriver, Rpc, Runtime};
 use crate::host::{HostRoot, open_to_others};
@@ -94,7 +94,7 @@ async fn system_state(limit: Duration) -> Result<SystemState, Error> {
     }
 }
 
-/// What the journal and systemd said.
+/// The journal and the answer of systemd.
 #[derive(Default)]
 pub(super) struct SystemAnswers {
     pub(super) journal: Option<Journal>,
@@ -128,7 +128,7 @@ pub(super) async fn ask_system<R: Runtime + 'static>(
         return SystemAnswers::without_journal("left out");
     }
     let suspicious =
-        inputs.mode == Mode::Deep || suspicion::of_calls(evidence) || suspicion::of_node(evidence);
+        inputs.mode == HealthMode::Deep || suspicion::of_calls(evidence) || suspicion::of_node(evidence);
     if !suspicious && !inputs.keeps_input_files() && evidence.kubelet.pid.is_none() {
         return SystemAnswers::without_journal(
             "everything is answered and no kubelet runs here; use --deep to read it",
@@ -233,12 +233,12 @@ async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<St
 
 /// A program that a thread starts and reads; `group` is `None` until the program runs.
 #[derive(Default)]
-struct Running {
+struct RunningProgram {
     group: Option<Arc<ProcessGroup>>,
     is_unwanted: bool,
 }
 
-impl Running {
+impl RunningProgram {
     /// Stores the running program, and kills it at once if its caller is gone.
     fn begin(&mut self, group: Arc<ProcessGroup>) {
         if self.is_unwanted {
@@ -249,7 +249,7 @@ impl Running {
 }
 
 /// Kills the program on drop: its time is over, or its caller is gone.
-struct EndOnDrop(Arc<Mutex<Running>>);
+struct EndOnDrop(Arc<Mutex<RunningProgram>>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_of_the_famous_line_are_collected_in_order() {
+    fn ages_in_pleg_messages_are_collected_in_order() {
         let line = |at: u32, age: &str| {
             format!(
                 "17000000{at:02}.0 n kubelet[1]: \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was \
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_that_ends_is_none() {
+    fn finished_recovery_does_not_count() {
         let begun = "1.0 n containerd[1]: msg=\"Start recovering state\"";
         assert!(Journal::of(begun).recovering);
         let ended = format!("{begun}\n2.0 n containerd[1]: msg=\"containerd successfully booted in 0.1s\"");
@@ -456,13 +456,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_absent_program_is_absent_not_clean() {
+    async fn absent_program_is_an_error() {
         let answer = run("plegctl-test-no-such-program", &[], Duration::from_secs(5)).await;
         assert!(matches!(answer, Err(Error::Absent { .. })));
     }
 
     #[tokio::test]
-    async fn starting_a_program_does_not_hold_up_the_event_loop() {
+    async fn starting_a_program_does_not_block_the_event_loop() {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let start = move || {
             // Simulates an exec from a disk that does not answer: only the other task on this event loop

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::evidence::{Evidence, WrittenDisk};
-use super::proc::{Mount, Ownership};
+use super::proc::{NodeMount, Ownership};
 use super::report::NotChecked;
 use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
@@ -26,7 +26,7 @@ const MAX_DROP_INS: usize = 64;
 const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/containers/storage.conf"];
 
 /// The owner of a directory, and the directory's path on the node.
-type Directory = (&'static str, PathBuf);
+type OwnedDirectory = (&'static str, PathBuf);
 
 /// The processes that decide where the directories are, by their command lines.
 struct Owners {
@@ -54,7 +54,7 @@ pub(super) async fn read_disks<R>(
     // Paths are resolved in this process's own mount namespace, so its own mounts are needed.
     let seen = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
     let seen = seen.then(|| host.first.mounts.clone());
-    let own = || Mount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
+    let own = || NodeMount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
     let work = move |send: &dyn Fn(DiskStep)| {
         let mounts = seen.unwrap_or_else(own);
         for (whose, path) in directories(&owners, &root, &mounts) {
@@ -106,7 +106,7 @@ fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChe
 
 /// Returns the directories to which the runtime and the kubelet write: from flags and settings files, else
 /// the defaults.
-fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory> {
+fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedDirectory> {
     let mut found = Vec::new();
     if let Some((comm, arguments)) = &owners.runtime {
         let (root_of, state_of) = if comm == "crio" {
@@ -140,7 +140,7 @@ fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory>
     found
 }
 
-fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
+fn settings(root: &Path, mounts: &[NodeMount], path: &Path) -> String {
     let mut text = Vec::new();
     let file = resolve(root, mounts, path).ok().and_then(|place| File::open(place).ok());
     if let Some(file) = file {
@@ -160,7 +160,7 @@ struct CrioSettings {
 impl CrioSettings {
     /// Reads the settings in CRI-O's order: a flag overrides the last drop-in that sets the value, a drop-in
     /// overrides crio.conf, and crio.conf overrides the settings of containers/storage.
-    fn read(root: &Path, mounts: &[Mount], arguments: &Arguments) -> Self {
+    fn read(root: &Path, mounts: &[NodeMount], arguments: &Arguments) -> Self {
         let main = arguments.flag("config").or_else(|| arguments.flag("c")).unwrap_or("/etc/crio/crio.conf");
         let drop_ins =
             arguments.flag("config-dir").or_else(|| arguments.flag("d")).unwrap_or("/etc/crio/crio.conf.d");
@@ -191,7 +191,7 @@ impl CrioSettings {
 }
 
 /// Returns the files of a directory in the order of their names, as paths of the node.
-fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+fn files_in(root: &Path, mounts: &[NodeMount], dir: &Path) -> Vec<PathBuf> {
     let Some(entries) = resolve(root, mounts, dir).ok().and_then(|place| fs::read_dir(place).ok()) else {
         return Vec::new();
     };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_runtime_and_the_kubelet_have_their_places() {
+    fn each_runtime_and_the_kubelet_have_their_directories() {
         let root = std::env::temp_dir().join(format!("plegctl-places-{}", std::process::id()));
         std::fs::create_dir_all(root.join("etc/containerd")).unwrap();
         let settings = "version = 3\n# root = \"/no\"\nroot = '/data/root' # big\n[grpc]\nstate = \"/no\"\n";
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn crio_writes_where_its_files_say() {
+    fn crios_settings_name_its_directories() {
         let root = std::env::temp_dir().join(format!("plegctl-crio-places-{}", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join(path);

@@ -6,16 +6,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::budget::Budget;
+use super::budget::RunBudget;
 use super::evidence::{Evidence, RuntimeEvidence, missing, suspicion};
 use super::kubelet::requests::{self, KubeletAnswers};
-use super::kubelet::{MetricsSource, Reading, files};
+use super::kubelet::{MetricsReading, MetricsSource, files};
 use super::names::OutsideId;
 use super::probes::{self, PendingCalls};
 use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
-    AtEnd, HealthRun, Inputs, Mode, Progress, commands, disks, id_search, limits, node_files, offload, stacks,
+    AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, limits, node_files, offload,
+    stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
@@ -26,8 +27,8 @@ use crate::panics::catch_panic_async;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Runs all probes and returns the evidence.
-pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
-    let budget = Budget::start(inputs);
+pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<'_>) -> Evidence {
+    let budget = RunBudget::start(inputs);
     let run = HealthRun { inputs, budget: &budget, progress };
     let mut pending = PendingCalls::default();
     let taken_at = inputs.clock.wall();
@@ -230,7 +231,7 @@ async fn take_second_samples<R: Runtime + 'static>(
     sampled_at: Mono,
 ) {
     let HealthRun { inputs, budget, .. } = run;
-    let deep = inputs.mode == Mode::Deep;
+    let deep = inputs.mode == HealthMode::Deep;
     let lists = deep || suspicion::of_lists(evidence);
     let node = evidence.node().is_some() && (deep || suspicion::of_node(evidence) || lists);
     let stale = evidence.kubelet.pleg_age().is_some_and(|age| age > limits::PLEG_AGE_STALE.as_secs_f64());
@@ -240,7 +241,7 @@ async fn take_second_samples<R: Runtime + 'static>(
     };
     let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
     // A capture has only one sample of each moment.
-    if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd || inputs.is_recorded() {
+    if !(lists || node || metrics.is_some()) || inputs.mode == HealthMode::Npd || inputs.is_recorded() {
         return;
     }
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
@@ -268,7 +269,7 @@ async fn take_second_samples<R: Runtime + 'static>(
     if let Some(source) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
         if let Ok((metrics, _)) = requests::read_metrics(source, limit, budget).await {
-            evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
+            evidence.kubelet.second = Some(MetricsReading { at: inputs.clock.wall(), metrics });
         }
     }
 }

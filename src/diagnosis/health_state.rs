@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_between_two_calls_grows_to_the_kubelets_own() {
+    fn pause_between_two_calls_grows_to_the_kubelets_own() {
         let mut state = hung_list();
         let mut asked = Vec::new();
         for second in (4..604).step_by(10) {
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_silences_nobody() {
+    fn clock_that_goes_back_does_not_suppress_calls() {
         assert_eq!(hung_list().step(at(3)), NextRun::AskAgain);
         assert_eq!(hung_list().step(at(5)), NextRun::Wait);
     }
 
     #[test]
-    fn what_is_silent_twice_is_certain_and_tells_its_age() {
+    fn call_that_is_silent_twice_is_certain_and_reported_with_its_age() {
         let mut state = hung_list();
         let first = state.hang().unwrap().report(at(20));
         assert_eq!(first.primary.unwrap().confidence, Confidence::Likely);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_silent_one_on_the_way_is_asked_again() {
+    fn first_silent_call_of_a_relist_is_repeated() {
         let culprit = CulpritReport {
             rpc: "ContainerStatus".to_owned(),
             id: "abc".to_owned(),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_falls_silent_altogether_is_asked_for_nothing_but_its_name() {
+    fn silent_runtime_gets_only_version_calls() {
         let mut state = hung_list();
         state.nobody_answers(at(34));
         assert_eq!(state.hang().and_then(RememberedHang::call), Some((Rpc::Version, None)));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn likely_is_announced_by_the_second_run_and_ends_with_the_second_good_one() {
+    fn likely_finding_counts_from_the_second_run_and_ends_with_the_second_good_run() {
         let mut state = HealthState::new("unix:///x");
         let said: Vec<bool> =
             [(true, false), (true, false), (false, true), (true, false), (false, true), (false, true)]
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_about_one_runtime() {
+    fn state_belongs_to_one_runtime() {
         let state = hung_list();
         let text = serde_json::to_string(&state).unwrap();
         let read: HealthState = serde_json::from_str(&text).unwrap();

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::budget::Budget;
+use super::budget::RunBudget;
 use super::limits::MAX_OUTSIDE_IDS;
-use super::names::{Kind, OutsideId};
+use super::names::{ItemKind, OutsideId};
 use super::offload;
 use super::proc::cgroup::container_id;
-use super::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly};
+use super::proc::{ProcessTrust, Role, command_line, conmon_container, is_conmon, waits_uninterruptibly};
 use super::report::PodRef;
-use crate::host::{Arguments, CriName, KernelDir, kernel_text};
+use crate::host::{Arguments, KernelDir, kernel_text};
 
 /// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
@@ -34,7 +34,7 @@ const MAX_CONFIG: u64 = 1024 * 1024;
 const TIME_LIMIT: Duration = Duration::from_millis(800);
 
 /// Collects ids, in a thread that is left behind if a file system does not answer.
-pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budget) -> Vec<OutsideId> {
+pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunBudget) -> Vec<OutsideId> {
     let host_root = host_root.to_owned();
     let proc = proc.map(Path::to_owned);
     let limit = TIME_LIMIT.min(budget.left());
@@ -53,7 +53,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budg
 }
 
 /// Returns the namespaces that have or had pods on this node, from the names of the pod log directories.
-pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String> {
+pub(super) async fn namespaces(host_root: &Path, budget: &RunBudget) -> Vec<String> {
     let dir = host_root.join("var/log/pods");
     let found = offload::value(TIME_LIMIT.min(budget.left()), move || {
         let names = entries(&dir);
@@ -93,7 +93,7 @@ fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
     let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).collect();
     for sandbox in sandboxes {
         if let Some(found) = by_id.get_mut(&sandbox) {
-            found.kind = Some(Kind::Sandbox);
+            found.kind = Some(ItemKind::Sandbox);
         }
     }
     by_id.into_values().take(MAX_OUTSIDE_IDS).collect()
@@ -112,7 +112,7 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
     let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
     Some(OutsideId {
         id: id.to_owned(),
-        kind: Some(Kind::Container),
+        kind: Some(ItemKind::Container),
         pod: Some(PodRef { uid: String::new(), namespace: namespace.to_owned(), name: pod.to_owned() }),
         container: Some(container.to_owned()),
         sandbox_id: None,
@@ -135,7 +135,7 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
         // A process that only has a shim's name may belong to any user, who chooses its command line and
         // directory.
         let counts = |opened: &KernelDir| trust.judge(opened, Role::Shim, true).is_ok();
-        if comm.starts_with("conmon") && KernelDir::open(&dir).is_ok_and(|opened| counts(&opened)) {
+        if is_conmon(&comm) && KernelDir::open(&dir).is_ok_and(|opened| counts(&opened)) {
             ids.extend(from_conmon(&command_line(&dir)));
         }
         if comm.starts_with("containerd-shim")
@@ -154,9 +154,9 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
 /// Parses conmon's command line: CRI-O passes the container's id (`-c`) and a name made of pod and container
 /// (`-n`).
 fn from_conmon(command: &Arguments) -> Option<OutsideId> {
-    let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?;
-    let name = CriName::parse(command.flag("n").or_else(|| command.flag("name"))?)?;
-    let kind = if name.container.is_some() { Kind::Container } else { Kind::Sandbox };
+    let (id, name) = conmon_container(command)?;
+    let name = name?;
+    let kind = if name.container.is_some() { ItemKind::Container } else { ItemKind::Sandbox };
     Some(OutsideId {
         id: id.to_owned(),
         kind: Some(kind),
@@ -198,8 +198,8 @@ fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> Outside
     let any = |keys: [&str; 2]| keys.iter().find_map(|key| annotations.get(*key)).cloned();
     let kind = match any(["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"]).as_deref()
     {
-        Some("sandbox") => Some(Kind::Sandbox),
-        Some("container") => Some(Kind::Container),
+        Some("sandbox") => Some(ItemKind::Sandbox),
+        Some("container") => Some(ItemKind::Container),
         _ => None,
     };
     let pod = PodRef {
@@ -208,7 +208,7 @@ fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> Outside
             .unwrap_or_default(),
         name: any(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]).unwrap_or_default(),
     };
-    let is_container = kind == Some(Kind::Container);
+    let is_container = kind == Some(ItemKind::Container);
     OutsideId {
         id: id.to_owned(),
         kind,
@@ -237,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn no_process_is_left_out_however_many_there_are() {
-        let proc = std::env::temp_dir().join(format!("plegctl-hunt-{}", std::process::id()));
+    fn every_process_is_searched() {
+        let proc = std::env::temp_dir().join(format!("plegctl-id-search-{}", std::process::id()));
         let _ = fs::remove_dir_all(&proc);
         let pids = 1..=MAX_OUTSIDE_IDS + 100;
         for pid in pids.clone() {
@@ -254,16 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_container_calls_its_sandbox_is_one() {
+    fn id_that_a_container_names_as_its_sandbox_is_a_sandbox() {
         let sandbox = OutsideId::bare("a");
         let container = OutsideId { sandbox_id: Some("a".into()), ..OutsideId::bare("b") };
         let merged = merge([sandbox, container].into_iter());
-        assert_eq!(merged[0].kind, Some(Kind::Sandbox));
+        assert_eq!(merged[0].kind, Some(ItemKind::Sandbox));
         assert_eq!(merged[1].kind, None);
     }
 
     #[test]
-    fn annotations_of_a_bundle_name_it() {
+    fn annotations_of_a_bundle_name_the_container() {
         let annotations = BTreeMap::from([
             ("io.kubernetes.cri.container-type".to_owned(), "container".to_owned()),
             ("io.kubernetes.cri.container-name".to_owned(), "app".to_owned()),
@@ -272,7 +272,7 @@ mod tests {
             ("io.kubernetes.cri.sandbox-namespace".to_owned(), "default".to_owned()),
         ]);
         let found = from_annotations(ID, &annotations);
-        assert_eq!(found.kind, Some(Kind::Container));
+        assert_eq!(found.kind, Some(ItemKind::Container));
         assert_eq!(found.container.as_deref(), Some("app"));
         assert_eq!(found.sandbox_id.as_deref(), Some("s"));
     }

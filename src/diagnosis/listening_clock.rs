@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_which_this_program_did_not_run_is_no_silence() {
+    fn time_in_which_this_program_did_not_run_is_no_silence() {
         let clock = Arc::new(ManualClock::default());
         let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beat_that_is_late_by_a_crowd_still_hears() {
+    fn late_ticks_under_load_still_count() {
         let clock = Arc::new(ManualClock::default());
         let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_counts_what_was_listened() {
+    async fn limit_counts_only_listening_time() {
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         let listening = ListeningClock::start(Arc::clone(&clock), || None);
         let started = clock.mono();

@@ -69,7 +69,7 @@ pub use gather::gather;
 pub use judge::judge;
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
-pub use names::{Kind, OutsideId};
+pub use names::{ItemKind, OutsideId};
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use report::HealthReport;
 pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
@@ -77,15 +77,15 @@ pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
 use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;
 use crate::host;
-use budget::Budget;
+use budget::RunBudget;
 use limits::Deadlines;
 
 /// Receives the name of each probe as it begins.
-pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
+pub type OnProbe<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// How thorough a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum HealthMode {
     /// The mode for a person.
     #[default]
     Normal,
@@ -150,7 +150,7 @@ pub struct Inputs<R> {
     /// The divisor of all limits of silence: 1 except in tests.
     pub(crate) silence_divisor: u32,
     /// How thorough the run is.
-    pub mode: Mode,
+    pub mode: HealthMode,
     /// Whether to call `ContainerStats` for every running container.
     pub probe_shims: bool,
     /// The user's flags about the kubelet.
@@ -203,7 +203,7 @@ impl<R> Inputs<R> {
             began,
             patience: limits::PATIENCE / silence_divisor,
             silence_divisor,
-            mode: Mode::Normal,
+            mode: HealthMode::Normal,
             probe_shims: false,
             kubelet: KubeletInputs::default(),
             commands: false,
@@ -245,8 +245,8 @@ impl<R> Inputs<R> {
 /// What the steps of one run share.
 struct HealthRun<'a, R> {
     inputs: &'a Inputs<R>,
-    budget: &'a Budget,
-    progress: Progress<'a>,
+    budget: &'a RunBudget,
+    progress: OnProbe<'a>,
 }
 
 impl<R> Clone for HealthRun<'_, R> {
@@ -258,7 +258,7 @@ impl<R> Clone for HealthRun<'_, R> {
 impl<R> Copy for HealthRun<'_, R> {}
 
 /// Gathers the evidence and judges it.
-pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> HealthReport {
+pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<'_>) -> HealthReport {
     // Boxed, because a run holds the state of every probe.
     judge(&Box::pin(gather(inputs, progress)).await)
 }

@@ -9,14 +9,14 @@ use crate::cri::{Container, Rpc, Sandbox, label};
 
 /// The kind of an id: sandbox or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ItemKind {
     /// A pod sandbox.
     Sandbox,
     /// A container.
     Container,
 }
 
-impl Kind {
+impl ItemKind {
     /// The status call for this kind.
     pub const fn rpc(self) -> Rpc {
         match self {
@@ -32,7 +32,7 @@ pub struct OutsideId {
     /// The id, 64 hex digits.
     pub id: String,
     /// Sandbox or container, where it is known.
-    pub kind: Option<Kind>,
+    pub kind: Option<ItemKind>,
     /// Its pod.
     pub pod: Option<PodRef>,
     /// The container's name.
@@ -50,7 +50,7 @@ impl OutsideId {
 
 /// What is known about one id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct ItemIdentity {
     /// Its pod.
     pub pod: Option<PodRef>,
     /// Its name, if it is a container.
@@ -62,12 +62,12 @@ pub struct Identity {
 /// What is known about each id. Two keyed hashes represent an id, because there may be a hundred thousand ids
 /// of any length.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
-    known: HashMap<(u64, u64), Identity>,
+pub struct IdNames {
+    known: HashMap<(u64, u64), ItemIdentity>,
     keys: (RandomState, RandomState),
 }
 
-impl Names {
+impl IdNames {
     /// Adds the names in the two lists.
     pub fn learn_lists(&mut self, sandboxes: &[Sandbox], containers: &[Container]) {
         for sandbox in sandboxes {
@@ -76,7 +76,7 @@ impl Names {
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
             });
-            self.learn(&sandbox.id, Identity { pod, ..Identity::default() });
+            self.learn(&sandbox.id, ItemIdentity { pod, ..ItemIdentity::default() });
         }
         for container in containers {
             let of_label = |key| container.labels.get(key).unwrap_or_default().to_owned();
@@ -85,7 +85,7 @@ impl Names {
                 namespace: of_label(label::POD_NAMESPACE),
                 name: of_label(label::POD_NAME),
             };
-            let identity = Identity {
+            let identity = ItemIdentity {
                 pod: (pod != PodRef::default()).then_some(pod),
                 container: container.metadata.as_ref().map(|metadata| metadata.name.clone()),
                 sandbox_id: Some(container.sandbox_id.clone()),
@@ -99,7 +99,7 @@ impl Names {
         for found in outside {
             self.learn(
                 &found.id,
-                Identity {
+                ItemIdentity {
                     pod: found.pod.clone(),
                     container: found.container.clone(),
                     sandbox_id: found.sandbox_id.clone(),
@@ -112,12 +112,12 @@ impl Names {
         (self.keys.0.hash_one(id), self.keys.1.hash_one(id))
     }
 
-    fn get(&self, id: &str) -> Option<&Identity> {
+    fn get(&self, id: &str) -> Option<&ItemIdentity> {
         self.known.get(&self.key(id))
     }
 
     /// Adds what was not known; values from a list are not overwritten.
-    fn learn(&mut self, id: &str, new: Identity) {
+    fn learn(&mut self, id: &str, new: ItemIdentity) {
         let known = self.known.entry(self.key(id)).or_default();
         match (&mut known.pod, new.pod) {
             (Some(known), Some(new)) => {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_that_is_printed_moves_no_cursor_and_a_packed_one_is_as_it_was() {
+    fn text_file_is_escaped_and_compressed_file_is_unchanged() {
         let input_file = InputFile::new("journal.txt", "", &b"a\x1b]0;b\x07\n\xc2\x9b2J\xff\tc"[..]);
         let text = String::from_utf8(input_file.bytes).unwrap();
         assert_eq!(text, "a\\u{1b}]0;b\\u{7}\n\\u{9b}2J\u{fffd}\tc");

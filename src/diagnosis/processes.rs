@@ -9,7 +9,7 @@ use super::evidence::{Evidence, HostEvidence, suspicion};
 use super::offload::FILES_TIME_LIMIT;
 use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, Throttled};
 use super::report::NotChecked;
-use super::{HealthRun, Inputs, Mode, limits, offload};
+use super::{HealthMode, HealthRun, Inputs, limits, offload};
 use crate::clock::Mono;
 
 /// What is not checked without a process table.
@@ -37,7 +37,7 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
         (Some(played), _) => Ok(played.sample()),
         (None, None) => Err("left out".to_owned()),
         (None, Some(paths)) => {
-            let whole = inputs.mode == Mode::Deep || inputs.keeps_input_files();
+            let whole = inputs.mode == HealthMode::Deep || inputs.keeps_input_files();
             let shims = if whole { Shims::Detailed } else { Shims::Counted };
             let mut sample = sample_proc(run, paths.clone(), shims).await;
             if let Ok(sample) = &mut sample

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_likely_sooner_and_certain_no_sooner() {
+    fn short_run_reaches_likely_sooner_and_certain_no_sooner() {
         let npd = SilenceLimits::within(Duration::from_secs(4), 1);
         assert!(npd.hangs(Duration::from_secs(2)) && !npd.hangs(Duration::from_millis(1999)));
         assert_eq!(npd.confidence(Duration::from_millis(3900)), Confidence::Likely);

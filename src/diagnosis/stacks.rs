@@ -12,7 +12,7 @@ use super::report::NotChecked;
 use super::{HealthRun, Inputs};
 use crate::host::{self, HostRoot};
 use crate::report::load::{LARGEST_REPORT, load};
-use crate::stacks::judge::{KnownHangs, Source, judge, rebuild_summary};
+use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live;
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{Finding, StackReport};
@@ -94,8 +94,9 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let runtime = &evidence.runtime;
     let lists = [runtime.sandboxes.silent(), runtime.containers.silent()];
     let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
-    let asked = runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
-    lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
+    let status_calls =
+        runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
+    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).collect()
 }
 
 async fn report<R>(
@@ -115,8 +116,9 @@ async fn report<R>(
     let work = move || {
         let dump = keep.then(|| InputFile::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
-        let source = |dump| Source { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
-        let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();
+        let source =
+            |dump| DumpSource { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
+        let dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
         if let Some(proc) = proc.filter(|_| pid.is_some()) {
             live::name(&mut report, &dumps, &live::NodeView { proc, user_says_same_node: false, listed });

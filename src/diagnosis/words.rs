@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_not_many() {
+    fn singular_and_plural() {
         assert_eq!(plural(1, "hung call"), "1 hung call");
         assert_eq!(plural(0, "sandbox"), "0 sandboxes");
         assert_eq!(plural(2, "process"), "2 processes");

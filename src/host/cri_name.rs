@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_both_runtimes_are_taken_apart() {
+    fn names_of_both_runtimes_are_parsed() {
         for (text, container) in [
             ("postgres_db-0_shop_1234-5678_2", Some("postgres")),
             ("db-0_shop_1234-5678_0", None),

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::proc::Mount;
+use super::proc::NodeMount;
 
 /// The most symbolic links in a path; a path with more of them is a loop.
 const MOST_LINKS: usize = 40;
@@ -53,7 +53,7 @@ pub enum DiskError {
 
 /// The file system of the node's `path`; `root` is the directory that is the node's `/`. The call may block, so make
 /// it in a thread that can be abandoned.
-pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, DiskError> {
+pub fn disk(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<Disk, DiskError> {
     let absent = || DiskError::Absent(path.display().to_string());
     let place = resolve(root, mounts, path)?;
     let on = mount_of(mounts, &place).ok_or_else(absent)?;
@@ -71,7 +71,7 @@ pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, DiskErro
 }
 
 /// Resolves `path` link by link; fails if a step is at a mount that may not answer.
-pub fn resolve(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, DiskError> {
+pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf, DiskError> {
     let mut left: VecDeque<OsString> = parts(path).collect();
     let (mut at, mut links) = (root.to_path_buf(), 0);
     while let Some(part) = left.pop_front() {
@@ -82,7 +82,7 @@ pub fn resolve(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, Di
             continue;
         }
         let next = at.join(&part);
-        let shaky = |mount: &&Mount| {
+        let shaky = |mount: &&NodeMount| {
             Path::new(&mount.target) == next && (mount.is_remote() || mount.kind == "autofs")
         };
         if let Some(mount) = mounts.iter().find(shaky) {
@@ -115,7 +115,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
 }
 
 /// The innermost mount that contains `path`; of several at the same path the last one is visible.
-fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+fn mount_of<'a>(mounts: &'a [NodeMount], path: &Path) -> Option<&'a NodeMount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.target)).max_by_key(|mount| mount.target.len())
 }
 
@@ -132,9 +132,13 @@ mod tests {
             Self(place)
         }
 
-        fn mount(&self, target: &str, kind: &str) -> Mount {
+        fn mount(&self, target: &str, kind: &str) -> NodeMount {
             let target = self.0.join(target).display().to_string();
-            Mount { target: target.trim_end_matches('/').into(), kind: kind.into(), ..Mount::default() }
+            NodeMount {
+                target: target.trim_end_matches('/').into(),
+                kind: kind.into(),
+                ..NodeMount::default()
+            }
         }
     }
 
@@ -145,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_says_how_full_its_disk_is_and_whether_it_can_be_written_to() {
+    fn directory_shows_free_space_and_read_only_state() {
         let place = Place::make("full");
-        let inner = Mount { read_only: true, device: "8:2".into(), ..place.mount("var/lib", "ext4") };
+        let inner = NodeMount { read_only: true, device: "8:2".into(), ..place.mount("var/lib", "ext4") };
         let mounts = [place.mount("", "xfs"), inner];
         let seen = disk(&place.0, &mounts, Path::new("/var/lib/app")).unwrap();
         assert!(seen.size > 0 && seen.free <= seen.size);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_watched() {
+    fn missing_path_cannot_be_watched() {
         assert_eq!(PathWatch::new(Path::new("/nonexistent/x")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::settings::{KubeletSettings, Setting};
 use crate::host::proc::{
-    Candidate, Choice, Disqualification, ProcSample, Process, ProcessStat, ProcessTrust, Role, cgroup,
-    is_service, waits_uninterruptibly,
+    Disqualification, KubeletCandidate, KubeletChoice, ProcSample, Process, ProcessStat, ProcessTrust, Role,
+    cgroup, is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
@@ -95,12 +95,12 @@ impl Search {
             _ => found.refused.push(text),
         });
         match choice {
-            Choice::Nobody => {}
-            Choice::One(pid) => {
+            KubeletChoice::Nobody => {}
+            KubeletChoice::One(pid) => {
                 let chosen = seen.into_iter().find(|seen| seen.candidate.pid == pid);
                 found.kubelet = chosen.map(|seen| KubeletProcess::read(pid, &seen.dir, seen.arguments, host));
             }
-            Choice::Several(pids) => found.refused.push(several(&pids)),
+            KubeletChoice::Several(pids) => found.refused.push(several(&pids)),
         }
         found
     }
@@ -109,8 +109,8 @@ impl Search {
 /// The process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or if several do and none of them is clearly the node's.
 pub fn kubelet_pid(proc: &Path) -> Option<u32> {
     match choose(proc, &ProcessTrust::of_table(proc), |_, _| {}).0 {
-        Choice::One(pid) => Some(pid),
-        Choice::Nobody | Choice::Several(_) => None,
+        KubeletChoice::One(pid) => Some(pid),
+        KubeletChoice::Nobody | KubeletChoice::Several(_) => None,
     }
 }
 
@@ -120,8 +120,8 @@ fn choose(
     proc: &Path,
     trust: &ProcessTrust,
     mut refuse: impl FnMut(Disqualification, String),
-) -> (Choice, Vec<QualifiedProcess>) {
-    let Ok(table) = KernelDir::open(proc) else { return (Choice::Nobody, Vec::new()) };
+) -> (KubeletChoice, Vec<QualifiedProcess>) {
+    let Ok(table) = KernelDir::open(proc) else { return (KubeletChoice::Nobody, Vec::new()) };
     let mut pids = table.numbered();
     pids.sort_unstable();
     let mut seen: Vec<QualifiedProcess> = Vec::new();
@@ -132,8 +132,8 @@ fn choose(
             None => {}
         }
     }
-    let candidates: Vec<Candidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
-    (Choice::among(&candidates), seen)
+    let candidates: Vec<KubeletCandidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
+    (KubeletChoice::among(&candidates), seen)
 }
 
 /// Why none of several kubelets is chosen.
@@ -147,7 +147,7 @@ pub fn several(pids: &[u32]) -> String {
 
 /// A process that qualifies as a kubelet.
 struct QualifiedProcess {
-    candidate: Candidate,
+    candidate: KubeletCandidate,
     dir: KernelDir,
     arguments: Arguments,
 }
@@ -186,7 +186,7 @@ impl QualifiedProcess {
         let cgroups = dir.record("cgroup").unwrap_or_default();
         let is_service = is_service(cgroup::path_of(&cgroups).0);
         let parent = stat.map_or(0, |stat| stat.parent);
-        let candidate = Candidate { pid, parent, is_service, is_own };
+        let candidate = KubeletCandidate { pid, parent, is_service, is_own };
         Some(Ok(Self { candidate, dir, arguments }))
     }
 }
@@ -213,35 +213,35 @@ fn certificate(settings: &KubeletSettings, host: &HostRoot) -> Option<Vec<u8>> {
 /// The kubelet in a process table that was already read; `None` if it is not clear which of several processes is the node's kubelet.
 pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     match choice(sample) {
-        Choice::One(pid) => sample.processes.get(&pid),
-        Choice::Nobody | Choice::Several(_) => None,
+        KubeletChoice::One(pid) => sample.processes.get(&pid),
+        KubeletChoice::Nobody | KubeletChoice::Several(_) => None,
     }
 }
 
 /// Why a kubelet may run here although none was found; `None` if it is clear that no kubelet runs.
 pub fn doubt(sample: &ProcSample) -> Option<String> {
     match choice(sample) {
-        Choice::One(_) => None,
-        Choice::Several(pids) => Some(several(&pids)),
-        Choice::Nobody => {
+        KubeletChoice::One(_) => None,
+        KubeletChoice::Several(pids) => Some(several(&pids)),
+        KubeletChoice::Nobody => {
             let (process, why) = sample.impostors(Role::Kubelet).find(|(_, why)| why.may_be_genuine())?;
             Some(format!("{} does not count as the kubelet: {why}", process.label()))
         }
     }
 }
 
-fn choice(sample: &ProcSample) -> Choice {
+fn choice(sample: &ProcSample) -> KubeletChoice {
     let alive = sample.with_role(Role::Kubelet).filter(|process| !process.is_zombie());
     let kubelets = alive.filter(|process| is_kubelet(&process.comm, &process.command));
-    let candidates: Vec<Candidate> = kubelets
-        .map(|process| Candidate {
+    let candidates: Vec<KubeletCandidate> = kubelets
+        .map(|process| KubeletCandidate {
             pid: process.pid,
             parent: process.parent,
             is_service: is_service(&process.cgroup),
             is_own: process.is_own,
         })
         .collect();
-    Choice::among(&candidates)
+    KubeletChoice::among(&candidates)
 }
 
 /// Whether a program with this name runs a kubelet. For k3s and hyperkube, the first argument decides. If the

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::host::CriName;
 use crate::host::proc::cgroup::container_id;
-use crate::host::proc::{ProcessStat, Role, command_line};
+use crate::host::proc::{ProcessStat, Role, command_line, conmon_container};
 
 /// The commands of an OCI runtime.
 const VERBS: [&str; 10] =
@@ -18,11 +18,6 @@ const VERBS: [&str; 10] =
 /// be started and is not a running OCI runtime.
 pub fn is_oci_runtime(comm: &str) -> bool {
     Role::of(comm) == Role::OciRuntime && !comm.contains(':')
-}
-
-/// Whether the process is CRI-O's conmon.
-pub fn is_conmon(comm: &str) -> bool {
-    comm.starts_with("conmon")
 }
 
 /// The state of a process in one word.
@@ -86,8 +81,7 @@ impl Conmon {
     /// The process `pid`, if its command line names a container.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let command = command_line(&proc.join(pid.to_string()));
-        let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?.to_owned();
-        let name = command.flag("n").or_else(|| command.flag("name")).and_then(CriName::parse);
-        Some(Self { pid, id, name })
+        let (id, name) = conmon_container(&command)?;
+        Some(Self { pid, id: id.to_owned(), name })
     }
 }

@@ -75,7 +75,7 @@ pub struct Contention {
 
 /// What the waiters of one lock have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key<'a> {
+enum LockKey<'a> {
     Address(u64),
     Object(&'a str, u64),
     Place(&'a str),
@@ -83,7 +83,7 @@ enum Key<'a> {
 
 /// Finds every lock for which a goroutine waits. Goroutines for which `idle` is true wait as usual and hold nothing.
 pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
-    let mut groups: BTreeMap<Key<'_>, Vec<(usize, Lock)>> = BTreeMap::new();
+    let mut groups: BTreeMap<LockKey<'_>, Vec<(usize, Lock)>> = BTreeMap::new();
     let mut locks: HashMap<usize, Lock> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
         if let Some(lock) = wait::lock(goroutine) {
@@ -119,19 +119,19 @@ pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Conten
     contentions
 }
 
-fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> Key<'a> {
+fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     let owner = goroutine.frames.get(lock.owner);
     if lock.kind == LockKind::Mutex
         && let Some(address) = lock.address
     {
-        return Key::Address(address);
+        return LockKey::Address(address);
     }
     let object = owner.and_then(|frame| Some((frame.receiver_type()?, frame.receiver()?)));
     match (object, lock.address) {
-        (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => Key::Object(kind, receiver),
-        (_, Some(address)) => Key::Address(address),
-        (Some((kind, (receiver, _))), None) => Key::Object(kind, receiver),
-        (None, None) => Key::Place(owner.map_or("", |frame| &*frame.function)),
+        (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => LockKey::Object(kind, receiver),
+        (_, Some(address)) => LockKey::Address(address),
+        (Some((kind, (receiver, _))), None) => LockKey::Object(kind, receiver),
+        (None, None) => LockKey::Place(owner.map_or("", |frame| &*frame.function)),
     }
 }
 
@@ -159,12 +159,12 @@ struct Clues {
     arguments: BTreeSet<u64>,
 }
 
-fn clues(dump: &Dump, key: &Key<'_>, waiters: &[(usize, Lock)]) -> Clues {
+fn clues(dump: &Dump, key: &LockKey<'_>, waiters: &[(usize, Lock)]) -> Clues {
     let mut clues = Clues {
         waiters: waiters.iter().map(|(at, _)| *at).collect(),
         address: match key {
-            Key::Address(address) => Some(*address),
-            Key::Object(..) | Key::Place(_) => waiters.iter().find_map(|(_, lock)| lock.address),
+            LockKey::Address(address) => Some(*address),
+            LockKey::Object(..) | LockKey::Place(_) => waiters.iter().find_map(|(_, lock)| lock.address),
         },
         ..Clues::default()
     };
@@ -213,7 +213,8 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Candida
     if clues.is_empty() {
         return found;
     }
-    let wanted = Filter::of(by_object.keys().chain(by_argument.keys()).copied(), by_address.keys().copied());
+    let wanted =
+        AddressFilter::of(by_object.keys().chain(by_argument.keys()).copied(), by_address.keys().copied());
     // Which goroutines have a word: a word that many have means nothing.
     let mut holders_of: HashMap<u64, BTreeSet<usize>> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
@@ -320,9 +321,9 @@ fn background(goroutine: &Goroutine) -> Option<usize> {
 
 /// A filter for words that may matter, with which most words of a dump are skipped. It may accept too many words, but
 /// never too few.
-struct Filter(Vec<bool>);
+struct AddressFilter(Vec<bool>);
 
-impl Filter {
+impl AddressFilter {
     const SLOTS: usize = 1 << 14;
 
     fn of(exact: impl Iterator<Item = u64>, inside: impl Iterator<Item = u64>) -> Self {
@@ -541,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_of_the_same_object_gives_the_holder_away() {
+    fn method_of_the_same_object_shows_the_holder() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &holder(2, "a/b.(*T).Put(0xc000100000)");
         assert_eq!(found(&text), [(vec![1], Some(Reason::SameObject(0)))]);
@@ -551,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_inside_an_object_is_held_by_who_has_the_object() {
+    fn lock_inside_an_object_is_held_by_a_method_of_the_object() {
         let near = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100200)");
         assert_eq!(found(&near), [(vec![1], Some(Reason::Embeds))]);
         let far = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000000200)");
@@ -561,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_same_lock_does_not_hold_it() {
+    fn waiter_for_a_lock_does_not_hold_it() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &waiter(2, "0xc000100010", "a/b.(*T).Put(0xc000100000)");
         let contentions = contentions(&dump(&text), &|_| false);
@@ -606,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_wait_for_each_other_are_a_circle() {
+    fn two_goroutines_that_wait_for_each_other_are_a_cycle() {
         let waits = |id, lock: &str, wants: &str, has: &str| {
             waiter(id, lock, &format!("a/b.(*T).Get({wants})")).trim_end().to_owned()
                 + &format!("\na/b.(*U).Hold({has})\n\t/a.go:7 +0x1\n\n")

@@ -9,7 +9,9 @@ use super::conmon;
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
 use super::holders::{self, Contention, Family, Reason};
-use super::report::{Behind, Chain, DumpInfo, Finding, Group, Holder, Kind, StackReport, Wait, WaitsFor};
+use super::report::{
+    Chain, DumpInfo, Finding, Holder, StackGroup, StackReport, Wait, WaitKind, WaitersBehind, WaitsFor,
+};
 use super::signatures::{LOCK, Pattern, Signature, THREADS, TWO_DUMPS, is_normal, normal};
 use super::wait::{self, ExternalWait, LockKind};
 use super::words;
@@ -17,7 +19,7 @@ use crate::report::{Confidence, Severity};
 
 /// A dump and its source.
 #[derive(Debug)]
-pub struct Source {
+pub struct DumpSource {
     /// The file, socket or URL.
     pub name: String,
     /// The dump.
@@ -69,7 +71,7 @@ const SHOWN_FRAMES: usize = 40;
 const SAME_PROCESS: f64 = 0.3;
 
 /// Judges dumps: each process once, by its last dump, compared with its earlier ones.
-pub fn judge(sources: &[Source], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
+pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
     let known: Vec<Program> = sources.iter().map(|source| Program::of(&source.dump)).collect();
     let normal = normal();
     let mut findings = Vec::new();
@@ -144,7 +146,7 @@ pub fn rebuild_summary(report: &mut StackReport) {
     };
 }
 
-fn info(source: &Source, known: &Program) -> DumpInfo {
+fn info(source: &DumpSource, known: &Program) -> DumpInfo {
     DumpInfo {
         source: source.name.clone(),
         daemon: known.daemon,
@@ -206,7 +208,7 @@ fn by_id(dump: &Dump) -> HashMap<u64, &Goroutine> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share of at most a million")]
-fn same_process(known: &[Program], sources: &[Source], one: usize, other: usize) -> bool {
+fn same_process(known: &[Program], sources: &[DumpSource], one: usize, other: usize) -> bool {
     let (Some(one_known), Some(other_known), Some(first), Some(second)) =
         (known.get(one), known.get(other), sources.get(one), sources.get(other))
     else {
@@ -243,7 +245,7 @@ enum DumpGap {
 
 impl DumpGap {
     /// Compares their timestamps if both have one. Without timestamps, two files are assumed to be of two moments.
-    fn of(earlier: &Source, later: &Source) -> Self {
+    fn of(earlier: &DumpSource, later: &DumpSource) -> Self {
         if between(earlier, later).is_some_and(|between| between < BETWEEN_DUMPS) {
             return Self::TooLittle;
         }
@@ -271,8 +273,8 @@ impl DumpGap {
 }
 
 /// The time between two dumps, if both have a timestamp.
-fn between(earlier: &Source, later: &Source) -> Option<Duration> {
-    let stamp = |source: &Source| {
+fn between(earlier: &DumpSource, later: &DumpSource) -> Option<Duration> {
+    let stamp = |source: &DumpSource| {
         let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
         humantime::parse_rfc3339(text).ok()
     };
@@ -339,7 +341,7 @@ struct Judged {
     waits: Vec<Wait>,
     /// How many waits there are.
     waiting: usize,
-    groups: Vec<Group>,
+    groups: Vec<StackGroup>,
 }
 
 impl<'a> Judge<'a> {
@@ -717,17 +719,17 @@ impl<'a> Judge<'a> {
     }
 
     /// What the first root waits for; for several shims their number.
-    fn target(&self, signature: &Signature, roots: &[usize], rpc: Option<&str>) -> (Kind, String) {
+    fn target(&self, signature: &Signature, roots: &[usize], rpc: Option<&str>) -> (WaitKind, String) {
         let Some(root) = roots.first().and_then(|root| self.goroutine(*root)) else {
-            return (Kind::Unknown, String::new());
+            return (WaitKind::Unknown, String::new());
         };
         if signature.id == conmon::SIGNATURE
             && let Some(wait) = conmon::ConmonWait::of(root)
         {
-            return (Kind::Process, wait.target().to_owned());
+            return (WaitKind::Process, wait.target().to_owned());
         }
         let (kind, words) = words::target(wait::external_wait(root), &signature.id, rpc);
-        if kind != Kind::Shim || roots.len() == 1 {
+        if kind != WaitKind::Shim || roots.len() == 1 {
             return (kind, words);
         }
         let shims: BTreeSet<u64> = roots.iter().filter_map(|at| wait::shim(self.goroutine(*at)?)).collect();
@@ -823,7 +825,7 @@ impl<'a> Judge<'a> {
         calls.into_iter().map(|(call, _)| call.to_owned()).collect()
     }
 
-    fn behind(&self, waiters: &BTreeSet<usize>) -> Vec<Behind> {
+    fn behind(&self, waiters: &BTreeSet<usize>) -> Vec<WaitersBehind> {
         let mut behind: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
         for at in waiters {
             let Some(goroutine) = self.goroutine(*at) else { continue };
@@ -832,9 +834,13 @@ impl<'a> Judge<'a> {
             let function = frame.map_or("", |frame| frame.short());
             *behind.entry((self.call(*at), function)).or_default() += goroutine.count;
         }
-        let mut behind: Vec<Behind> = behind
+        let mut behind: Vec<WaitersBehind> = behind
             .into_iter()
-            .map(|((call, at), count)| Behind { count, call: call.map(str::to_owned), at: at.to_owned() })
+            .map(|((call, at), count)| WaitersBehind {
+                count,
+                call: call.map(str::to_owned),
+                at: at.to_owned(),
+            })
             .collect();
         behind.sort_unstable_by(|one, other| {
             other.count.cmp(&one.count).then_with(|| (&one.call, &one.at).cmp(&(&other.call, &other.at)))
@@ -1048,12 +1054,12 @@ impl Stacks {
         stacks
     }
 
-    fn groups(&self, dump: &Dump) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
+    fn groups(&self, dump: &Dump) -> Vec<StackGroup> {
+        let mut groups: Vec<StackGroup> = self
             .examples
             .iter()
             .filter_map(|at| dump.goroutines.get(*at))
-            .map(|goroutine| Group {
+            .map(|goroutine| StackGroup {
                 count: 0,
                 state: goroutine.state.to_string(),
                 minutes: None,

@@ -11,15 +11,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::children::{self, Conmon, OciProcess, is_conmon, is_oci_runtime};
+use super::children::{self, Conmon, OciProcess, is_oci_runtime};
 use super::conmon;
 use super::daemon::Daemon;
 use super::dump::Goroutine;
-use super::judge::Source;
-use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
+use super::judge::DumpSource;
+use super::report::{Finding, Holder, StackReport, WaitKind, WaitsFor};
 use super::wait::{self, ExternalWait, ID_LENGTH};
 use crate::host::proc::{
-    Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, waits_uninterruptibly,
+    Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, is_conmon, waits_uninterruptibly,
 };
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
@@ -50,36 +50,37 @@ impl NodeView {
 }
 
 /// Names the pod, container and process of every finding in `report`, and returns what could not be named.
-pub fn name(report: &mut StackReport, sources: &[Source], node: &NodeView) -> Vec<String> {
+pub fn name(report: &mut StackReport, sources: &[DumpSource], node: &NodeView) -> Vec<String> {
     let mut limits = Vec::new();
     let trust = ProcessTrust::of_table(&node.proc);
-    let mut lives: HashMap<usize, Option<Process>> = HashMap::new();
+    let mut lives: HashMap<usize, Option<DaemonProcess>> = HashMap::new();
     let mut table = None;
     for finding in report.findings.iter_mut().take(FINDINGS) {
         let at = finding.chain.dump;
         let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
-        let live = lives.entry(at).or_insert_with(|| match Process::of(source, info.daemon, node, &trust) {
-            Ok(found) => Some(found),
-            Err(why) => {
-                let why = why.unwrap_or_else(|| {
-                    "a saved dump has no names; to get names while the process still runs here, use a \
+        let live =
+            lives.entry(at).or_insert_with(|| match DaemonProcess::of(source, info.daemon, node, &trust) {
+                Ok(found) => Some(found),
+                Err(why) => {
+                    let why = why.unwrap_or_else(|| {
+                        "a saved dump has no names; to get names while the process still runs here, use a \
                      source on this node or --live"
-                        .to_owned()
-                });
-                limits.push(format!("{}: {why}", source.name));
-                None
-            }
-        });
+                            .to_owned()
+                    });
+                    limits.push(format!("{}: {why}", source.name));
+                    None
+                }
+            });
         let Some(process) = live else { continue };
         info.pid = Some(process.pid);
-        let table = table.get_or_insert_with(|| Table::read(node, &trust));
+        let table = table.get_or_insert_with(|| ProcessTable::read(node, &trust));
         process.name(finding, source, table);
     }
     limits
 }
 
 /// The processes of this node, from their cgroups and parents.
-struct Table {
+struct ProcessTable {
     proc: PathBuf,
     /// Container ids that some process has, each with one of its processes.
     ids: BTreeMap<String, u32>,
@@ -94,7 +95,7 @@ struct Table {
     watching: OnceCell<Vec<Conmon>>,
 }
 
-impl Table {
+impl ProcessTable {
     fn read(node: &NodeView, trust: &ProcessTrust) -> Self {
         let proc = &node.proc;
         let mut table = Self {
@@ -269,18 +270,18 @@ fn is_id(text: &str) -> bool {
 }
 
 /// A daemon whose memory can be read.
-struct Process {
+struct DaemonProcess {
     pid: u32,
     daemon: Daemon,
     dir: PathBuf,
     memory: Option<File>,
 }
 
-impl Process {
+impl DaemonProcess {
     /// The process of a dump, if it runs here; otherwise the reason, if there is one to report. The memory of a
     /// process that only has the daemon's name is not read.
     fn of(
-        source: &Source,
+        source: &DumpSource,
         daemon: Daemon,
         node: &NodeView,
         trust: &ProcessTrust,
@@ -318,7 +319,7 @@ impl Process {
         self.string(pointer, ID_LENGTH).filter(|id| is_id(id))
     }
 
-    fn name(&self, finding: &mut Finding, source: &Source, table: &Table) {
+    fn name(&self, finding: &mut Finding, source: &DumpSource, table: &ProcessTable) {
         let roots: Vec<&Goroutine> =
             finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
         let Some(first) = roots.first() else { return };
@@ -355,7 +356,7 @@ impl Process {
         let waits = WaitContext { root: first, named: named.as_ref(), signature: &finding.id, oci };
         let on = &mut holder.waits_for;
         let stopped = self.what_it_waits_for(on, &waits, table);
-        if on.kind == Kind::Shim
+        if on.kind == WaitKind::Shim
             && let Some(shim) = on.pid
             && let Some(process) = oci.or_else(|| table.oci_below(shim))
         {
@@ -367,7 +368,7 @@ impl Process {
     }
 
     /// The container or the pod for which a goroutine works.
-    fn identify(&self, goroutine: &Goroutine, table: &Table) -> Option<FoundContainer> {
+    fn identify(&self, goroutine: &Goroutine, table: &ProcessTable) -> Option<FoundContainer> {
         if self.daemon == Daemon::Kubelet {
             return self.pod_uid(goroutine);
         }
@@ -398,7 +399,7 @@ impl Process {
     }
 
     /// The id in the request that a goroutine serves: the first field, in both forms of CRI messages in Go.
-    fn by_request(&self, goroutine: &Goroutine, table: &Table) -> Option<FoundContainer> {
+    fn by_request(&self, goroutine: &Goroutine, table: &ProcessTable) -> Option<FoundContainer> {
         const FIRST_FIELD: [u64; 2] = [0, 8];
         let call = wait::call(goroutine)?;
         let request = wait::request(goroutine, call.rpc)?;
@@ -440,7 +441,7 @@ impl Process {
     }
 
     /// The child for which a goroutine waits: by its pidfd, or as the only child that fits the signature.
-    fn child(&self, root: &Goroutine, signature: &str, table: &Table) -> Option<u32> {
+    fn child(&self, root: &Goroutine, signature: &str, table: &ProcessTable) -> Option<u32> {
         match (wait::pidfd(root), signature) {
             (Some(fd), _) => self.pidfd(fd),
             (None, "ST03") => table.network_plugin(self.pid),
@@ -449,7 +450,7 @@ impl Process {
     }
 
     /// Fills in what is waited for, and returns whether that is certainly stopped.
-    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &WaitContext<'_>, table: &Table) -> bool {
+    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &WaitContext<'_>, table: &ProcessTable) -> bool {
         let WaitContext { root, named, signature, oci } = *waits;
         let outside = wait::external_wait(root);
         let asks_conmon = signature == conmon::SIGNATURE
@@ -461,7 +462,7 @@ impl Process {
         let conmon = conmon.map(|conmon| conmon.pid);
         let pid = match outside {
             Some(ExternalWait::Child(_)) => self.child(root, signature, table),
-            Some(ExternalWait::Shim(_)) if on.kind == Kind::Shim => {
+            Some(ExternalWait::Shim(_)) if on.kind == WaitKind::Shim => {
                 let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
                 let member = wait::update_pid(root)
                     .or_else(|| named.and_then(|named| table.ids.get(&named.id).copied()));
@@ -483,7 +484,7 @@ impl Process {
         let Some(stat) = table.stat(pid) else { return false };
         on.pid = Some(pid);
         on.state = Some(children::state_words(stat.state).to_owned());
-        if on.kind != Kind::Shim {
+        if on.kind != WaitKind::Shim {
             on.path = Some(stat.comm);
         }
         let is_sure =
@@ -570,7 +571,7 @@ struct FoundContainer {
 impl FoundContainer {
     /// Keeps the container only if the runtime lists it, a cgroup of this node has its id, or the name next to the id
     /// has the CRI's format.
-    fn verified(mut self, table: &Table, how: &str) -> Option<Self> {
+    fn verified(mut self, table: &ProcessTable, how: &str) -> Option<Self> {
         let named_beside = self.name.is_some();
         if !named_beside {
             self.name = table.conmon_of(&self.id).and_then(|conmon| conmon.name.clone());
@@ -628,7 +629,7 @@ mod tests {
         let runc = Copied { comm: "runc", line: &line, cgroup: "/system.slice", ..KUBELET };
         copy.process(7, &Copied { uids: [4_000_000; 4], ..runc });
         copy.process(8, &Copied { pids: "8 1", pid_namespace: "pid:[2]", ..runc });
-        let read = || Table::read(&NodeView::at(&copy.proc()), &ProcessTrust::of_table(&copy.proc()));
+        let read = || ProcessTable::read(&NodeView::at(&copy.proc()), &ProcessTrust::of_table(&copy.proc()));
         assert_eq!(read().works_on(ID), None);
         copy.process(9, &runc);
         assert!(read().works_on(ID).is_some_and(|who| who.starts_with("runc create (pid 9")));
@@ -642,8 +643,8 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_else_knows_is_not_believed() {
-        let table = |ids: &[&str]| Table {
+    fn id_without_a_second_source_is_not_used() {
+        let table = |ids: &[&str]| ProcessTable {
             proc: "/nowhere".into(),
             ids: ids.iter().map(|id| ((*id).to_owned(), 7)).collect(),
             listed: BTreeSet::new(),
@@ -657,7 +658,7 @@ mod tests {
         let named = || FoundContainer { id: ID.to_owned(), ..FoundContainer::default() };
         assert!(named().verified(&table(&[]), "here").is_none());
         assert!(named().verified(&table(&[ID]), "here").is_some());
-        let listed = Table { listed: BTreeSet::from([ID.to_owned()]), ..table(&[]) };
+        let listed = ProcessTable { listed: BTreeSet::from([ID.to_owned()]), ..table(&[]) };
         assert!(named().verified(&listed, "here").unwrap().how.contains("the runtime lists that id"));
         let sandbox = FoundContainer {
             id: ID.replace('0', "f"),
@@ -673,7 +674,7 @@ mod tests {
     fn the_memory_of_a_process_gives_strings_and_only_those() {
         // The test's own memory, at a known address.
         let text = format!("{ID}/");
-        let process = Process {
+        let process = DaemonProcess {
             pid: std::process::id(),
             daemon: Daemon::Containerd,
             dir: "/proc/self".into(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::judge::{KnownHangs, Source, judge, rebuild_summary};
+use super::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use super::live::{NodeView, name};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
@@ -51,7 +51,7 @@ impl Processes {
         self.add(pid, "conmon", state, 1, "/", &command);
     }
 
-    fn named(&self, source: Source) -> StackReport {
+    fn named(&self, source: DumpSource) -> StackReport {
         let sources = [source];
         let mut report = judge(&sources, &signatures(), &KnownHangs::default());
         name(&mut report, &sources, &NodeView::at(&self.0));
@@ -61,7 +61,7 @@ impl Processes {
 
     fn of_text(&self, text: &str) -> StackReport {
         let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
-        self.named(Source { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
+        self.named(DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
     }
 }
 
@@ -86,7 +86,7 @@ fn a_stopped_shim_behind_waiters_found_by_address_is_certain_at_once() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks/c2-lock.t5.usr1.gz");
     let source = || {
         let dump = read(fs::File::open(&path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
-        Source { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }
+        DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }
     };
     let init = source().dump.goroutines.iter().find_map(wait::update_pid).unwrap();
     for (state, confidence, severity) in

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn error_names_the_line() {
         for (text, line, part) in [
             ("frames: a", 1, "before the first"),
             ("[X] t\nframe: a", 2, "not known"),

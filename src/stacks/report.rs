@@ -21,7 +21,7 @@ pub struct StackReport {
     /// All goroutines that wait for a lock.
     pub waits: Vec<Wait>,
     /// Equal stacks with their counts, the most frequent first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<StackGroup>,
     /// What the input cannot show, and what was left out.
     pub limits: Vec<String>,
 }
@@ -113,7 +113,7 @@ pub struct Chain {
     /// dump.
     pub roots: Vec<usize>,
     /// Who waits behind the roots: how many goroutines, of which call, and where.
-    pub behind: Vec<Behind>,
+    pub behind: Vec<WaitersBehind>,
     /// The lock for which the waiters wait: `a container's status lock`.
     pub lock: Option<String>,
     /// The call that the root serves.
@@ -138,7 +138,7 @@ pub struct Chain {
 
 /// Waiters of the same call in the same function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
+pub struct WaitersBehind {
     /// How many.
     pub count: u64,
     /// The call that they serve.
@@ -171,7 +171,7 @@ pub struct Holder {
 #[serde(rename_all = "camelCase")]
 pub struct WaitsFor {
     /// The kind.
-    pub kind: Kind,
+    pub kind: WaitKind,
     /// The process, if it is a known process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -186,7 +186,7 @@ pub struct WaitsFor {
 /// The kinds of things that a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum WaitKind {
     /// The answer of a shim.
     Shim,
     /// A process: a child, or the peer of a call.
@@ -238,7 +238,7 @@ pub struct Wait {
 /// Goroutines with equal stacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Group {
+pub struct StackGroup {
     /// How many.
     pub count: u64,
     /// Their state.

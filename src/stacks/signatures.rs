@@ -13,7 +13,7 @@ use crate::report::{Rule, Severity};
 type Frames = &'static [&'static str];
 
 /// One row of the catalogue.
-pub struct Row {
+pub struct SignatureRow {
     /// The id, the title and the explanation.
     pub rule: Rule,
     /// The severity, unless the finding is only possible.
@@ -107,8 +107,8 @@ impl Pattern {
     }
 }
 
-impl From<&Row> for Signature {
-    fn from(row: &Row) -> Self {
+impl From<&SignatureRow> for Signature {
+    fn from(row: &SignatureRow) -> Self {
         let patterns = |frames: &[Frames]| frames.iter().map(|frames| Pattern::new(frames)).collect();
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Self {
@@ -226,7 +226,7 @@ pub const TWO_DUMPS: &str =
     "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
 
 /// The values that most signatures have.
-const WARNING: Row = Row {
+const WARNING: SignatureRow = SignatureRow {
     rule: Rule { id: "", title: "", means: "", shows: "", confirm: &[], never: &[], act: &[] },
     severity: Severity::Warning,
     daemons: &[],
@@ -238,8 +238,8 @@ const WARNING: Row = Row {
 };
 
 /// ST01 to ST22.
-pub const SIGNATURES: &[Row] = &[
-    Row {
+pub const SIGNATURES: &[SignatureRow] = &[
+    SignatureRow {
         rule: Rule {
             id: "ST01",
             title: "one container's status lock is held by a resource update that waits for its shim",
@@ -267,7 +267,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#9770", "containerd#12680"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST02",
             title: "a shim does not answer",
@@ -293,7 +293,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#1882", "containerd#3572"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST03",
             title: "a CNI plugin does not end",
@@ -323,7 +323,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["go-cni#126"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST04",
             title: "the metadata database cannot write",
@@ -352,7 +352,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#8979", "buildkit#3743"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST05",
             title: "the snapshotter cannot write",
@@ -373,7 +373,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#1724"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST06",
             title: "the OCI runtime's process does not return",
@@ -413,7 +413,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["cri-o#9406", "cri-o#9754"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST07",
             title: "an image pull waits for its registry",
@@ -432,7 +432,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "PullImage of that image",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST08",
             title: "a reader of the event stream does not read",
@@ -449,7 +449,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "RunPodSandbox, StopPodSandbox: pods are neither created nor removed",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST09",
             title: "an NRI plugin does not answer",
@@ -473,7 +473,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#13733", "containerd#10085", "cri-o#10352", "cri-o#9835"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST10",
             title: "the CRI service waits for an NRI plugin to register",
@@ -489,7 +489,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "all calls are refused",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST11",
             title: "CRI-O's image or layer store cannot write",
@@ -509,7 +509,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["cri-o#5772"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST12",
             title: "conmon does not answer, or a container does not stop",
@@ -533,7 +533,7 @@ pub const SIGNATURES: &[Row] = &[
         patience_minutes: 20,
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST13",
             title: "the kubelet's PLEG waits for the runtime",
@@ -560,7 +560,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["kubernetes#98044", "kubernetes#45419"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST14",
             title: "the kubelet's sync loop waits, PLEG does not",
@@ -579,7 +579,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "the kubelet starts no new pods and kills no removed ones",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST15",
             title: "the kubelet's pod workers wait, PLEG does not",
@@ -597,7 +597,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "those pods only",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST16",
             title: "a dead network mount below the kubelet",
@@ -617,7 +617,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["kubernetes#100178", "kubernetes#101622", "kubernetes#122491"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST17",
             title: "systemd or D-Bus does not answer",
@@ -632,7 +632,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["runc#1959", "runc#3904", "godbus#221"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST18",
             title: "an unmount does not end",
@@ -648,7 +648,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["containerd#4485"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST19",
             title: "exec probes run long",
@@ -664,7 +664,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "those probes",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: LOCK,
             title: "goroutines wait for one lock",
@@ -680,7 +680,7 @@ pub const SIGNATURES: &[Row] = &[
         hangs: "what the waiting calls say",
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST21",
             title: "a fork is stuck",
@@ -696,7 +696,7 @@ pub const SIGNATURES: &[Row] = &[
         threads: &["go#26836"],
         ..WARNING
     },
-    Row {
+    SignatureRow {
         rule: Rule {
             id: "ST22",
             title: "the kubelet's event channel is full",
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_asks_its_shim_anything_holds_the_status_lock() {
+    fn update_that_calls_its_shim_holds_the_status_lock() {
         for rpc in ["State", "Update"] {
             let shim = format!("task.(*taskClient).{rpc}");
             let frames = [
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_must_stand_in_their_order_and_state() {
+    fn frames_match_only_in_order_and_state() {
         let forward = ["x/pleg.(*GenericPLEG).Relist", "x/pleg.(*GenericPLEG).Start.func1"];
         assert_eq!(first_fit(&forward, "chan send").as_deref(), Some("ST22"));
         assert_eq!(first_fit(&forward, "select"), None);

@@ -125,7 +125,7 @@ impl Error {
 
 /// The answer of a socket, and its process.
 #[derive(Debug)]
-pub struct Answer {
+pub struct DumpAnswer {
     /// The dump.
     pub body: Vec<u8>,
     /// The process that listens.
@@ -133,7 +133,7 @@ pub struct Answer {
 }
 
 /// Sends one request to a socket.
-pub async fn socket(path: &Path) -> Result<Answer, Error> {
+pub async fn socket(path: &Path) -> Result<DumpAnswer, Error> {
     let request = Request::of(path);
     match tokio::time::timeout(PATIENCE, exchange(path, request)).await {
         Ok(answer) => answer,
@@ -141,14 +141,14 @@ pub async fn socket(path: &Path) -> Result<Answer, Error> {
     }
 }
 
-async fn exchange(path: &Path, request: Request) -> Result<Answer, Error> {
+async fn exchange(path: &Path, request: Request) -> Result<DumpAnswer, Error> {
     let mut stream = UnixStream::connect(path).await?;
     let pid = peer(&stream);
     stream.write_all(request.text().as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(LARGEST).read_to_end(&mut answer).await?;
     let (status, body) = split_answer(answer).ok_or(Error::Protocol)?;
-    if status == 200 { Ok(Answer { body, pid }) } else { Err(Error::Status(status)) }
+    if status == 200 { Ok(DumpAnswer { body, pid }) } else { Err(Error::Status(status)) }
 }
 
 /// Splits an answer that ends with its connection into status and body.
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn crios_socket_is_asked_for_one_path_only() {
+    fn only_one_path_is_requested_from_crios_socket() {
         for socket in ["/run/crio/crio.sock", "/var/run/crio/crio.sock", "/x/y.sock"] {
             let asked = Request::of(Path::new(socket)).text();
             assert!(asked.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{asked}");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_that_is_named_decides_whose_dump_is_asked_for() {
+    fn named_runtime_decides_whose_dump_is_requested() {
         let root = std::env::temp_dir().join(format!("plegctl-sources-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let host = HostRoot::resolve(Some(&root));
@@ -414,14 +414,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelets_address_is_asked_for_its_goroutines() {
+    fn goroutines_are_requested_from_a_kubelets_address() {
         assert_eq!(with_path("http://n:10250"), "http://n:10250/debug/pprof/goroutine?debug=2");
         assert_eq!(with_path("http://n:10250/"), "http://n:10250/debug/pprof/goroutine?debug=2");
         assert_eq!(with_path("http://n:10250/x?debug=2"), "http://n:10250/x?debug=2");
     }
 
     #[test]
-    fn an_answer_is_taken_apart() {
+    fn answer_is_parsed() {
         assert_eq!(
             split_answer(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody".to_vec()),
             Some((200, b"body".to_vec()))
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_that_anybody_could_have_planted_is_not_read() {
+    fn dump_in_a_file_open_to_others_is_not_read() {
         let tmp = std::env::temp_dir().join(format!("plegctl-planted-{}", std::process::id()));
         let _ = fs::remove_dir_all(&tmp);
         fs::create_dir_all(&tmp).unwrap();

@@ -1,16 +1,16 @@
 //! Tests with whole dumps: scripted ones for faults without a recording, and details of recordings beyond their first
 //! finding.
 
-use super::judge::{KnownHangs, Source, judge};
+use super::judge::{DumpSource, KnownHangs, judge};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
 use super::signatures::signatures;
 use crate::report::{Confidence, Severity};
 
-fn source(text: &str, taken_at: Option<&str>) -> Source {
+fn source(text: &str, taken_at: Option<&str>) -> DumpSource {
     let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
     let taken_at = taken_at.map(str::to_owned);
-    Source { name: "dump".to_owned(), dump, pid: None, fresh: taken_at.is_some(), taken_at }
+    DumpSource { name: "dump".to_owned(), dump, pid: None, fresh: taken_at.is_some(), taken_at }
 }
 
 fn judged(text: &str) -> StackReport {
@@ -127,7 +127,7 @@ fn a_pull_that_writes_for_long_is_not_stuck() {
 }
 
 #[test]
-fn a_lock_whose_holder_is_not_seen_is_not_held_by_nobody() {
+fn lock_without_a_visible_holder_is_reported_as_such() {
     let report = judged(&two_at_the_layers());
     assert_eq!(
         report.summary,
@@ -204,7 +204,7 @@ fn calls_that_wait_for_one_exit_are_likely_without_any_age() {
 }
 
 #[test]
-fn what_a_goroutine_started_tells_its_age() {
+fn started_goroutine_shows_the_age_of_its_maker() {
     let wait = serving(
         60,
         "syscall",
@@ -261,14 +261,14 @@ fn a_create_that_hangs_by_itself_is_a_finding() {
 fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/o-runc.t200.usr1.gz");
     let dump = read(std::fs::File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
-    let source = Source { name: path.to_owned(), dump, pid: None, taken_at: None, fresh: false };
+    let source = DumpSource { name: path.to_owned(), dump, pid: None, taken_at: None, fresh: false };
     let report = judge(&[source], &signatures(), &KnownHangs::default());
     assert_eq!(report.findings[0].id, "ST06");
     assert!(found(&report, "ST12").is_none(), "{:#?}", report.findings);
 }
 
 #[test]
-fn what_has_a_holder_comes_before_what_has_none() {
+fn finding_with_a_holder_comes_first() {
     // Five goroutines at a lock without a visible holder, and one call that waits for its process: all for minutes.
     let crowd: String = (80..85)
         .map(|id| {

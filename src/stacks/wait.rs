@@ -5,7 +5,7 @@ use super::dump::{Frame, Goroutine, Token};
 
 /// A CRI call that a goroutine serves or makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call<'a> {
+pub struct CriCall<'a> {
     /// `ListContainers`
     pub rpc: &'a str,
     /// The index of the frame that shows the call.
@@ -14,7 +14,7 @@ pub struct Call<'a> {
 
 /// The CRI call of a goroutine: `_RuntimeService_X_Handler` on the server's side, `runtimeServiceClient).X` on the
 /// client's.
-pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
+pub fn call(goroutine: &Goroutine) -> Option<CriCall<'_>> {
     const CLIENTS: [&str; 2] = ["runtimeServiceClient).", "imageServiceClient)."];
     for (at, frame) in goroutine.frames.iter().enumerate() {
         let function = &*frame.function;
@@ -22,12 +22,12 @@ pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
             if let Some((_, rest)) = function.split_once(server)
                 && let Some((rpc, _)) = rest.split_once("_Handler")
             {
-                return Some(Call { rpc, at });
+                return Some(CriCall { rpc, at });
             }
         }
         for client in CLIENTS {
             if let Some((_, rpc)) = function.split_once(client) {
-                return Some(Call { rpc, at });
+                return Some(CriCall { rpc, at });
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::report::{Finding, Kind, WaitsFor};
+use super::report::{Finding, WaitKind, WaitsFor};
 use super::wait::ExternalWait;
 
 /// What a lock protects, from the function that wants it.
@@ -34,36 +34,36 @@ pub fn lock(at: &str) -> &'static str {
 
 /// Returns what a root waits for. A dump does not name a child process or a ttrpc client, so the signature decides what
 /// it is.
-pub fn target(outside: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
+pub fn target(outside: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (WaitKind, String) {
     match outside {
-        Some(ExternalWait::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
-        Some(ExternalWait::Shim(_)) => (Kind::Shim, "its shim".to_owned()),
-        Some(ExternalWait::Child(_)) => (Kind::Process, child(signature).to_owned()),
+        Some(ExternalWait::Shim(_)) if signature == "ST09" => (WaitKind::Process, "an NRI plugin".to_owned()),
+        Some(ExternalWait::Shim(_)) => (WaitKind::Shim, "its shim".to_owned()),
+        Some(ExternalWait::Child(_)) => (WaitKind::Process, child(signature).to_owned()),
         Some(ExternalWait::Pipe) => {
-            (Kind::Process, format!("the output of {}, which somebody keeps open", child(signature)))
+            (WaitKind::Process, format!("the output of {}, which somebody keeps open", child(signature)))
         }
-        Some(ExternalWait::File(what, _)) => (Kind::File, format!("the file system ({what})")),
-        Some(ExternalWait::Network) => (Kind::Network, "the network".to_owned()),
+        Some(ExternalWait::File(what, _)) => (WaitKind::File, format!("the file system ({what})")),
+        Some(ExternalWait::Network) => (WaitKind::Network, "the network".to_owned()),
         Some(ExternalWait::Runtime) => (
-            Kind::Process,
+            WaitKind::Process,
             rpc.map_or_else(|| "the runtime".to_owned(), |rpc| format!("the runtime's {rpc}")),
         ),
-        Some(ExternalWait::Bus) => (Kind::Process, "systemd (D-Bus)".to_owned()),
-        Some(ExternalWait::Reader) => (Kind::Network, "a reader of the event stream".to_owned()),
+        Some(ExternalWait::Bus) => (WaitKind::Process, "systemd (D-Bus)".to_owned()),
+        Some(ExternalWait::Reader) => (WaitKind::Network, "a reader of the event stream".to_owned()),
         None => target_of_signature(signature),
     }
 }
 
 /// What a root waits for if its innermost frames do not show it.
-fn target_of_signature(signature: &str) -> (Kind, String) {
+fn target_of_signature(signature: &str) -> (WaitKind, String) {
     let (kind, words) = match signature {
-        "ST06" => (Kind::Process, "the OCI runtime"),
-        "ST07" => (Kind::Network, "the registry"),
-        "ST08" => (Kind::Network, "a reader of the event stream"),
-        "ST10" => (Kind::Process, "an NRI plugin to register"),
-        "ST12" => (Kind::Process, "a container to stop"),
-        "ST19" => (Kind::Process, "the probes' own processes"),
-        _ => (Kind::Unknown, "something that the dump does not name"),
+        "ST06" => (WaitKind::Process, "the OCI runtime"),
+        "ST07" => (WaitKind::Network, "the registry"),
+        "ST08" => (WaitKind::Network, "a reader of the event stream"),
+        "ST10" => (WaitKind::Process, "an NRI plugin to register"),
+        "ST12" => (WaitKind::Process, "a container to stop"),
+        "ST19" => (WaitKind::Process, "the probes' own processes"),
+        _ => (WaitKind::Unknown, "something that the dump does not name"),
     };
     (kind, words.to_owned())
 }

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_knows_where_it_stands() {
+    fn every_node_has_its_position() {
         let root = Documents::of(b"a: 1\nb:\n  - x\n  - y: 2\n", 8).next_document().unwrap().unwrap();
         let YamlKind::Map(entries) = root.kind else { panic!("a map") };
         assert_eq!(entries[1].0.at, Position { line: 2, column: 1 });
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_one_by_one_and_what_is_behind_is_not_read() {
+    fn documents_are_read_one_by_one() {
         let mut documents = Documents::of(b"a: 1\n---\nb: 2\n", 8);
         assert!(documents.next_document().unwrap().is_some() && documents.next_document().unwrap().is_some());
         assert!(documents.next_document().unwrap().is_none());

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plegctl::report::Severity;
-use plegctl::stacks::judge::{KnownHangs, Source, judge, rebuild_summary};
+use plegctl::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use plegctl::stacks::read::{Bounds, read};
-use plegctl::stacks::report::{Finding, Kind, StackReport};
+use plegctl::stacks::report::{Finding, StackReport, WaitKind};
 use plegctl::stacks::signatures::signatures;
 use plegctl::stacks::{live, sources};
 
@@ -42,7 +42,8 @@ fn look(runtime: &RealRuntime) -> StackReport {
     assert_eq!(answer.pid, Some(daemon));
     let dump = read(answer.body.as_slice(), Bounds::default()).unwrap().dumps.remove(0);
     assert_eq!((dump.announced, dump.not_understood), (dump.count(), 0));
-    let source = Source { name: "debug.sock".to_owned(), dump, pid: answer.pid, taken_at: None, fresh: true };
+    let source =
+        DumpSource { name: "debug.sock".to_owned(), dump, pid: answer.pid, taken_at: None, fresh: true };
     let sources = [source];
     let mut report = judge(&sources, &signatures(), &KnownHangs::default());
     live::name(&mut report, &sources, &live::NodeView::at(Path::new("/proc")));
@@ -72,7 +73,7 @@ fn held_status_lock_names_its_container(version: Containerd) {
     );
     assert_eq!(holder.container.as_ref().unwrap().name, "app", "{report:#?}");
     assert_eq!(holder.pod.as_ref().map(|pod| pod.name.as_str()), Some("guilty"));
-    assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (Kind::Shim, Some(shim)));
+    assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (WaitKind::Shim, Some(shim)));
     assert_eq!(holder.waits_for.state.as_deref(), Some("stopped"));
     assert!(finding.waiters >= 1 && finding.rpcs.iter().any(|rpc| rpc == "ListContainers"), "{report:#?}");
     assert!(report.summary.contains("guilty's status lock"), "{}", report.summary);
@@ -101,7 +102,7 @@ fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
     let holder = finding.holder.as_ref().unwrap();
     // Go says which goroutine made another from 1.21 on; in 1.6 their common context does.
     assert_eq!(finding.rpcs, ["RunPodSandbox"], "{report:#?}");
-    assert_eq!(holder.waits_for.kind, Kind::Process);
+    assert_eq!(holder.waits_for.kind, WaitKind::Process);
     assert!(holder.waits_for.pid.is_some(), "{report:#?}");
     let pod = holder.pod.as_ref().map(ToString::to_string);
     assert_eq!(pod.as_deref(), Some("default/netless"), "{report:#?}");
@@ -127,7 +128,7 @@ fn sleeping_oci_runtime_shows_as_a_shim_without_an_answer(version: Containerd) {
         holder.container.as_ref().map(|container| container.id.as_str()),
         Some(pod.containers[0].as_str())
     );
-    assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (Kind::Shim, Some(shim)), "{report:#?}");
+    assert_eq!((holder.waits_for.kind, holder.waits_for.pid), (WaitKind::Shim, Some(shim)), "{report:#?}");
 }
 
 fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
@@ -200,7 +201,7 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     drop(frozen);
     let finding = found(&report, "ST04").unwrap();
     let holder = finding.holder.as_ref().unwrap();
-    assert_eq!(holder.waits_for.kind, Kind::File, "{report:#?}");
+    assert_eq!(holder.waits_for.kind, WaitKind::File, "{report:#?}");
     if collects(finding) && finding.chain.root_count == 1 {
         let file = holder.waits_for.path.as_deref().unwrap();
         assert!(file.ends_with("/meta.db"), "{report:#?}");

@@ -32,20 +32,20 @@ const REPORT: &str = "health.json";
 /// The index of the archive.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Index<'a> {
+struct BundleIndex<'a> {
     api_version: &'static str,
     kind: &'static str,
     taken_at: Wall,
     node: &'a str,
-    files: Vec<Listed<'a>>,
+    files: Vec<BundledFile<'a>>,
     /// What could not be collected.
-    missing: Vec<Missing>,
+    missing: Vec<MissingFile>,
     left_out: [&'static str; 4],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed<'a> {
+struct BundledFile<'a> {
     name: &'a str,
     about: &'static str,
     bytes: usize,
@@ -54,7 +54,7 @@ struct Listed<'a> {
 }
 
 #[derive(Serialize)]
-struct Missing {
+struct MissingFile {
     what: String,
     why: String,
 }
@@ -66,7 +66,7 @@ pub(super) async fn write(
     evidence: &Evidence,
     clock: &dyn Clock,
 ) -> Result<(), Error> {
-    let mut missing: Vec<Missing> = Vec::new();
+    let mut missing: Vec<MissingFile> = Vec::new();
     let mut input_files = vec![InputFile::whole(REPORT, "the report of `plegctl health`", pretty(report)?)];
     let order = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
@@ -79,7 +79,7 @@ pub(super) async fn write(
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
             input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
         }
-        Err(why) => missing.push(Missing { what: "relist.json".to_owned(), why: why.to_string() }),
+        Err(why) => missing.push(MissingFile { what: "relist.json".to_owned(), why: why.to_string() }),
     }
     input_files.extend(evidence.input_files.iter().cloned());
     for (name, what) in [
@@ -94,16 +94,16 @@ pub(super) async fn write(
         }
         let skipped = report.not_checked.iter().find(|skipped| skipped.what == what);
         let why = skipped.map_or_else(|| "it could not be read".to_owned(), |skipped| skipped.why.clone());
-        missing.push(Missing { what: name.to_owned(), why });
+        missing.push(MissingFile { what: name.to_owned(), why });
     }
-    let index = Index {
+    let index = BundleIndex {
         api_version: API_VERSION,
         kind: "HealthBundle",
         taken_at: report.taken_at,
         node: &evidence.node,
         files: input_files
             .iter()
-            .map(|input_file| Listed {
+            .map(|input_file| BundledFile {
                 name: &input_file.name,
                 about: input_file.about,
                 bytes: input_file.bytes.len(),
@@ -213,7 +213,7 @@ struct Remembered<'a> {
     evidence: &'a Evidence,
     sandboxes: BTreeMap<&'a str, &'a Sandbox>,
     containers: BTreeMap<&'a str, &'a Container>,
-    asked: BTreeMap<&'a str, &'a StatusRecord>,
+    status_calls: BTreeMap<&'a str, &'a StatusRecord>,
 }
 
 impl<'a> Remembered<'a> {
@@ -225,12 +225,16 @@ impl<'a> Remembered<'a> {
             evidence,
             sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
             containers: containers.map(|container| (container.id.as_str(), container)).collect(),
-            asked: runtime.status_calls.iter().map(|record| (record.target.id.as_str(), record)).collect(),
+            status_calls: runtime
+                .status_calls
+                .iter()
+                .map(|record| (record.target.id.as_str(), record))
+                .collect(),
         }
     }
 
     fn status<T>(&self, rpc: Rpc, id: &str, answer: impl FnOnce(&StatusRecord) -> T) -> Call<T> {
-        let Some(record) = self.asked.get(id) else {
+        let Some(record) = self.status_calls.get(id) else {
             return nothing(rpc);
         };
         Call {
@@ -342,7 +346,7 @@ mod tests {
 
     /// The end of a log is kept; plegctl's own documents are never cut.
     #[tokio::test]
-    async fn the_documents_of_a_bundle_are_whole_however_large_and_its_logs_are_cut() {
+    async fn documents_in_a_bundle_are_never_cut_but_logs_are() {
         let mut evidence = Evidence::default();
         let sandboxes = (0..8000).map(|pod| sandbox(pod, SandboxState::Ready, 1)).collect();
         evidence.runtime.sandboxes.first = Some(Call {
@@ -393,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_or_half_of_one_says_so() {
+    fn file_that_is_no_bundle_or_is_incomplete_is_an_error() {
         let whole = archive(&[InputFile::new(REPORT, "", vec![b'x'; 5000])]);
         let mut half = whole.clone();
         half.truncate(whole.len() / 2);

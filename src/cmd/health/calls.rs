@@ -15,10 +15,10 @@ use crate::report::escape::escaped;
 
 /// Writes one line on stderr for each call.
 #[derive(Default)]
-pub(super) struct EveryCall(Mutex<Open>);
+pub(super) struct EveryCall(Mutex<OpenCalls>);
 
 #[derive(Default)]
-struct Open {
+struct OpenCalls {
     last: u64,
     calls: HashMap<u64, String>,
 }
@@ -64,7 +64,7 @@ mod tests {
     use crate::cri::Error;
 
     #[test]
-    fn a_call_is_named_with_its_time_and_its_end() {
+    fn line_names_the_call_its_duration_and_its_outcome() {
         let took = Duration::from_millis(1200);
         let answered = CallEnd::Answered(vec![Bytes::from_static(b"abc"), Bytes::from_static(b"d")]);
         assert_eq!(line("Version", took, &answered), "Version: 1.20s, 4 B");

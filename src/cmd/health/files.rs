@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Error, Found, HealthArgs, bundle};
+use super::{Diagnosis, Error, HealthArgs, bundle};
 use crate::cmd::context::{Context, block_on};
 use crate::diagnosis::health_state::HealthState;
 use crate::report::save::{self, save};
@@ -23,7 +23,7 @@ const NPD_PATIENCE: Duration = Duration::from_millis(500);
 pub(super) fn write(
     arguments: &HealthArgs,
     context: &Context,
-    found: Found,
+    found: Diagnosis,
     health_state: Option<HealthState>,
 ) -> Result<(), Error> {
     let patience = if arguments.npd { NPD_PATIENCE } else { PATIENCE };
@@ -34,7 +34,7 @@ pub(super) fn write(
             context.remark(&format!("{why}: the next run makes all calls again"));
         }
     }
-    let Found { report, evidence } = found;
+    let Diagnosis { report, evidence } = found;
     let report = Arc::new(report);
     let saved = arguments.save.clone().map_or(Ok(()), |path| {
         let (report, file) = (Arc::clone(&report), path.clone());

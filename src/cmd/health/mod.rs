@@ -44,8 +44,8 @@ use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{
-    AtEnd, CallersAbandonedCall, CallersPendingCall, Inputs, Keep, KubeletInputs, LazyKubeletApi,
-    MetricsSource, Mode, SimulatedPod, SimulatedProcesses, gather, judge,
+    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, Keep, KubeletInputs, LazyKubeletApi,
+    MetricsSource, SimulatedPod, SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
@@ -155,7 +155,7 @@ pub struct HealthArgs {
 
     /// Which findings make the exit status 1
     #[arg(long, value_name = "SEVERITY", default_value = "critical")]
-    fail_on: FailOn,
+    fail_on: FailOnVerdict,
 
     /// How to print; `name` is NAMESPACE/NAME of each pod that holds something up
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name, Output::Prometheus]))]
@@ -163,7 +163,7 @@ pub struct HealthArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOn {
+enum FailOnVerdict {
     /// An unhealthy PLEG
     Critical,
     /// A degraded PLEG too
@@ -173,8 +173,10 @@ enum FailOn {
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     let mut state = None;
-    let asked = match &arguments.from {
-        Some(path) => Asked::Ended(Box::new(Found { report: saved::saved(path)?, evidence: None }), None),
+    let end = match &arguments.from {
+        Some(path) => {
+            RunEnd::Ended(Box::new(Diagnosis { report: saved::saved(path)?, evidence: None }), None)
+        }
         None => match context.endpoint() {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
@@ -192,9 +194,9 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             Err(error) => return Err(error),
         },
     };
-    let (found, still) = match asked {
-        Asked::Ended(found, still) => (*found, still),
-        Asked::Interrupted(found) => {
+    let (found, still) = match end {
+        RunEnd::Ended(found, still) => (*found, still),
+        RunEnd::Interrupted(found) => {
             // An interrupted run is not stored as state.
             if let Some(found) = found {
                 let printed = print(arguments, context, &found.report, None);
@@ -206,8 +208,8 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     };
     let report = &found.report;
     let mut exit = match (report.verdict, arguments.fail_on) {
-        (Verdict::Healthy, _) | (Verdict::Degraded, FailOn::Critical) => Exit::Good,
-        (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
+        (Verdict::Healthy, _) | (Verdict::Degraded, FailOnVerdict::Critical) => Exit::Good,
+        (Verdict::Degraded, FailOnVerdict::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
         (Verdict::Unknown, _) => Exit::NoAnswer,
     };
     if let Some(state) = state.as_mut().filter(|_| arguments.npd) {
@@ -222,18 +224,18 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
 }
 
 /// The result of a run.
-struct Found {
+struct Diagnosis {
     report: HealthReport,
     /// The evidence, if a bundle is written.
     evidence: Option<Box<Evidence>>,
 }
 
 /// How the run ended.
-enum Asked {
+enum RunEnd {
     /// The run is complete or its budget is spent; the duration says how long a remembered hang has lasted.
-    Ended(Box<Found>, Option<Duration>),
+    Ended(Box<Diagnosis>, Option<Duration>),
     /// The user interrupted the run: what was known by then, unless even the report took too long.
-    Interrupted(Option<Box<Found>>),
+    Interrupted(Option<Box<Diagnosis>>),
 }
 
 /// Runs the diagnosis. If the last run left a hung call in the state file, only that call is repeated.
@@ -242,33 +244,37 @@ async fn answer(
     context: &Context,
     endpoint: &Endpoint,
     state: Option<&mut HealthState>,
-) -> Result<Asked, Error> {
+) -> Result<RunEnd, Error> {
     let Some(state) = state else {
-        return ask(arguments, context, endpoint).await;
+        return gather_and_judge(arguments, context, endpoint).await;
     };
     if let Some(report) = Box::pin(health_state::repeat_hung_call(state, context, endpoint)).await? {
         let age = state.hang().map(|hang| hang.age(report.taken_at));
-        return Ok(Asked::Ended(Box::new(Found { report, evidence: None }), age));
+        return Ok(RunEnd::Ended(Box::new(Diagnosis { report, evidence: None }), age));
     }
-    let asked = ask(arguments, context, endpoint).await?;
-    if let Asked::Ended(found, _) = &asked {
+    let end = gather_and_judge(arguments, context, endpoint).await?;
+    if let RunEnd::Ended(found, _) = &end {
         state.learn(&found.report, context.clock.wall());
     }
-    Ok(asked)
+    Ok(end)
 }
 
-async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> Result<Asked, Error> {
+async fn gather_and_judge(
+    arguments: &HealthArgs,
+    context: &Context,
+    endpoint: &Endpoint,
+) -> Result<RunEnd, Error> {
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
     let (stop, stopped) = watch::channel(false);
     let mode = match (arguments.npd, arguments.deep) {
-        (true, _) => Mode::Npd,
-        (false, true) => Mode::Deep,
-        (false, false) => Mode::Normal,
+        (true, _) => HealthMode::Npd,
+        (false, true) => HealthMode::Deep,
+        (false, false) => HealthMode::Normal,
     };
     let budget = arguments.budget.unwrap_or(match mode {
-        Mode::Npd => NPD_BUDGET,
-        Mode::Deep => DEEP_BUDGET,
-        Mode::Normal => BUDGET,
+        HealthMode::Npd => NPD_BUDGET,
+        HealthMode::Deep => DEEP_BUDGET,
+        HealthMode::Normal => BUDGET,
     });
     let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
@@ -292,7 +298,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         inputs.keep = Keep::InputFiles;
     }
     inputs.stop = Some(stopped);
-    let progress = Progress::begin(context.quiet || arguments.npd || context.verbose >= 2);
+    let progress = ProgressLine::begin(context.quiet || arguments.npd || context.verbose >= 2);
     let now = |probe: &str| progress.now(probe);
     let interrupted = async {
         stop_signals.next().await;
@@ -306,7 +312,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         never = progress.turn() => match never {},
     };
     progress.end();
-    let Some(mut evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
+    let Some(mut evidence) = evidence else { return Ok(RunEnd::Interrupted(None)) };
     if let Some(playback) = context.playback() {
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
@@ -318,19 +324,19 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         std::mem::forget(evidence);
         None
     };
-    let found = Box::new(Found { report, evidence });
+    let found = Box::new(Diagnosis { report, evidence });
     if *stop.borrow() {
-        return Ok(Asked::Interrupted(Some(found)));
+        return Ok(RunEnd::Interrupted(Some(found)));
     }
     let report = &found.report;
     let of_metrics = || {
-        let said = report.kubelet.as_ref()?.version.as_deref()?;
-        KubeletVersion::parse(said).ok()
+        let version = report.kubelet.as_ref()?.version.as_deref()?;
+        KubeletVersion::parse(version).ok()
     };
     if let Some(note) = arguments.kubelet_version.or_else(of_metrics).and_then(KubeletVersion::note) {
         context.remark(&note);
     }
-    Ok(Asked::Ended(found, None))
+    Ok(RunEnd::Ended(found, None))
 }
 
 /// Runs the diagnosis for `watch` or `record`, which pass their hung calls so that these are not repeated.
@@ -551,9 +557,9 @@ fn print(
 }
 
 /// The progress line on stderr, if stderr is a terminal.
-struct Progress(ProgressBar);
+struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     fn begin(quiet: bool) -> Self {
         let bar = if quiet || !Context::is_seen(&io::stderr()) {
             ProgressBar::hidden()

@@ -1,4 +1,4 @@
-//! Tests that `health` on a capture says the same as `health` said live: simulated faults are recorded and
+//! Tests that `health` on a capture reports the same as `health` did live: simulated faults are recorded and
 //! judged at the same time, with a paused clock.
 
 use std::cell::RefCell;
@@ -81,14 +81,14 @@ struct Story {
 
 /// A simulated runtime with these faults, whose calls are recorded.
 #[derive(Clone)]
-struct Node {
+struct StoryNode {
     clock: Arc<TestClock>,
     story: Arc<Story>,
     scripts: Arc<Vec<(Duration, Arc<Scripted>)>>,
     observer: Option<Arc<dyn CallObserver>>,
 }
 
-struct Taken {
+struct RecordedStory {
     observer: Arc<dyn CallObserver>,
     clock: Arc<TestClock>,
     call: u64,
@@ -96,7 +96,7 @@ struct Taken {
     ended: bool,
 }
 
-impl Drop for Taken {
+impl Drop for RecordedStory {
     fn drop(&mut self) {
         if !self.ended {
             let took = self.clock.mono().since(self.started);
@@ -105,7 +105,7 @@ impl Drop for Taken {
     }
 }
 
-impl Node {
+impl StoryNode {
     fn of(story: &Story) -> Self {
         let mut script = Scripted::with_pods(6);
         let mut scripts = vec![(Duration::ZERO, Arc::new(script.same_node()))];
@@ -164,7 +164,7 @@ impl Node {
             request.extend([0x0A, u8::try_from(id.len()).unwrap()]);
             request.extend(id.as_bytes());
         }
-        let taken = self.observer.as_ref().map(|observer| Taken {
+        let taken = self.observer.as_ref().map(|observer| RecordedStory {
             observer: Arc::clone(observer),
             clock: Arc::clone(&self.clock),
             call: observer.call_started(rpc, request.into()),
@@ -186,7 +186,7 @@ impl Node {
     }
 }
 
-impl Runtime for Node {
+impl Runtime for StoryNode {
     async fn version(&self) -> Call<Version> {
         let work = async { self.script(Rpc::Version, "").await?.version().await.result };
         self.call(Rpc::Version, "", work, |answer| message::version(answer.clone())).await
@@ -233,7 +233,7 @@ impl Runtime for Node {
 }
 
 /// A verdict of a run during the recording.
-struct Live {
+struct LiveRun {
     began: f64,
     ended: f64,
     moment: Moment,
@@ -281,7 +281,7 @@ impl Story {
 }
 
 /// Runs `health` live.
-async fn health(node: Node) -> HealthReport {
+async fn health(node: StoryNode) -> HealthReport {
     let clock = Arc::clone(&node.clock);
     let second = node.now().as_secs_f64();
     let story = Arc::clone(&node.story);
@@ -300,9 +300,9 @@ async fn health(node: Node) -> HealthReport {
 }
 
 #[derive(Default)]
-struct Open(Option<OpenCall>);
+struct HungCall(Option<OpenCall>);
 
-impl Sink for Open {
+impl Sink for HungCall {
     fn event(&mut self, _event: Event) {}
 
     fn call_started(&mut self, call: &OpenCall) {
@@ -311,8 +311,8 @@ impl Sink for Open {
 }
 
 /// The recorder's work apart from relists, as `record` does it.
-struct Beside {
-    node: Node,
+struct RecorderWork {
+    node: StoryNode,
     recorder: Recorder,
     detector: Rc<RefCell<IncidentDetector>>,
     open_since: Rc<RefCell<Option<Mono>>>,
@@ -324,7 +324,7 @@ struct Beside {
     version_asked: Option<f64>,
 }
 
-impl Beside {
+impl RecorderWork {
     async fn run(mut self) {
         loop {
             let tick = tokio::time::sleep(Duration::from_millis(500));
@@ -437,8 +437,8 @@ impl Beside {
 }
 
 /// Records the faults into `place`, and runs `health` every five seconds.
-async fn played(story: &Story, place: &Path) -> Vec<Live> {
-    let node = Node::of(story);
+async fn played(story: &Story, place: &Path) -> Vec<LiveRun> {
+    let node = StoryNode::of(story);
     let limits = Limits { size: 64 << 20, age: 3600 * SECOND, incidents: 20 };
     let session = Session {
         endpoint: "unix:///run/test.sock".into(),
@@ -478,7 +478,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
                 recorder.relist_begins(generic.relists() + 1);
                 let began = recorder.now();
                 *open_since.borrow_mut() = Some(clock.mono());
-                let report = generic.relist(&node, &*clock, &mut Open::default()).await;
+                let report = generic.relist(&node, &*clock, &mut HungCall::default()).await;
                 *open_since.borrow_mut() = None;
                 recorder.relist_begins(0);
                 recorder.relist_finished(began, &report);
@@ -492,7 +492,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
             }
         }
     };
-    let beside = Beside {
+    let recorder_work = RecorderWork {
         node: node.observed(recorder.observer(false)),
         recorder: recorder.clone(),
         detector,
@@ -516,12 +516,12 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
                     let report = health(node.clone()).await;
                     let moment = Moment { session: 0, mono: recorder.now() };
                     let (ended, wall) = (node.now().as_secs_f64(), node.clock.wall());
-                    live.borrow_mut().push(Live { began, ended, moment, wall, report });
+                    live.borrow_mut().push(LiveRun { began, ended, moment, wall, report });
                 });
             }
         }
     };
-    let everything = async { tokio::join!(relists, beside.run(), healths) };
+    let everything = async { tokio::join!(relists, recorder_work.run(), healths) };
     let over = tokio::time::timeout(story.lasts * SECOND, everything).await;
     assert!(over.is_err());
     assert!(recorder.close("the story is over", 60 * SECOND));
@@ -585,19 +585,19 @@ fn story(faults: Vec<Fault>, exits: &[(f64, usize)]) -> Story {
 }
 
 #[test]
-fn a_list_that_hangs_is_judged_alike_live_and_from_the_capture() {
+fn hung_list_has_the_same_verdict_live_and_from_the_capture() {
     let story = story(vec![hangs(&[Rpc::ListContainers], None, 20.2, 62.2)], &[]);
     assert!(every_moment_is_judged_alike("list", &story, &[20.2, 62.2]) > 15);
 }
 
 #[test]
-fn a_status_that_hangs_is_judged_alike_live_and_from_the_capture() {
+fn hung_status_call_has_the_same_verdict_live_and_from_the_capture() {
     let fault = hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 20.2, 62.2);
     assert!(every_moment_is_judged_alike("status", &story(vec![fault], &[(20.2, 3)]), &[20.2, 62.2]) > 15);
 }
 
 #[test]
-fn two_statuses_of_one_pod_that_hang_are_judged_alike_live_and_from_the_capture() {
+fn two_hung_status_calls_of_one_pod_have_the_same_verdict_live_and_from_the_capture() {
     let faults = vec![
         hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 20.2, 62.2),
         hangs(&[Rpc::PodSandboxStatus], Some(sandbox_id(3)), 20.2, 62.2),
@@ -606,20 +606,20 @@ fn two_statuses_of_one_pod_that_hang_are_judged_alike_live_and_from_the_capture(
 }
 
 #[test]
-fn a_runtime_that_is_silent_is_judged_alike_live_and_from_the_capture() {
+fn silent_runtime_has_the_same_verdict_live_and_from_the_capture() {
     let story = story(vec![hangs(&[], None, 20.2, 62.2)], &[]);
     assert!(every_moment_is_judged_alike("version", &story, &[20.2, 62.2]) > 15);
 }
 
 #[test]
-fn a_runtime_that_is_absent_is_judged_alike_live_and_from_the_capture() {
+fn absent_runtime_has_the_same_verdict_live_and_from_the_capture() {
     let error = Error::NoSuchSocket { endpoint: "unix:///run/test.sock".into() };
     let absent = Fault { error: Some(error), ..hangs(&[], None, 20.2, 62.2) };
     assert!(every_moment_is_judged_alike("absent", &story(vec![absent], &[]), &[20.2, 62.2]) > 15);
 }
 
 #[test]
-fn two_faults_after_one_another_are_judged_alike_live_and_from_the_capture() {
+fn two_faults_one_after_the_other_have_the_same_verdicts_live_and_from_the_capture() {
     let faults = vec![
         hangs(&[Rpc::ListContainers], None, 20.2, 48.2),
         hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 52.2, 92.2),
@@ -629,7 +629,7 @@ fn two_faults_after_one_another_are_judged_alike_live_and_from_the_capture() {
 }
 
 #[test]
-fn a_kubelet_that_is_stopped_or_dead_is_judged_alike_live_and_from_the_capture() {
+fn stopped_or_dead_kubelet_has_the_same_verdict_live_and_from_the_capture() {
     for (name, state) in [("stopped", Some('T')), ("dead", None)] {
         let kubelet = vec![(0.0, Some('S')), (20.2, state), (62.2, Some('S'))];
         let story = Story { kubelet, lasts: 720, ..Story::default() };
@@ -638,7 +638,7 @@ fn a_kubelet_that_is_stopped_or_dead_is_judged_alike_live_and_from_the_capture()
 }
 
 #[test]
-fn a_kubelet_that_does_not_relist_is_judged_alike_live_and_from_the_capture() {
+fn kubelet_that_does_not_relist_has_the_same_verdict_live_and_from_the_capture() {
     let story = Story { stale: Some((20.2, 282.2)), lasts: 930, ..Story::default() };
     // The age exceeds the threshold of three minutes from 200.2 s on.
     assert!(every_moment_is_judged_alike("stale", &story, &[20.2, 200.2, 282.2]) > 15);

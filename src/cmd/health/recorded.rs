@@ -9,7 +9,7 @@ use crate::cri::rename::Listed;
 use crate::diagnosis::report::JudgedMoment;
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{
-    CallersPendingCall, Inputs, Kind, MetricsSource, OutsideId, SimulatedPod, SimulatedProcesses,
+    CallersPendingCall, Inputs, ItemKind, MetricsSource, OutsideId, SimulatedPod, SimulatedProcesses,
 };
 use crate::host::time_on_and_for_processors;
 use crate::report::PodRef;
@@ -72,6 +72,6 @@ fn outside(playback: &Playback) -> Vec<OutsideId> {
         let pod = Some(PodRef { uid: String::new(), namespace, name });
         OutsideId { id, kind: Some(kind), pod, container: parts.next(), sandbox_id }
     };
-    let sandboxes = sandboxes.into_iter().map(|listed| found(Kind::Sandbox, listed));
-    sandboxes.chain(containers.into_iter().map(|listed| found(Kind::Container, listed))).collect()
+    let sandboxes = sandboxes.into_iter().map(|listed| found(ItemKind::Sandbox, listed));
+    sandboxes.chain(containers.into_iter().map(|listed| found(ItemKind::Container, listed))).collect()
 }

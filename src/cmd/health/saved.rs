@@ -12,9 +12,9 @@ use crate::cri::{
     Call, Code, Container, ContainerMetadata, ContainerState, Labels, Outcome, Rpc, Sandbox, SandboxMetadata,
     SandboxState, Version, label,
 };
-use crate::diagnosis::evidence::{Evidence, ListEvidence, StatusFacts, StatusRecord, Target};
+use crate::diagnosis::evidence::{Evidence, ListEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::judge;
-use crate::diagnosis::names::Kind;
+use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::HealthReport;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{CallRecord, KubeletState};
@@ -39,11 +39,11 @@ pub(super) fn saved(path: &Path) -> Result<HealthReport, Error> {
 fn report(bytes: &[u8]) -> Result<HealthReport, String> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Heading {
+    struct ReportHeading {
         kind: String,
         api_version: String,
     }
-    let Heading { kind, api_version } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+    let ReportHeading { kind, api_version } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
     if api_version != HealthReport::API_VERSION {
         return Err(match kind.as_str() {
             "" => "it has no kind".to_owned(),
@@ -70,12 +70,12 @@ fn evidence_of(relist: &RelistReport) -> Evidence {
         ..Evidence::default()
     };
     let calls = &relist.relist.calls;
-    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
     let version = Version {
         version: String::new(),
-        runtime_name: said(&relist.runtime.name),
-        runtime_version: said(&relist.runtime.version),
-        runtime_api_version: said(&relist.runtime.api_version),
+        runtime_name: text_of(&relist.runtime.name),
+        runtime_version: text_of(&relist.runtime.version),
+        runtime_api_version: text_of(&relist.runtime.api_version),
     };
     let runtime = &mut evidence.runtime;
     runtime.version =
@@ -151,7 +151,8 @@ fn containers(pod: &ReportedPod) -> impl Iterator<Item = Container> {
 }
 
 fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
-    let kind = [Kind::Sandbox, Kind::Container].into_iter().find(|kind| kind.rpc().name() == call.rpc)?;
+    let kind =
+        [ItemKind::Sandbox, ItemKind::Container].into_iter().find(|kind| kind.rpc().name() == call.rpc)?;
     let (rpc, id) = (kind.rpc(), call.id.clone()?);
     let waited = call.duration_seconds.duration();
     let message = || call.message.clone().unwrap_or_default();
@@ -165,7 +166,7 @@ fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
         }
     };
     Some(StatusRecord {
-        target: Target { kind, id },
+        target: StatusTarget { kind, id },
         rpc,
         duration: waited,
         response_bytes: call.response_bytes,
@@ -176,7 +177,7 @@ fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
 }
 
 /// Returns the facts of a status answer, as far as the report keeps them.
-fn facts(relist: &RelistReport, kind: Kind, id: &str) -> StatusFacts {
+fn facts(relist: &RelistReport, kind: ItemKind, id: &str) -> StatusFacts {
     // A field that the report does not contain counts as present: without it, the call would be an error in the report.
     let answered = StatusFacts { present: true, created_at: Some(relist.taken_at), ..StatusFacts::default() };
     let of_container = |container: &ReportedContainer| {
@@ -190,8 +191,8 @@ fn facts(relist: &RelistReport, kind: Kind, id: &str) -> StatusFacts {
         }
     };
     match kind {
-        Kind::Sandbox => answered,
-        Kind::Container => {
+        ItemKind::Sandbox => answered,
+        ItemKind::Container => {
             let mut all = relist.pods.iter().flat_map(|pod| &pod.containers);
             all.find(|container| container.id == id).map_or(answered, of_container)
         }

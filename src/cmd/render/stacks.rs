@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::report::escape::escaped;
 use crate::report::{Confidence, Severity};
-use crate::stacks::report::{Finding, Group, StackReport};
+use crate::stacks::report::{Finding, StackGroup, StackReport};
 
 use super::Style;
 
@@ -153,7 +153,7 @@ fn acts(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn groups(groups: &[Group], wide: bool, out: &mut dyn Write) -> io::Result<()> {
+fn groups(groups: &[StackGroup], wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let shown = if wide { usize::MAX } else { MAX_GROUPS };
     if groups.is_empty() {
         return Ok(());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
+use crate::diagnosis::proc::{self, Blocked, Freeze, NodeMount, Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::Confidence;
 use crate::diagnosis::words::seconds;
 
@@ -23,7 +23,7 @@ pub struct Holders<'a> {
     /// The container's frozen cgroup.
     pub frozen: Option<&'a Freeze>,
     /// The network and FUSE mounts of the pod.
-    pub mounts: Vec<&'a Mount>,
+    pub mounts: Vec<&'a NodeMount>,
 }
 
 /// Finds the processes, cgroup and mounts of `id`.
@@ -100,12 +100,8 @@ fn of_container<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {
 
 /// Finds the shim by the id on its command line, else as an ancestor of the container's own processes.
 fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]) -> Option<&'a Process> {
-    let named = sample.with_role(Role::Shim).find(|shim| {
-        [shim.flag("id"), shim.flag("c"), shim.flag("cid")]
-            .into_iter()
-            .flatten()
-            .any(|named| named == id || named == sandbox)
-    });
+    let is_its = |named: &str| named == id || named == sandbox;
+    let named = sample.with_role(Role::Shim).find(|shim| proc::monitored_ids(&shim.command).any(is_its));
     named.or_else(|| {
         sample
             .with_role(Role::Shim)
@@ -146,12 +142,16 @@ impl Evidence {
     pub fn restored_by_child(&self) -> Option<(&Process, &str)> {
         let daemon = self.daemon()?;
         let host = self.node()?;
-        let asks = |process: &&Process| {
+        let waits_for_state = |process: &&Process| {
             process.parent == daemon.pid
                 && process.age >= limits::SILENT_LIKELY
                 && process.command.iter().any(|word| word == "state")
         };
-        let child = host.latest().with_role(Role::OciRuntime).filter(asks).max_by_key(|child| child.age)?;
+        let child = host
+            .latest()
+            .with_role(Role::OciRuntime)
+            .filter(waits_for_state)
+            .max_by_key(|child| child.age)?;
         let id = child.command.iter().find_map(|word| proc::cgroup::container_id(word))?;
         Some((child, id))
     }
@@ -175,8 +175,7 @@ impl Evidence {
         if let (Some(address), Some(socket)) = (shim.flag("address"), &self.socket) {
             return proc::same_socket(Path::new(address), socket);
         }
-        let named = [shim.flag("id"), shim.flag("c")].into_iter().flatten().any(|id| self.names.knows(id));
-        named
+        proc::monitored_ids(&shim.command).any(|id| self.names.knows(id))
             || self.host.as_ref().is_some_and(|host| {
                 let sample = host.latest();
                 sample.processes.values().any(|process| {
@@ -222,8 +221,8 @@ impl Evidence {
     /// Describes what shows, apart from the silence, that `id` is blocked: a frozen cgroup, a task in
     /// uninterruptible sleep in every sample, a stopped shim or a goroutine dump.
     pub fn second_evidence(&self, id: &str) -> Option<String> {
-        if let Some(said) = self.dump_blames(id) {
-            return Some(said);
+        if let Some(confirmation) = self.dump_blames(id) {
+            return Some(confirmation);
         }
         let host = self.node()?;
         let holders = holders(self, id);

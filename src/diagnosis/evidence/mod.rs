@@ -8,7 +8,9 @@ pub mod oddities;
 mod runtime;
 pub(super) mod suspicion;
 
-pub use runtime::{ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, Target};
+pub use runtime::{
+    ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, StatusTarget,
+};
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ use crate::diagnosis::commands::{Journal, SystemState};
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::kubelet::KubeletEvidence;
 use crate::diagnosis::limits;
-use crate::diagnosis::names::Names;
+use crate::diagnosis::names::IdNames;
 use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
 use crate::diagnosis::report::{JudgedMoment, NotChecked};
 use crate::host::disks::Disk;
@@ -49,7 +51,7 @@ pub struct Evidence {
     /// What the runtime answered.
     pub runtime: RuntimeEvidence,
     /// The pod and container names behind ids.
-    pub names: Names,
+    pub names: IdNames,
     /// The node's processes and kernel statistics.
     pub host: Option<HostEvidence>,
     /// The kubelet's settings, process and answers.

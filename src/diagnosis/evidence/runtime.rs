@@ -8,7 +8,7 @@ use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
 };
 use crate::diagnosis::limits;
-use crate::diagnosis::names::Kind;
+use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
 
 /// What the runtime answered, call by call.
@@ -57,7 +57,7 @@ impl RuntimeEvidence {
     /// Returns the silent calls that are too young to be called hung: those that were pending when the user
     /// interrupted the run, and those that were given up. The longest comes first; silences under a second do
     /// not count.
-    pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&Target>, Duration)> {
+    pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&StatusTarget>, Duration)> {
         fn open<T>(call: Option<&Call<T>>) -> Option<(Rpc, Duration)> {
             match call?.result {
                 Err(Error::Silent { rpc, waited }) => Some((rpc, waited)),
@@ -73,7 +73,7 @@ impl RuntimeEvidence {
         let single = single.into_iter().flatten().filter(|_| interrupted);
         let records = self.status_calls.iter().chain(&self.shims);
         let records = records.filter(|record| record.is_silent() && (interrupted || !record.pending));
-        let mut silent: Vec<(Rpc, Option<&Target>, Duration)> = single
+        let mut silent: Vec<(Rpc, Option<&StatusTarget>, Duration)> = single
             .map(|(rpc, waited)| (rpc, None, waited))
             .chain(records.map(|record| (record.rpc, Some(&record.target), record.duration)))
             .filter(|(_, _, waited)| *waited >= limits::SILENT_AT_LEAST && !self.silence.hangs(*waited))
@@ -314,17 +314,17 @@ pub struct Shards {
 
 /// A sandbox or container whose status is fetched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct StatusTarget {
     /// Sandbox or container.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// Its full id.
     pub id: String,
 }
 
-impl Target {
+impl StatusTarget {
     /// Returns a placeholder for a target that is no longer known.
     pub const fn placeholder() -> Self {
-        Self { kind: Kind::Container, id: String::new() }
+        Self { kind: ItemKind::Container, id: String::new() }
     }
 }
 
@@ -332,7 +332,7 @@ impl Target {
 #[derive(Clone, Debug)]
 pub struct StatusRecord {
     /// The sandbox or container.
-    pub target: Target,
+    pub target: StatusTarget,
     /// The call.
     pub rpc: Rpc,
     /// How long it took.
@@ -349,7 +349,7 @@ pub struct StatusRecord {
 
 impl StatusRecord {
     /// Creates the record of a pending call that has been silent for `waited`.
-    pub fn silent(target: Target, rpc: Rpc, waited: Duration) -> Self {
+    pub fn silent(target: StatusTarget, rpc: Rpc, waited: Duration) -> Self {
         Self {
             target,
             rpc,

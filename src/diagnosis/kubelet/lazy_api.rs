@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::diagnosis::budget::Budget;
+use crate::diagnosis::budget::RunBudget;
 use crate::diagnosis::offload;
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{KubeletApi, http};
@@ -28,7 +28,7 @@ impl fmt::Debug for LazyKubeletApi {
 }
 
 /// Why a document could not be fetched from the kubelet's API.
-pub(super) enum ApiError {
+pub(super) enum DocumentError {
     /// The API could not be set up.
     LazyKubeletApi(String),
     /// The request failed.
@@ -46,7 +46,7 @@ impl LazyKubeletApi {
         Self { make: Arc::new(make), made: Arc::default() }
     }
 
-    async fn api(&self, budget: &Budget) -> &Result<KubeletApi, String> {
+    async fn api(&self, budget: &RunBudget) -> &Result<KubeletApi, String> {
         let make = async || {
             let limit = budget.for_asking() / 2;
             let make = Arc::clone(&self.make);
@@ -79,15 +79,16 @@ impl LazyKubeletApi {
         &self,
         path: &str,
         limit: Duration,
-        budget: &Budget,
-    ) -> Result<(String, http::HttpAnswer), ApiError> {
-        let api = self.api(budget).await.as_ref().map_err(|why| ApiError::LazyKubeletApi(why.clone()))?;
+        budget: &RunBudget,
+    ) -> Result<(String, http::HttpAnswer), DocumentError> {
+        let api =
+            self.api(budget).await.as_ref().map_err(|why| DocumentError::LazyKubeletApi(why.clone()))?;
         let url = api.url(path);
         let answer = budget.listening.within(limit, api.get(path, budget.left())).await;
         match answer {
             Some(Ok(answer)) => Ok((url, answer)),
-            Some(Err(why)) => Err(ApiError::Http(why)),
-            None => Err(ApiError::Http(http::Error::Silent { url, waited: limit })),
+            Some(Err(why)) => Err(DocumentError::Http(why)),
+            None => Err(DocumentError::Http(http::Error::Silent { url, waited: limit })),
         }
     }
 }

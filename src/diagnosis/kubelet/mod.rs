@@ -80,7 +80,7 @@ pub enum Healthz {
 
 /// One reading of the metrics.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct MetricsReading {
     /// When the metrics were read.
     pub at: Wall,
     /// The metrics.
@@ -108,14 +108,14 @@ pub struct KubeletEvidence {
     /// Why the API gives nothing although it was requested: a credential or a certificate is not accepted.
     pub not_accepted: Option<String>,
     /// First reading of the metrics.
-    pub first: Option<Reading>,
+    pub first: Option<MetricsReading>,
     /// The second reading, some seconds later.
-    pub second: Option<Reading>,
+    pub second: Option<MetricsReading>,
 }
 
 impl KubeletEvidence {
     /// Returns the second reading, else the first one.
-    pub fn latest(&self) -> Option<&Reading> {
+    pub fn latest(&self) -> Option<&MetricsReading> {
         self.second.as_ref().or(self.first.as_ref())
     }
 
@@ -143,7 +143,7 @@ impl KubeletEvidence {
     }
 }
 
-impl Reading {
+impl MetricsReading {
     /// Seconds since the last relist, at the time of the reading.
     pub fn pleg_age(&self) -> Option<f64> {
         let seen = self.metrics.last_seen?;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::lazy_api::{ApiError, LazyKubeletApi};
-use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsSource, Reading};
+use super::lazy_api::{DocumentError, LazyKubeletApi};
+use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsReading, MetricsSource};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
-use crate::diagnosis::budget::Budget;
+use crate::diagnosis::budget::RunBudget;
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
@@ -83,27 +83,27 @@ impl KubeletAnswers {
 }
 
 /// Requests `/healthz`, the metrics and the configuration in parallel.
-pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
+pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunBudget) -> KubeletAnswers {
     let mut answers = KubeletAnswers::default();
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written = None;
-    let asked = &inputs.kubelet;
+    let flags = &inputs.kubelet;
     let (on_node, healthz, metrics, configz) = tokio::join!(
-        timed(inputs, asked.healthz_on_node.as_deref().map(|url| healthz(asked, url, limit, budget))),
-        timed(inputs, asked.healthz.as_deref().map(|url| healthz(asked, url, limit, budget))),
+        timed(inputs, flags.healthz_on_node.as_deref().map(|url| healthz(flags, url, limit, budget))),
+        timed(inputs, flags.healthz.as_deref().map(|url| healthz(flags, url, limit, budget))),
         timed(
             inputs,
-            asked.metrics.as_ref().map(async |source| {
+            flags.metrics.as_ref().map(async |source| {
                 let LoadedSource { source, at } = load_source(source, budget).await?;
                 written = at;
                 // Boxed, because this future is far larger than the others in the join.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),
-        timed(inputs, asked.api.as_ref().map(|api| configz(api, limit, budget))),
+        timed(inputs, flags.api.as_ref().map(|api| configz(api, limit, budget))),
     );
     let (healthz, on_node) = preferred(on_node, healthz);
-    let through_server = !on_node && is_proxied(asked, asked.healthz.as_deref());
+    let through_server = !on_node && is_proxied(flags, flags.healthz.as_deref());
     match healthz {
         None => answers.skip("the kubelet's /healthz", "left out".into()),
         Some((answer, took)) => {
@@ -132,7 +132,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
         answers.found.requests.push(("kubelet /configz", outcome(&answer), took));
         answers.configz(answer, inputs.keeps_input_files());
     }
-    if asked.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
+    if flags.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
         answers.skip("the kubelet's identity", "its certificate is not verified, as configured".into());
     }
     if let Some((answer, took)) = &metrics {
@@ -161,16 +161,16 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budg
                 let old = seconds(now.duration_since(at));
                 answers.skip("current kubelet metrics", format!("`{name}` was written {old} ago"));
             }
-            answers.found.first = Some(Reading { at, metrics });
+            answers.found.first = Some(MetricsReading { at, metrics });
         }
         Some(Err(FetchError::SilentButOthersAnswer(waited))) => {
             answers.found.metrics_silent = Some(waited);
             answers.note_error("the kubelet's metrics", FetchError::Silent(waited));
         }
         Some(Err(FetchError::Silent(_))) => {
-            let proxied = matches!(&asked.metrics, Some(MetricsSource::Api(api)) if api.is_proxied())
-                || matches!(&asked.metrics, Some(MetricsSource::Url(url)) if url.contains(PROXY));
-            let why = match &asked.metrics {
+            let proxied = matches!(&flags.metrics, Some(MetricsSource::Api(api)) if api.is_proxied())
+                || matches!(&flags.metrics, Some(MetricsSource::Url(url)) if url.contains(PROXY));
+            let why = match &flags.metrics {
                 Some(MetricsSource::Silent(_)) => RECORDED_SILENCE,
                 _ if proxied => SILENT_THROUGH_SERVER,
                 _ => SILENT_WITH_CREDENTIAL,
@@ -216,11 +216,11 @@ impl From<http::Error> for FetchError {
     }
 }
 
-impl From<ApiError> for FetchError {
-    fn from(why: ApiError) -> Self {
+impl From<DocumentError> for FetchError {
+    fn from(why: DocumentError) -> Self {
         match why {
-            ApiError::LazyKubeletApi(why) => Self::BadInput(why),
-            ApiError::Http(why) => why.into(),
+            DocumentError::LazyKubeletApi(why) => Self::BadInput(why),
+            DocumentError::Http(why) => why.into(),
         }
     }
 }
@@ -242,16 +242,16 @@ async fn timed<R, T>(inputs: &Inputs<R>, work: Option<impl Future<Output = T>>) 
 
 /// Requests `/healthz`. The error says whether the connection was refused.
 async fn healthz(
-    asked: &KubeletInputs,
+    flags: &KubeletInputs,
     url: &str,
     limit: Duration,
-    budget: &Budget,
+    budget: &RunBudget,
 ) -> Result<Healthz, (FetchError, bool)> {
     let refused = |why: http::Error| {
         let refused = matches!(why, http::Error::Refused { .. });
         (FetchError::from(why), refused)
     };
-    let api = asked.api.as_ref().filter(|_| url.starts_with('/'));
+    let api = flags.api.as_ref().filter(|_| url.starts_with('/'));
     let (url, answer) = match api {
         Some(api) => match api.document(url, limit, budget).await {
             Ok(found) => found,
@@ -272,7 +272,7 @@ async fn healthz(
 async fn configz(
     api: &LazyKubeletApi,
     limit: Duration,
-    budget: &Budget,
+    budget: &RunBudget,
 ) -> Result<(Configz, String), FetchError> {
     let (url, answer) = api.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
@@ -284,7 +284,7 @@ async fn configz(
 
 /// Sends a request to the kubelet; `limit` counts only the time in which this program could have read the
 /// answer.
-async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::HttpAnswer, http::Error> {
+async fn get(url: &str, limit: Duration, budget: &RunBudget) -> Result<http::HttpAnswer, http::Error> {
     let answer = budget.listening.within(limit, http::get(url, budget.left())).await;
     answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
 }
@@ -297,7 +297,7 @@ struct LoadedSource {
 
 /// Reads a file or standard input, in a thread that may be left behind: a pipe's writer may take as long as
 /// the whole run.
-async fn load_source(source: &MetricsSource, budget: &Budget) -> Result<LoadedSource, FetchError> {
+async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<LoadedSource, FetchError> {
     let (name, path) = match source {
         MetricsSource::Text { name, written, .. } => {
             let at = written.map(|written| (name.clone(), written));
@@ -346,8 +346,8 @@ fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bo
 }
 
 /// Whether a request to this URL or path goes through an API server.
-fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
-    url.is_some_and(|url| match &asked.api {
+fn is_proxied(flags: &KubeletInputs, url: Option<&str>) -> bool {
+    url.is_some_and(|url| match &flags.api {
         Some(api) if url.starts_with('/') => api.is_proxied(),
         _ => url.contains(PROXY),
     })
@@ -359,7 +359,7 @@ fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
 async fn metrics_or_silence(
     source: &MetricsSource,
     limit: Duration,
-    budget: &Budget,
+    budget: &RunBudget,
 ) -> Result<(Metrics, String), FetchError> {
     let mut read = std::pin::pin!(read_metrics(source, limit, budget));
     if let Ok(ended) = tokio::time::timeout(limit / 2, &mut read).await {
@@ -374,7 +374,7 @@ async fn metrics_or_silence(
 
 /// Whether the kubelet answers the neighbouring document. A refusal is an answer too, except through an API
 /// server, which may refuse by itself.
-async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
+async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &RunBudget) -> bool {
     let (answer, proxied) = match source {
         MetricsSource::Api(api) => {
             let answer = api.document(&format!("/metrics{PROBES_PATH}"), limit, budget).await;
@@ -393,7 +393,7 @@ async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &B
 pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
     limit: Duration,
-    budget: &Budget,
+    budget: &RunBudget,
 ) -> Result<(Metrics, String), FetchError> {
     let (name, text) = match source {
         MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
@@ -421,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn healthz_on_the_node_counts_and_not_a_silence_through_the_api_server() {
+    fn healthz_on_the_node_overrides_a_silence_through_the_api_server() {
         let second = Duration::from_secs(1);
         let silent = || Some((Err((FetchError::Silent(second), false)), second));
         let (answer, on_node) = preferred(Some((Ok(Healthz::Ok), second)), silent());

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use self::pass::{CallResults, Question};
 pub(super) use self::pending::PendingCalls;
 use self::pending::{PendingCall, end_of};
-use super::budget::Budget;
-use super::evidence::{RuntimeEvidence, StatusRecord, Target};
+use super::budget::RunBudget;
+use super::evidence::{RuntimeEvidence, StatusRecord, StatusTarget};
 use super::id_search;
-use super::names::{Kind, OutsideId};
+use super::names::{ItemKind, OutsideId};
 use super::{HealthRun, Inputs, limits};
 pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
@@ -62,17 +62,17 @@ pub struct CallersAbandonedCall {
 }
 
 /// Returns the sandbox or container of a status call.
-fn target_of(rpc: Rpc, id: Option<&String>) -> Option<Target> {
+fn target_of(rpc: Rpc, id: Option<&String>) -> Option<StatusTarget> {
     let kind = match rpc {
-        Rpc::PodSandboxStatus => Kind::Sandbox,
-        Rpc::ContainerStatus => Kind::Container,
+        Rpc::PodSandboxStatus => ItemKind::Sandbox,
+        Rpc::ContainerStatus => ItemKind::Container,
         _ => return None,
     };
-    Some(Target { kind, id: id?.clone() })
+    Some(StatusTarget { kind, id: id?.clone() })
 }
 
 impl CallersPendingCall {
-    fn target(&self) -> Option<Target> {
+    fn target(&self) -> Option<StatusTarget> {
         target_of(self.rpc, self.id.as_ref())
     }
 }
@@ -85,7 +85,7 @@ fn callers_pending<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &Cal
 /// Makes a call now; if the caller of this run has the same call pending, makes it only after that one is
 /// answered.
 fn started<T: Send + 'static>(
-    budget: &Budget,
+    budget: &RunBudget,
     known: Option<&CallersPendingCall>,
     rpc: Rpc,
     call: impl Future<Output = Call<T>> + Send + 'static,
@@ -198,7 +198,7 @@ async fn connect<R: Runtime + 'static>(
 }
 
 fn version<R: Runtime + 'static>(
-    budget: &Budget,
+    budget: &RunBudget,
     known: Option<&CallersPendingCall>,
     runtime: &Arc<R>,
 ) -> PendingCall<Version> {
@@ -209,8 +209,8 @@ fn version<R: Runtime + 'static>(
 struct ProbeRunner<'a, R> {
     runtime: Arc<R>,
     inputs: &'a Inputs<R>,
-    budget: &'a Budget,
-    progress: super::Progress<'a>,
+    budget: &'a RunBudget,
+    progress: super::OnProbe<'a>,
 }
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
@@ -411,27 +411,27 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 id_search::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await
             }
         };
-        let mut targets: BTreeSet<Target> = BTreeSet::new();
+        let mut targets: BTreeSet<StatusTarget> = BTreeSet::new();
         let mut add = |kind, id: &str| {
-            targets.insert(Target { kind, id: id.to_owned() });
+            targets.insert(StatusTarget { kind, id: id.to_owned() });
         };
         let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).collect();
         if containers.is_none() {
-            for found in outside.iter().filter(|found| found.kind != Some(Kind::Sandbox)) {
+            for found in outside.iter().filter(|found| found.kind != Some(ItemKind::Sandbox)) {
                 if !listed.contains(found.id.as_str()) {
-                    add(Kind::Container, &found.id);
+                    add(ItemKind::Container, &found.id);
                 }
             }
         }
         if sandboxes.is_none() {
             for container in containers.iter().flatten() {
-                add(Kind::Sandbox, &container.sandbox_id);
+                add(ItemKind::Sandbox, &container.sandbox_id);
             }
-            for found in outside.iter().filter(|found| found.kind == Some(Kind::Sandbox)) {
-                add(Kind::Sandbox, &found.id);
+            for found in outside.iter().filter(|found| found.kind == Some(ItemKind::Sandbox)) {
+                add(ItemKind::Sandbox, &found.id);
             }
             for sandbox in outside.iter().filter_map(|found| found.sandbox_id.as_deref()) {
-                add(Kind::Sandbox, sandbox);
+                add(ItemKind::Sandbox, sandbox);
             }
         }
         targets.retain(|target| {

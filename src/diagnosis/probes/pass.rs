@@ -8,9 +8,9 @@ use super::ProbeRunner;
 use super::pending::{PendingCalls, PendingStatusCalls, SLOT_TIMEOUT};
 use crate::clock::Wall;
 use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
-use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
+use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::limits;
-use crate::diagnosis::names::Kind;
+use crate::diagnosis::names::ItemKind;
 
 /// The call to make for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,10 @@ pub(super) enum Question {
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Makes the kubelet's status calls for every pod: first some one at a time, then the rest in parallel.
     pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
-        let asked: BTreeSet<&Target> = evidence.status_calls.iter().map(|record| &record.target).collect();
+        let known: BTreeSet<&StatusTarget> =
+            evidence.status_calls.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
-        targets.retain(|target| !asked.contains(target) && !pending.status_calls.is_pending(target));
+        targets.retain(|target| !known.contains(target) && !pending.status_calls.is_pending(target));
         if targets.is_empty() {
             return;
         }
@@ -47,10 +48,10 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// stays pending and ends the sampling.
     async fn serial(
         &self,
-        mut targets: Vec<Target>,
+        mut targets: Vec<StatusTarget>,
         evidence: &mut RuntimeEvidence,
         status_calls: &mut PendingStatusCalls,
-    ) -> Vec<Target> {
+    ) -> Vec<StatusTarget> {
         let rest = targets.split_off(targets.len().min(limits::SERIAL_SAMPLES));
         let clock = &self.inputs.clock;
         let started = clock.mono();
@@ -74,7 +75,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// one start; after too many silent calls no further ones are made.
     pub(super) async fn call_each(
         &self,
-        targets: Vec<Target>,
+        targets: Vec<StatusTarget>,
         question: Question,
         parallel: usize,
         status_calls: &mut PendingStatusCalls,
@@ -106,7 +107,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         }
     }
 
-    fn start(&self, target: Target, question: Question, status_calls: &mut PendingStatusCalls) {
+    fn start(&self, target: StatusTarget, question: Question, status_calls: &mut PendingStatusCalls) {
         let rpc = match question {
             Question::Status => target.kind.rpc(),
             Question::Stats => Rpc::ContainerStats,
@@ -124,7 +125,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             .into_iter()
             .flatten()
             .filter(|container| container.state == ContainerState::Running)
-            .map(|container| Target { kind: Kind::Container, id: container.id.clone() })
+            .map(|container| StatusTarget { kind: ItemKind::Container, id: container.id.clone() })
             .collect();
         let answers = CallResults { records: &mut evidence.shims, ids_left_out: &mut evidence.ids_left_out };
         self.call_each(running, Question::Stats, limits::PASS_PARALLEL, &mut pending.shims, answers).await;
@@ -138,14 +139,14 @@ pub(super) struct CallResults<'a> {
 }
 
 /// Returns the ids in the lists: live ones first, then dead ones, each newest first.
-fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Container>) -> Vec<Target> {
-    let mut ranked: Vec<(bool, i64, Target)> = Vec::new();
+fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Container>) -> Vec<StatusTarget> {
+    let mut ranked: Vec<(bool, i64, StatusTarget)> = Vec::new();
     for sandbox in sandboxes.items().into_iter().flatten() {
-        let target = Target { kind: Kind::Sandbox, id: sandbox.id.clone() };
+        let target = StatusTarget { kind: ItemKind::Sandbox, id: sandbox.id.clone() };
         ranked.push((sandbox.state == SandboxState::NotReady, sandbox.created_at.saturating_neg(), target));
     }
     for container in containers.items().into_iter().flatten() {
-        let target = Target { kind: Kind::Container, id: container.id.clone() };
+        let target = StatusTarget { kind: ItemKind::Container, id: container.id.clone() };
         ranked.push((
             container.state == ContainerState::Exited,
             container.created_at.saturating_neg(),
@@ -159,19 +160,19 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
 
 pub(super) async fn make_call<R: Runtime>(
     runtime: Arc<R>,
-    target: Target,
+    target: StatusTarget,
     question: Question,
 ) -> StatusRecord {
     let call = match (question, target.kind) {
         (Question::Stats, _) => runtime.container_stats(&target.id).await.map(|()| StatusFacts::default()),
-        (Question::Status, Kind::Sandbox) => {
+        (Question::Status, ItemKind::Sandbox) => {
             runtime.sandbox_status(&target.id).await.map(|answer| StatusFacts {
                 present: answer.status.is_some(),
                 created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
                 ..StatusFacts::default()
             })
         }
-        (Question::Status, Kind::Container) => {
+        (Question::Status, ItemKind::Container) => {
             runtime.container_status(&target.id).await.map(|status| StatusFacts {
                 present: status.is_some(),
                 created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),
@@ -186,7 +187,7 @@ pub(super) async fn make_call<R: Runtime>(
     record(target, call)
 }
 
-fn record(target: Target, call: Call<StatusFacts>) -> StatusRecord {
+fn record(target: StatusTarget, call: Call<StatusFacts>) -> StatusRecord {
     StatusRecord {
         target,
         rpc: call.rpc,

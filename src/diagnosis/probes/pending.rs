@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::task::{self, JoinHandle, JoinSet};
 
-use super::super::budget::Budget;
-use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
+use super::super::budget::RunBudget;
+use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, StatusTarget};
 use super::super::limits;
 use super::super::listening_clock::ListeningClock;
 use super::super::report::Confidence;
@@ -27,7 +27,7 @@ pub(super) struct PendingCall<T> {
     /// How long the caller of this run had been waiting before the run began.
     before: Duration,
     listening: Arc<ListeningClock>,
-    progress_so_far: Arc<AnswerProgress>,
+    progress_so_far: Arc<ReceivedSoFar>,
     handle: JoinHandle<Call<T>>,
     /// Whether the call continues after the run.
     continues: bool,
@@ -35,12 +35,12 @@ pub(super) struct PendingCall<T> {
 
 /// How much of an answer has arrived. Silence counts from the last byte: a list that is still arriving is
 /// large or slow, not hung.
-struct AnswerProgress {
+struct ReceivedSoFar {
     listening: Arc<ListeningClock>,
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
-impl AnswerProgress {
+impl ReceivedSoFar {
     fn nothing_yet(listening: &Arc<ListeningClock>) -> Arc<Self> {
         Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
     }
@@ -56,7 +56,7 @@ impl AnswerProgress {
     }
 }
 
-impl ProgressObserver for AnswerProgress {
+impl ProgressObserver for ReceivedSoFar {
     fn received(&self, bytes: u64) {
         self.listening.add_received(bytes);
         let now = self.listening.now();
@@ -80,13 +80,13 @@ impl<T: Send + 'static> PendingCall<T> {
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
-        let progress_so_far = AnswerProgress::nothing_yet(listening);
+        let progress_so_far = ReceivedSoFar::nothing_yet(listening);
         Self {
             rpc,
             started: listening.now(),
             before: Duration::ZERO,
             listening: Arc::clone(listening),
-            handle: tokio::spawn(observe_progress(Arc::<AnswerProgress>::clone(&progress_so_far), call)),
+            handle: tokio::spawn(observe_progress(Arc::<ReceivedSoFar>::clone(&progress_so_far), call)),
             progress_so_far,
             continues: false,
         }
@@ -165,12 +165,12 @@ pub(super) async fn end_of<T: Send + 'static>(
 }
 
 struct PendingStatusCall {
-    target: Target,
+    target: StatusTarget,
     rpc: Rpc,
     started: Mono,
     /// How long the caller of this run had been waiting before the run began.
     before: Duration,
-    progress_so_far: Arc<AnswerProgress>,
+    progress_so_far: Arc<ReceivedSoFar>,
     task: task::AbortHandle,
 }
 
@@ -198,7 +198,7 @@ impl PendingStatusCalls {
     pub(super) fn start(
         &mut self,
         listening: &Arc<ListeningClock>,
-        target: Target,
+        target: StatusTarget,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
@@ -210,12 +210,12 @@ impl PendingStatusCalls {
         &mut self,
         listening: &Arc<ListeningClock>,
         before: Duration,
-        target: Target,
+        target: StatusTarget,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        let (started, progress_so_far) = (listening.now(), AnswerProgress::nothing_yet(listening));
-        let handle = self.tasks.spawn(observe_progress(Arc::<AnswerProgress>::clone(&progress_so_far), call));
+        let (started, progress_so_far) = (listening.now(), ReceivedSoFar::nothing_yet(listening));
+        let handle = self.tasks.spawn(observe_progress(Arc::<ReceivedSoFar>::clone(&progress_so_far), call));
         let id = handle.id();
         self.pending
             .insert(id, PendingStatusCall { target, rpc, started, before, progress_so_far, task: handle });
@@ -233,7 +233,7 @@ impl PendingStatusCalls {
         left.filter(|left| !left.is_zero()).min()
     }
 
-    pub(super) fn is_pending(&self, target: &Target) -> bool {
+    pub(super) fn is_pending(&self, target: &StatusTarget) -> bool {
         self.pending.values().any(|call| call.target == *target)
     }
 
@@ -264,7 +264,7 @@ impl PendingStatusCalls {
             Err(why) => {
                 let lost = self.pending.remove(&why.id());
                 let (target, rpc) = lost.map_or_else(
-                    || (Target::placeholder(), Rpc::ContainerStatus),
+                    || (StatusTarget::placeholder(), Rpc::ContainerStatus),
                     |lost| (lost.target, lost.rpc),
                 );
                 let result = Err(Error::Internal { rpc, detail: why.to_string() });
@@ -333,7 +333,7 @@ fn store_outcomes(
 
 impl PendingCalls {
     /// Writes the present outcome of each call into the evidence.
-    pub(in crate::diagnosis) async fn note(&mut self, budget: &Budget, evidence: &mut RuntimeEvidence) {
+    pub(in crate::diagnosis) async fn note(&mut self, budget: &RunBudget, evidence: &mut RuntimeEvidence) {
         let silence = evidence.silence;
         store_outcome(&mut self.version, &mut evidence.version, silence).await;
         store_outcome(&mut self.control, &mut evidence.control, silence).await;
@@ -413,7 +413,7 @@ mod tests {
     use crate::clock::SystemClock;
 
     #[tokio::test]
-    async fn a_call_whose_task_is_lost_is_a_fault_of_our_own() {
+    async fn call_whose_task_is_lost_is_an_internal_error() {
         let mut status_calls = PendingStatusCalls::default();
         status_calls.tasks.spawn(std::future::pending::<StatusRecord>());
         status_calls.tasks.abort_all();

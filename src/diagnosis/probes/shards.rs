@@ -25,12 +25,12 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
 
     async fn sandbox_shards(&self) -> Shards {
         let runtime = Arc::clone(&self.runtime);
-        let ask = move |filter: Filter<SandboxState>| {
+        let list = move |filter: Filter<SandboxState>| {
             let runtime = Arc::clone(&runtime);
             async move { runtime.list_sandboxes(&filter).await }
         };
         let states = [SandboxState::Ready, SandboxState::NotReady];
-        self.in_shards(Rpc::ListPodSandbox, states, BTreeSet::new(), ask, |sandbox| {
+        self.in_shards(Rpc::ListPodSandbox, states, BTreeSet::new(), list, |sandbox| {
             let namespace = sandbox.metadata.as_ref().map(|metadata| metadata.namespace.clone());
             (namespace, sandbox.state != SandboxState::Ready)
         })
@@ -39,7 +39,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
 
     async fn container_shards(&self, known: BTreeSet<String>) -> Shards {
         let runtime = Arc::clone(&self.runtime);
-        let ask = move |filter: Filter<ContainerState>| {
+        let list = move |filter: Filter<ContainerState>| {
             let runtime = Arc::clone(&runtime);
             async move { runtime.list_containers(&filter).await }
         };
@@ -49,7 +49,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             ContainerState::Exited,
             ContainerState::Unknown,
         ];
-        self.in_shards(Rpc::ListContainers, states, known, ask, |container| {
+        self.in_shards(Rpc::ListContainers, states, known, list, |container| {
             let namespace = container.labels.get(label::POD_NAMESPACE).map(str::to_owned);
             (namespace, container.state == ContainerState::Exited)
         })
@@ -63,7 +63,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         rpc: Rpc,
         states: impl IntoIterator<Item = S>,
         known: BTreeSet<String>,
-        ask: impl Fn(Filter<S>) -> F,
+        list: impl Fn(Filter<S>) -> F,
         place: impl Fn(&T) -> (Option<String>, bool),
     ) -> Shards {
         (self.progress)("a list in parts");
@@ -74,7 +74,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 shards.failed += 1;
                 continue;
             };
-            let answer = bounded(rpc, limit, ask(whole)).await;
+            let answer = bounded(rpc, limit, list(whole)).await;
             if !is_too_large(answer.result.as_ref().err()) {
                 shards.add(answer, &place);
                 continue;
@@ -91,7 +91,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 };
                 let part =
                     Filter { state: Some(state), labels: vec![(label::POD_NAMESPACE.into(), namespace)] };
-                shards.add(bounded(rpc, limit, ask(part)).await, &place);
+                shards.add(bounded(rpc, limit, list(part)).await, &place);
             }
         }
         shards

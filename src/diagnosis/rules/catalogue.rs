@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_says_something_in_every_part() {
+    fn every_rule_has_all_texts() {
         for row in CATALOGUE {
             let rule = &row.rule;
             let parts = [rule.confirm, rule.never, rule.act];

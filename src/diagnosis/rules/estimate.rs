@@ -13,7 +13,7 @@ use crate::clock::Wall;
 use crate::cri::{Rpc, label};
 use crate::diagnosis::evidence::{Evidence, Settings, StatusRecord};
 use crate::diagnosis::limits;
-use crate::diagnosis::names::Kind;
+use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::{Basis, EstimateReport};
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{Era, timing};
@@ -224,8 +224,8 @@ fn slow_by_pod<'a>(
             let (took, sandboxes, containers) = slow.entry(pod_key(evidence, &record.target.id)).or_default();
             *took += record.duration;
             match record.target.kind {
-                Kind::Sandbox => *sandboxes += 1,
-                Kind::Container => *containers += 1,
+                ItemKind::Sandbox => *sandboxes += 1,
+                ItemKind::Container => *containers += 1,
             }
         }
     }
@@ -241,9 +241,9 @@ struct CallCost {
 }
 
 impl CallCost {
-    fn of(asked: &[StatusRecord]) -> Self {
-        let serial = |kind: Option<Kind>| {
-            let wanted = asked
+    fn of(calls: &[StatusRecord]) -> Self {
+        let serial = |kind: Option<ItemKind>| {
+            let wanted = calls
                 .iter()
                 .filter(|record| record.serial && kind.is_none_or(|kind| record.target.kind == kind));
             median(wanted.map(|record| record.duration))
@@ -251,13 +251,13 @@ impl CallCost {
         let any = serial(None).or_else(|| {
             // Without a serial sample, the quickest parallel call is the closest figure: parallel calls slow
             // each other down.
-            asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()
+            calls.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()
         });
         Self {
-            sandbox: serial(Some(Kind::Sandbox)).or(any).unwrap_or_default(),
-            container: serial(Some(Kind::Container)).or(any).unwrap_or_default(),
+            sandbox: serial(Some(ItemKind::Sandbox)).or(any).unwrap_or_default(),
+            container: serial(Some(ItemKind::Container)).or(any).unwrap_or_default(),
             typical: any,
-            samples: asked.iter().filter(|record| record.serial).count(),
+            samples: calls.iter().filter(|record| record.serial).count(),
         }
     }
 }
@@ -269,9 +269,9 @@ fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
     all.get(all.len() / 2).copied()
 }
 
-fn p99(asked: &[StatusRecord]) -> Option<Duration> {
+fn p99(calls: &[StatusRecord]) -> Option<Duration> {
     let mut answered: Vec<Duration> =
-        asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).collect();
+        calls.iter().filter(|record| !record.is_silent()).map(|record| record.duration).collect();
     answered.sort_unstable();
     let at = (answered.len() * 99).div_ceil(100).saturating_sub(1);
     answered.get(at).copied()

@@ -3,7 +3,7 @@
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
-use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
+use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, StatusTarget};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
@@ -145,14 +145,14 @@ impl IdSearch {
             Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
             _ => (Rpc::ContainerStatus, "container"),
         };
-        let asked = || runtime.status_calls.iter().filter(move |record| record.rpc == rpc);
+        let calls = || runtime.status_calls.iter().filter(move |record| record.rpc == rpc);
         // A sandbox's id in a container's status call is answered with "not found", which does not count.
         let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
         Self {
             rpc,
             noun,
-            known: asked().filter(is_known).count(),
-            silent: asked().filter(|record| record.is_silent()).count(),
+            known: calls().filter(is_known).count(),
+            silent: calls().filter(|record| record.is_silent()).count(),
             hung: runtime.hung().filter(|record| record.rpc == rpc).count(),
         }
     }
@@ -204,7 +204,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
     let (rpc, target, waited) = silent.first()?;
-    let about = |rpc: &Rpc, target: Option<&Target>| match target {
+    let about = |rpc: &Rpc, target: Option<&StatusTarget>| match target {
         Some(target) => format!("{rpc} of {}", evidence.names.name(&target.id)),
         None => rpc.to_string(),
     };

@@ -105,10 +105,9 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, &next);
     // CPU contention does not stop a task: if a stopped or waiting task holds the calls up, that finding
     // comes first.
-    if holder(case).iter().any(|holder| holder.confidence != Confidence::Possible) {
-        if let Some(found) = &mut found {
-            found.severity = Severity::Warning;
-        }
+    let is_held_up = holder(case).iter().any(|holder| holder.confidence != Confidence::Possible);
+    if let Some(found) = found.as_mut().filter(|_| is_held_up) {
+        found.severity = Severity::Warning;
     }
     found
 }

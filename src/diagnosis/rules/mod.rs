@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_that_fails_of_itself_takes_no_other_with_it() {
+    fn rule_that_panics_does_not_affect_the_others() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
         let sound = RuleFunction::One(|case| Some(nothing_found(case)));

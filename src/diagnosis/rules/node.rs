@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::{Case, finding};
 use crate::diagnosis::evidence::holders::{self, Holders};
 use crate::diagnosis::limits;
-use crate::diagnosis::names::Identity;
-use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
+use crate::diagnosis::proc::{Blocked, Freeze, Process, Role, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds, short};
 
@@ -70,10 +69,10 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
     by_id.or_else(|| {
         let uid = process.pod_uid.as_deref()?;
         Some(
-            case.evidence.names.pod_by_uid(uid).unwrap_or_else(|| PodRef {
-                uid: uid.to_owned(),
-                ..Identity::default().pod.unwrap_or_default()
-            }),
+            case.evidence
+                .names
+                .pod_by_uid(uid)
+                .unwrap_or_else(|| PodRef { uid: uid.to_owned(), ..PodRef::default() }),
         )
     })
 }
@@ -185,8 +184,8 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     let sick_shim = holders.shim.filter(|shim| {
         shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
     });
-    // No status call needs conmon: conmon is not the holder while an OCI runtime process does not end.
-    let sick_shim = sick_shim.filter(|shim| young.is_none() || !is_conmon(shim));
+    // No list, status or stats call needs conmon: conmon is not the holder while an OCI runtime process does not end.
+    let sick_shim = sick_shim.filter(|shim| young.is_none() || !is_conmon(&shim.comm));
     let (who, pid, what) = match (old, sick_shim, young) {
         (Some(process), ..) | (None, None, Some(process)) => {
             (process.label(), process.pid, format!("has not finished for {}", seconds(process.age)))
@@ -223,14 +222,8 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Whether the process is conmon, CRI-O's monitor of a container. Unlike a shim, it takes part in no list,
-/// status or stats call.
-fn is_conmon(monitor: &Process) -> bool {
-    monitor.comm.starts_with("conmon")
-}
-
 fn the_monitor(monitor: &Process) -> String {
-    if is_conmon(monitor) { monitor.label() } else { format!("the shim {}", monitor.label()) }
+    if is_conmon(&monitor.comm) { monitor.label() } else { format!("the shim {}", monitor.label()) }
 }
 
 fn describe(holders: &Holders<'_>) -> Vec<String> {
@@ -275,7 +268,7 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     if let Some(shim) = holders.shim {
         next.push(if shim.is_stopped() {
             format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", shim.pid)
-        } else if is_conmon(shim) {
+        } else if is_conmon(&shim.comm) {
             // A signal that conmon does not handle would kill it, and the exit code would be lost.
             format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
         } else {
@@ -363,7 +356,7 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
             if let Some(id) = id {
                 found = case.about(found, &id);
             }
-            let still = if is_conmon(shim) {
+            let still = if is_conmon(&shim.comm) {
                 "list calls, status calls, stats and exec still work without it. But the container's exit is \
                  not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
             } else {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{Case, finding};
 use crate::cri::{Call, Condition, Error, Rpc, RuntimeStatus};
-use crate::diagnosis::advice::Family;
+use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, holders};
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{Process, Role, Shims};
+use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
@@ -116,15 +116,15 @@ fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
 
 /// Whether the container's conmon is gone too.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
-    let Some(host) = evidence.node().filter(|_| evidence.family() == Family::Crio) else { return false };
+    let Some(host) = evidence.node().filter(|_| evidence.family() == DaemonFamily::Crio) else {
+        return false;
+    };
     // The command lines of conmon processes have not been read.
     if host.latest().shims == Shims::Counted {
         return false;
     }
-    let of_it = |conmon: &Process| {
-        let named = [conmon.flag("c"), conmon.flag("cid"), conmon.flag("id")];
-        named.into_iter().flatten().any(|named| named == id || Some(named) == sandbox)
-    };
+    let is_its = |named: &str| named == id || Some(named) == sandbox;
+    let of_it = |conmon: &Process| monitored_ids(&conmon.command).any(is_its);
     !host.latest().with_role(Role::Shim).any(of_it)
 }
 
@@ -232,7 +232,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
 /// Returns the status calls in which CRI-O waited for a lost exit. They take the time that CRI-O waits for
 /// the exit file, and return the exit code that CRI-O then sets.
 pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
-    if evidence.family() != Family::Crio {
+    if evidence.family() != DaemonFamily::Crio {
         return Vec::new();
     }
     let runtime = &evidence.runtime;

@@ -3,14 +3,14 @@
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use super::node::{Made, Node, at_socket, crio, find, lost};
+use super::node::{FakeNode, Made, at_socket, crio, find, lost};
 use super::scripted::{Behaviour, Scripted, container_id, sandbox_id};
 use crate::cri::{ContainerState, Rpc};
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId};
 use crate::diagnosis::{gather, judge};
 
-async fn diagnosed(node: &Node, script: Scripted) -> HealthReport {
+async fn diagnosed(node: &FakeNode, script: Scripted) -> HealthReport {
     judge(&gather(&at_socket(node, script), &|_| ()).await)
 }
 
@@ -71,7 +71,7 @@ async fn a_young_oci_process_about_the_silent_call_holds_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_conmon_is_not_blamed_beside_an_oci_process_that_does_not_end() {
+async fn stopped_conmon_is_not_blamed_while_an_oci_process_does_not_end() {
     let node = crio("conmon-and-runc");
     let id = container_id(4);
     node.process(&Made {
@@ -90,7 +90,7 @@ async fn a_stopped_conmon_is_not_blamed_beside_an_oci_process_that_does_not_end(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_created_container_that_waits_to_be_started_hangs_nowhere() {
+async fn created_container_that_waits_to_be_started_is_no_hang() {
     let made = |name: &str, comm: &str, state: ContainerState| {
         let node = crio(name);
         let cgroup = format!("/kubepods/poduid-4/crio-{}.scope", container_id(4));
@@ -133,7 +133,7 @@ async fn a_created_container_that_waits_to_be_started_hangs_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strangers_oci_process_holds_no_call() {
+async fn oci_process_of_another_user_holds_no_call() {
     let contained = format!("/kubepods/poduid-5/crio-{}.scope", container_id(5));
     let monitor = format!("/system.slice/crio-conmon-{}.scope", container_id(4));
     for (name, uid, cgroup, holds) in [
@@ -193,8 +193,8 @@ async fn a_conmon_names_the_container_that_a_restart_waits_for() {
 
 /// The daemon of the copy is this very process: that is whom the kernel names to a client of the socket.
 #[tokio::test(start_paused = true)]
-async fn a_daemon_with_a_thread_in_the_kernel_is_known_by_who_listens() {
-    let node = Node::new("blocked-daemon");
+async fn daemon_with_a_blocked_thread_is_found_by_its_socket() {
+    let node = FakeNode::new("blocked-daemon");
     let daemon = std::process::id();
     let cgroup = "/system.slice/crio.service";
     node.process(&Made { pid: daemon, comm: "crio", command: &["crio"], cgroup, ..Made::default() });

@@ -1,4 +1,4 @@
-//! Rows about the kubelet and the journal: what a healthy runtime was asked, with a kubelet's words added.
+//! Tests the rules about the kubelet and the journal: evidence of a healthy runtime, with answers of a kubelet added.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::scripted::{Behaviour, Scripted, container_id, inputs};
 use crate::clock::Wall;
 use crate::diagnosis::commands::Journal;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::kubelet::{Healthz, Reading};
+use crate::diagnosis::kubelet::{Healthz, MetricsReading};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{gather, judge};
 use crate::kubelet::{KubeletVersion, Metrics};
@@ -15,8 +15,8 @@ async fn healthy() -> Evidence {
     gather(&inputs(Scripted::with_pods(3)), &|_| ()).await
 }
 
-fn reading(at: u64, last_seen: f64) -> Reading {
-    Reading {
+fn reading(at: u64, last_seen: f64) -> MetricsReading {
+    MetricsReading {
         at: Wall::from_nanos(0).plus(Duration::from_secs(at)),
         metrics: Metrics { last_seen: Some(last_seen), ..Metrics::default() },
     }
@@ -27,7 +27,7 @@ fn find(report: &HealthReport, id: RuleId) -> Option<&HealthFinding> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_kubelet_beside_a_healthy_runtime_is_d22() {
+async fn stale_kubelet_with_a_healthy_runtime_is_d22() {
     let mut evidence = healthy().await;
     evidence.kubelet.first = Some(reading(1000, 900.0));
     evidence.kubelet.second = Some(reading(1005, 900.0));
@@ -114,7 +114,7 @@ async fn a_kubelet_that_relists_says_when_the_node_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_says_how_things_were_when_it_was_written() {
+async fn metrics_file_counts_as_of_the_time_it_was_written() {
     let mut inputs = inputs(Scripted::with_pods(3));
     let now = inputs.clock.wall();
     let hour_ago = Wall::from_nanos(now.nanos() - 3_600_000_000_000);
@@ -133,8 +133,8 @@ async fn a_file_says_how_things_were_when_it_was_written() {
             report.not_checked.iter().any(|skipped| skipped.why == "`m.txt` was written 60m00s ago"),
             "{report:#?}"
         );
-        let said = report.kubelet.unwrap();
-        assert!((said.reading_age_seconds.unwrap() - 3600.0).abs() < 1.0);
+        let kubelet = report.kubelet.unwrap();
+        assert!((kubelet.reading_age_seconds.unwrap() - 3600.0).abs() < 1.0);
     }
 }
 
@@ -212,7 +212,7 @@ async fn a_reserved_name_names_its_holder_and_no_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_that_never_relisted_is_told_with_what_is_under_it() {
+async fn kubelet_that_never_relisted_is_reported_with_the_cause() {
     let too_large = crate::cri::Error::TooLarge {
         rpc: crate::cri::Rpc::ListContainers,
         message: "larger than max (2 vs. 1)".into(),

@@ -8,7 +8,7 @@ use super::scripted::{
 use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{CallersPendingCall, Inputs, Mode, gather, judge};
+use crate::diagnosis::{CallersPendingCall, HealthMode, Inputs, gather, judge};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -51,7 +51,7 @@ async fn healthy_nodes_of_any_size_are_healthy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_hung_container_among_300_is_named_and_asked_once() {
+async fn one_hung_container_among_300_is_named_and_called_once() {
     let guilty = container_id(137);
     let inputs = inputs(Scripted::with_pods(300).on_id(guilty.clone(), Behaviour::Hangs));
     let report = diagnose(&inputs).await;
@@ -148,7 +148,7 @@ async fn a_hung_list_names_the_one_id_that_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_hangs_stays_one_however_slow_the_daemon_is_to_greet() {
+async fn hung_list_is_found_although_version_is_slow() {
     let guilty = container_id(42);
     for (number, millis) in [900, 2000, 4500, 8000, 9500].into_iter().enumerate() {
         let late = Behaviour::After(Duration::from_millis(millis));
@@ -167,7 +167,7 @@ async fn a_list_that_hangs_stays_one_however_slow_the_daemon_is_to_greet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_list_without_a_silent_id_names_nobody() {
+async fn hung_list_without_a_silent_id_names_no_culprit() {
     let script = Scripted::with_pods(30).on(Rpc::ListContainers, Behaviour::Hangs);
     let mut inputs = inputs(script);
     inputs.host_root = root_with_logs("innocent", 30);
@@ -179,9 +179,9 @@ async fn a_hung_list_without_a_silent_id_names_nobody() {
     assert!(primary.evidence.iter().any(|line| line.contains("no culprit is named")));
 }
 
-/// Beside load the time may be over before whoever holds the list is found: he is not acquitted then.
+/// Under load the time may be over before the holder of the list is found; the run must not say that there is none.
 #[tokio::test(start_paused = true)]
-async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocent() {
+async fn id_without_enough_time_is_neither_culprit_nor_ruled_out() {
     let guilty = container_id(4);
     let script = Scripted::with_pods(30)
         .on(Rpc::ListContainers, Behaviour::Hangs)
@@ -192,24 +192,27 @@ async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocen
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     let silent = evidence.runtime.status_calls.iter_mut().find(|record| record.is_silent()).unwrap();
     *silent = StatusRecord::silent(silent.target.clone(), silent.rpc, Duration::from_millis(300));
-    let told = |evidence: &Evidence, why: &str| {
+    let assert_evidence = |evidence: &Evidence, why: &str| {
         let primary = judge(evidence).primary.unwrap();
         assert_eq!((primary.id, primary.pod.is_none()), (RuleId::D02, true), "{primary:#?}");
         assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
         assert!(primary.next[0].ends_with("whether one container is to blame is not known"), "{primary:#?}");
     };
-    told(&evidence, "ContainerStatus was not yet answered for 1 of 30 containers when the time was over");
+    assert_evidence(
+        &evidence,
+        "ContainerStatus was not yet answered for 1 of 30 containers when the time was over",
+    );
     evidence.runtime.status_calls.retain(|record| !record.is_silent());
     evidence.runtime.ids_left_out = 1;
-    told(&evidence, "there was no time for 1 other id: no culprit is named");
-    // Everybody was asked, and answers.
+    assert_evidence(&evidence, "there was no time for 1 other id: no culprit is named");
+    // Every id was called, and answers.
     evidence.runtime.ids_left_out = 0;
     let primary = judge(&evidence).primary.unwrap();
     assert!(primary.next[0].ends_with("no single container is to blame"), "{primary:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_sandbox_list_is_hunted_through_the_containers() {
+async fn culprit_of_a_hung_sandbox_list_is_found_through_the_containers() {
     let guilty = sandbox_id(3);
     let script = Scripted::with_pods(10)
         .on(Rpc::ListPodSandbox, Behaviour::Hangs)
@@ -222,7 +225,7 @@ async fn a_hung_sandbox_list_is_hunted_through_the_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_version_only_names_nobody() {
+async fn runtime_that_answers_only_version_names_no_culprit() {
     let mut script = Scripted::with_pods(30);
     for rpc in
         [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::PodSandboxStatus, Rpc::ContainerStatus]
@@ -387,7 +390,7 @@ async fn a_runtime_that_is_not_ready_is_unhealthy_and_a_network_that_is_not_is_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_that_contradict_each_other_are_told_after_a_second_look() {
+async fn contradicting_states_are_reported_after_a_second_sample() {
     let mut script = Scripted::with_pods(5);
     script.containers[3].state = ContainerState::Unknown;
     let unknown = report(script).await;
@@ -418,7 +421,7 @@ async fn a_list_that_recovers_is_no_hang() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_calls_that_fail_are_told_and_not_found_is_not() {
+async fn failed_status_calls_are_reported_and_not_found_is_not() {
     let why = Error::Runtime {
         rpc: Rpc::PodSandboxStatus,
         code: Code::Unknown,
@@ -492,7 +495,7 @@ async fn npd_ends_within_its_budget() {
         .on(Rpc::ListContainers, Behaviour::Hangs)
         .on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = inputs(script);
-    inputs.mode = Mode::Npd;
+    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     inputs.host_root = root_with_logs("npd", 143);
     let report = diagnose(&inputs).await;
@@ -544,7 +547,7 @@ async fn a_report_survives_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_shims_are_found_only_when_asked_for() {
+async fn silent_shims_are_found_only_with_probe_shims() {
     let silent = || {
         Scripted::with_pods(3)
             .on_id(container_id(1), Behaviour::Answers)
@@ -560,7 +563,7 @@ async fn silent_shims_are_found_only_when_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
+async fn internal_error_in_one_call_does_not_affect_the_others() {
     for (rpc, verdict) in [
         (Rpc::Status, Verdict::Healthy),
         (Rpc::ContainerStatus, Verdict::Healthy),
@@ -569,9 +572,9 @@ async fn a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
     ] {
         let report = report(Scripted::with_pods(3).on(rpc, Behaviour::Panics)).await;
         assert_eq!(report.verdict, verdict, "{rpc}: {report:#?}");
-        let told = report.not_checked.iter().find(|missing| missing.what == rpc.name());
+        let assert_evidence = report.not_checked.iter().find(|missing| missing.what == rpc.name());
         assert!(
-            told.is_some_and(|missing| missing.why.contains("plegctl itself failed")),
+            assert_evidence.is_some_and(|missing| missing.why.contains("plegctl itself failed")),
             "{rpc}: {report:#?}"
         );
         // Nobody else is to blame.
@@ -581,7 +584,7 @@ async fn a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_is_refused_a_thread_tells_that_they_run_out() {
+async fn refused_thread_is_a_sign_of_exhausted_limits() {
     let mut evidence = gather(&inputs(Scripted::with_pods(1)), &|_| ()).await;
     assert!(!has(&judge(&evidence), RuleId::D14));
     evidence.no_thread = true;

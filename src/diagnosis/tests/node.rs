@@ -13,7 +13,7 @@ use crate::host::disks::Disk;
 use crate::host::proc::{Role, Shims};
 
 /// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
-pub(super) struct Node {
+pub(super) struct FakeNode {
     pub(super) root: PathBuf,
 }
 
@@ -39,7 +39,7 @@ const UPTIME: u64 = 100_000;
 
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
-impl Node {
+impl FakeNode {
     pub(super) fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("plegctl-node-{}-{name}", std::process::id()));
         let node = Self { root };
@@ -148,7 +148,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for FakeNode {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
@@ -185,7 +185,7 @@ pub(super) fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosi
 
 #[tokio::test(start_paused = true)]
 async fn a_healthy_node_is_healthy_with_its_processes_too() {
-    let node = Node::new("healthy").with_pods(20);
+    let node = FakeNode::new("healthy").with_pods(20);
     let report = node.diagnose(Scripted::with_pods(20)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
     assert!(
@@ -197,18 +197,22 @@ async fn a_healthy_node_is_healthy_with_its_processes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shims_are_looked_into_where_something_may_hang_on_them() {
+async fn shims_are_read_in_detail_if_a_call_may_hang() {
     let read = |evidence: &Evidence, pid: u32| {
         let first = &evidence.host.as_ref().unwrap().first;
         let shim = &first.processes[&pid];
         (first.shims, shim.command.is_empty(), shim.blocked.len())
     };
-    let node = Node::new("shims").with_pods(3).listening();
+    let node = FakeNode::new("shims").with_pods(3).listening();
     node.file("proc/1001/task/1501/stat", "1501 (containerd-shim) D 1 0 0 0 -1 0\n");
     let healthy = node.gathered(Scripted::with_pods(3)).await;
     assert_eq!(read(&healthy, 1001), (Shims::Counted, true, 0));
     let hanging = node.gathered(hung(3, 1)).await;
-    assert_eq!(read(&hanging, 1001), (Shims::Detailed, true, 1), "one that waits is not asked for its words");
+    assert_eq!(
+        read(&hanging, 1001),
+        (Shims::Detailed, true, 1),
+        "the command line of a process that waits is not read"
+    );
     assert_eq!(read(&hanging, 1002), (Shims::Detailed, false, 0));
 
     node.pressure("io", 60.0);
@@ -230,7 +234,7 @@ async fn shims_are_looked_into_where_something_may_hang_on_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_table_without_the_runtimes_containers_is_not_used() {
-    let node = Node::new("foreign").with_pods(0);
+    let node = FakeNode::new("foreign").with_pods(0);
     node.process(&Made {
         pid: 300,
         comm: "runc",
@@ -250,7 +254,7 @@ async fn a_process_table_without_the_runtimes_containers_is_not_used() {
 
 #[tokio::test(start_paused = true)]
 async fn an_old_runc_is_the_cause_of_the_hang_it_is_about() {
-    let node = Node::new("runc").with_pods(10);
+    let node = FakeNode::new("runc").with_pods(10);
     let guilty = container_id(4);
     node.process(&Made {
         pid: 3000,
@@ -268,8 +272,8 @@ async fn an_old_runc_is_the_cause_of_the_hang_it_is_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_young_runc_and_an_old_one_without_a_hang_move_nothing() {
-    let node = Node::new("young").with_pods(5);
+async fn young_runc_and_old_runc_without_a_hang_do_not_change_the_verdict() {
+    let node = FakeNode::new("young").with_pods(5);
     node.process(&Made {
         pid: 3000,
         parent: 1001,
@@ -296,7 +300,7 @@ async fn a_young_runc_and_an_old_one_without_a_hang_move_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
-    let node = Node::new("shim").with_pods(10);
+    let node = FakeNode::new("shim").with_pods(10);
     let sandbox = sandbox_id(3);
     node.process(&Made {
         pid: 1003,
@@ -323,7 +327,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     let list = find(&report, RuleId::D02).unwrap();
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
 
-    // Want of a processor beside it stops no shim.
+    // CPU contention stops no shim.
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
     let slow = Behaviour::After(Duration::from_millis(800));
     let hung = hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs).on(Rpc::Version, slow);
@@ -333,7 +337,7 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
 }
 
 /// CRI-O's monitor of a pod's container, instead of the shim.
-fn conmon(node: &Node, pod: usize, state: char) {
+fn conmon(node: &FakeNode, pod: usize, state: char) {
     node.process(&Made {
         pid: u32::try_from(1000 + pod).unwrap(),
         comm: "conmon",
@@ -345,8 +349,8 @@ fn conmon(node: &Node, pod: usize, state: char) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
-    let node = Node::new("conmon").with_pods(10);
+async fn stopped_conmon_is_reported_and_no_signal_is_advised() {
+    let node = FakeNode::new("conmon").with_pods(10);
     for pod in 0..10 {
         conmon(&node, pod, if pod == 3 { 'T' } else { 'S' });
     }
@@ -354,8 +358,8 @@ async fn a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
     let report = node.diagnose(crio()).await;
     let found = find(&report, RuleId::D10).unwrap();
     assert!(found.title.starts_with("conmon[1003] of default/web-3/app"), "{found:#?}");
-    let said = found.evidence.join("\n");
-    assert!(said.contains("exit is not noticed") && !said.contains("hang"), "{found:#?}");
+    let text = found.evidence.join("\n");
+    assert!(text.contains("exit is not noticed") && !text.contains("hang"), "{found:#?}");
     // A conmon has no use for SIGUSR1: it would end by it, and the exit code with it.
     let hung = node.diagnose(crio().on_id(container_id(5), Behaviour::Hangs)).await;
     assert!(hung.findings.iter().flat_map(|finding| &finding.next).all(|line| !line.contains("-USR1 1005")));
@@ -363,7 +367,7 @@ async fn a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_container_without_process_and_conmon_is_a_finding() {
-    let node = Node::new("unwatched").with_pods(10);
+    let node = FakeNode::new("unwatched").with_pods(10);
     for pod in 0..10 {
         conmon(&node, pod, 'S');
     }
@@ -381,8 +385,8 @@ async fn a_running_container_without_process_and_conmon_is_a_finding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_nfs_wait_of_the_hung_container_beats_the_hang() {
-    let node = Node::new("nfs").with_pods(5);
+async fn nfs_wait_of_the_hung_container_outranks_the_hang() {
+    let node = FakeNode::new("nfs").with_pods(5);
     let cgroup = cgroup_of(2);
     node.process(&Made {
         pid: 2002,
@@ -406,7 +410,7 @@ async fn an_nfs_wait_of_the_hung_container_beats_the_hang() {
 
 #[tokio::test(start_paused = true)]
 async fn an_nfs_wait_without_a_mount_is_only_possible() {
-    let node = Node::new("nfs-alone").with_pods(5);
+    let node = FakeNode::new("nfs-alone").with_pods(5);
     let cgroup = cgroup_of(2);
     node.process(&Made {
         pid: 2002,
@@ -423,7 +427,7 @@ async fn an_nfs_wait_without_a_mount_is_only_possible() {
 
 #[tokio::test(start_paused = true)]
 async fn blocked_shims_are_a_storage_stall() {
-    let node = Node::new("io").with_pods(5);
+    let node = FakeNode::new("io").with_pods(5);
     for pid in [1001, 1002] {
         node.process(&Made {
             pid,
@@ -438,7 +442,7 @@ async fn blocked_shims_are_a_storage_stall() {
     assert_primary(&report, RuleId::D08, Confidence::Likely, Phase::Status, None);
     assert_eq!(find(&report, RuleId::D01).unwrap().pod.as_ref().unwrap().to_string(), "default/web-1");
 
-    let pressed = Node::new("io-only").with_pods(5);
+    let pressed = FakeNode::new("io-only").with_pods(5);
     pressed.pressure("io", 70.0);
     let report = pressed.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "pressure without a hang is a hint");
@@ -446,8 +450,8 @@ async fn blocked_shims_are_a_storage_stall() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_cgroup_is_told_with_its_pod() {
-    let node = Node::new("frozen").with_pods(5);
+async fn frozen_cgroup_is_reported_with_its_pod() {
+    let node = FakeNode::new("frozen").with_pods(5);
     node.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
     let alone = node.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&alone, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-2"));
@@ -463,7 +467,7 @@ async fn a_frozen_cgroup_is_told_with_its_pod() {
     let with_hang = node.diagnose(hung(5, 2)).await;
     assert_primary(&with_hang, RuleId::D11, Confidence::Certain, Phase::Status, Some("default/web-2"));
 
-    let old = Node::new("frozen-v1").with_pods(5);
+    let old = FakeNode::new("frozen-v1").with_pods(5);
     let cgroup = format!("cgroup/freezer{}/freezer.state", cgroup_of(1));
     old.file(&cgroup, "FROZEN\n");
     let report = old.diagnose(Scripted::with_pods(5)).await;
@@ -471,14 +475,14 @@ async fn a_frozen_cgroup_is_told_with_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn running_out_of_pids_is_told_with_who_has_them() {
-    let node = Node::new("pids").with_pods(5);
+async fn exhausted_pids_are_reported_with_their_owner() {
+    let node = FakeNode::new("pids").with_pods(5);
     node.file("proc/loadavg", "0.10 0.10 0.10 1/32000 9999\n");
     let report = node.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
     assert!(report.primary.unwrap().evidence[0].contains("32000 tasks of pid_max 32768"));
 
-    let slice = Node::new("pids-slice").with_pods(5);
+    let slice = FakeNode::new("pids-slice").with_pods(5);
     slice.file("cgroup/system.slice/containerd.service/pids.current", "95\n");
     slice.file("cgroup/system.slice/containerd.service/pids.max", "100\n");
     let report = slice.diagnose(Scripted::with_pods(5)).await;
@@ -486,8 +490,8 @@ async fn running_out_of_pids_is_told_with_who_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
-    let (node, pods) = (Node::new("descriptors").with_pods(109), || Scripted::with_pods(109));
+async fn threads_of_a_full_healthy_containerd_are_no_exec_leak() {
+    let (node, pods) = (FakeNode::new("descriptors").with_pods(109), || Scripted::with_pods(109));
     let open = |from: usize, to: usize| {
         for descriptor in from..to {
             fs::write(node.proc().join(format!("200/fd/{descriptor}")), "").unwrap();
@@ -507,15 +511,15 @@ async fn what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
+async fn full_disk_is_reported_and_explains_a_hang() {
     const GIB: u64 = 1 << 30;
-    let node = Node::new("disk").with_pods(20);
+    let node = FakeNode::new("disk").with_pods(20);
     fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
     let well =
         Disk { size: 100 * GIB, free: 20 * GIB, inodes: 1_000_000, free_inodes: 500_000, ..Disk::default() };
     let rows = [
         (well.clone(), None),
-        // The last percent of a large disk is room enough, and so is a small one that nobody fills.
+        // The last percent of a large disk is enough room, and so is a small disk that is not full.
         (Disk { size: 10_000 * GIB, free: 2 * GIB, ..well.clone() }, None),
         (Disk { size: 10 << 20, free: 9 << 20, ..well.clone() }, None),
         (Disk { inodes: 0, free_inodes: 0, ..well.clone() }, None),
@@ -530,7 +534,7 @@ async fn a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
         (Disk { free_inodes: 7, ..well.clone() }, Some("takes no more files: 7 of 1000000 inodes are free")),
         (Disk { read_only: true, ..well }, Some("is read-only")),
     ];
-    for (disk, said) in rows {
+    for (disk, text) in rows {
         let mut evidence = node.gathered(hung(20, 3)).await;
         let host = evidence.host.as_mut().unwrap();
         // The disk under the tests' own directory was looked at, and found well.
@@ -538,17 +542,17 @@ async fn a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
         host.disks = vec![WrittenDisk { directories: vec!["/data (the runtime's root)".into()], disk }];
         let report = judge(&evidence);
         let found = find(&report, RuleId::D34);
-        assert_eq!(found.is_some(), said.is_some(), "{report:#?}");
-        if let (Some(found), Some(said)) = (found, said) {
-            assert!(found.evidence[0].contains(said), "{found:#?}");
+        assert_eq!(found.is_some(), text.is_some(), "{report:#?}");
+        if let (Some(found), Some(text)) = (found, text) {
+            assert!(found.evidence[0].contains(text), "{found:#?}");
             assert_eq!((found.severity, found.phase), (Severity::Critical, Phase::Status));
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_sign_of_memory_trouble_is_possible_and_two_are_likely() {
-    let node = Node::new("memory").with_pods(5);
+async fn one_sign_of_low_memory_is_possible_and_two_are_likely() {
+    let node = FakeNode::new("memory").with_pods(5);
     node.pressure("memory", 30.0);
     let one = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(one.verdict, Verdict::Healthy);
@@ -562,7 +566,7 @@ async fn one_sign_of_memory_trouble_is_possible_and_two_are_likely() {
 
 #[tokio::test(start_paused = true)]
 async fn cpu_pressure_alone_does_not_blame_the_cpu() {
-    let node = Node::new("cpu").with_pods(5);
+    let node = FakeNode::new("cpu").with_pods(5);
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
     let alone = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(find(&alone, RuleId::D13).unwrap().confidence, Confidence::Possible);
@@ -573,7 +577,7 @@ async fn cpu_pressure_alone_does_not_blame_the_cpu() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_daemon_is_named_as_stopped() {
-    let node = Node::new("stopped").with_pods(2);
+    let node = FakeNode::new("stopped").with_pods(2);
     node.process(&Made { pid: 200, comm: "containerd", state: 'T', ..Made::default() });
     node.file(
         "proc/200/net/unix",
@@ -590,8 +594,8 @@ async fn a_stopped_daemon_is_named_as_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_is_missed_only_where_there_was_one() {
-    let bare = Node::new("bare").with_pods(3);
+async fn missing_kubelet_is_reported_only_if_it_was_installed() {
+    let bare = FakeNode::new("bare").with_pods(3);
     fs::remove_dir_all(bare.proc().join("100")).unwrap();
     let report = bare.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(report.verdict, Verdict::Healthy);
@@ -609,8 +613,8 @@ async fn a_kubelet_is_missed_only_where_there_was_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_sees_only_its_own_processes_misses_no_kubelet() {
-    let pod = Node::new("own-table").with_pods(3);
+async fn pod_that_sees_only_its_own_processes_reports_no_missing_kubelet() {
+    let pod = FakeNode::new("own-table").with_pods(3);
     fs::remove_dir_all(pod.proc().join("100")).unwrap();
     fs::remove_dir_all(pod.proc().join("200")).unwrap();
     pod.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
@@ -619,10 +623,10 @@ async fn a_pod_that_sees_only_its_own_processes_misses_no_kubelet() {
     assert!(report.findings.iter().all(|finding| finding.id != RuleId::D32));
 }
 
-/// Whose descriptors may not be read cannot be told apart: a node that has Docker's and its own.
+/// A node has Docker's containerd and its own. Without their descriptors, they cannot be distinguished.
 #[tokio::test(start_paused = true)]
-async fn of_several_daemons_none_is_taken_for_the_one_that_was_asked() {
-    let node = Node::new("two-daemons").with_pods(3);
+async fn no_daemon_is_chosen_among_several() {
+    let node = FakeNode::new("two-daemons").with_pods(3);
     fs::remove_dir_all(node.proc().join("100")).unwrap();
     let one = judge(&gather(&at_socket(&node, Scripted::with_pods(3)), &|_| ()).await);
     assert!(find(&one, RuleId::D32).is_some(), "{one:#?}");
@@ -637,7 +641,7 @@ async fn of_several_daemons_none_is_taken_for_the_one_that_was_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_kubelet_is_named_by_its_state() {
-    let node = Node::new("stopped-kubelet").with_pods(3);
+    let node = FakeNode::new("stopped-kubelet").with_pods(3);
     node.process(&Made { pid: 100, comm: "kubelet", state: 'T', ..Made::default() });
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_primary(&report, RuleId::D32, Confidence::Certain, Phase::Kubelet, None);
@@ -649,7 +653,7 @@ async fn a_stopped_kubelet_is_named_by_its_state() {
 
 #[tokio::test(start_paused = true)]
 async fn the_kubelets_own_settings_make_the_estimate() {
-    let node = Node::new("settings").with_pods(3);
+    let node = FakeNode::new("settings").with_pods(3);
     node.file("etc/kubelet.yaml", "runtimeRequestTimeout: 4m0s\n");
     node.process(&Made {
         pid: 100,
@@ -666,7 +670,7 @@ async fn the_kubelets_own_settings_make_the_estimate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_process_file_system_is_not_checked_and_unknown_if_it_was_asked_for() {
+async fn missing_process_table_is_not_checked_and_unknown_if_the_user_named_it() {
     let mut plain = inputs(Scripted::with_pods(1));
     plain.proc = Some("/plegctl-test-no-proc".into());
     let report = judge(&gather(&plain, &|_| ()).await);
@@ -676,9 +680,9 @@ async fn no_process_file_system_is_not_checked_and_unknown_if_it_was_asked_for()
     assert_eq!(judge(&gather(&plain, &|_| ()).await).verdict, Verdict::Unknown);
 }
 
-/// A list near the kubelet's limit and a `--proc` that is none: exit 2, which nobody could explain.
+/// A list is near the kubelet's limit and `--proc` names no process table: exit 2, with the reason.
 #[tokio::test(start_paused = true)]
-async fn what_was_pointed_to_and_is_not_there_is_told_as_the_reason() {
+async fn missing_file_that_the_user_named_is_the_reason() {
     let mut script = Scripted::with_pods(5);
     script.list_bytes = Some(15 << 20);
     let mut large = inputs(script);
@@ -693,8 +697,8 @@ async fn what_was_pointed_to_and_is_not_there_is_told_as_the_reason() {
 }
 
 #[test]
-fn a_blocked_process_is_not_asked_for_its_command_line() {
-    let node = Node::new("cmdline");
+fn command_line_of_a_blocked_process_is_not_read() {
+    let node = FakeNode::new("cmdline");
     let sandbox = sandbox_id(1);
     node.process(&Made {
         pid: 1001,
@@ -714,7 +718,7 @@ fn a_blocked_process_is_not_asked_for_its_command_line() {
 }
 
 /// Says of whom and in which namespaces a process is.
-fn owned(node: &Node, pid: u32, uid: u32, mounts: &str) {
+fn owned(node: &FakeNode, pid: u32, uid: u32, mounts: &str) {
     node.file(&format!("proc/{pid}/status"), &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t{pid}\n"));
     let namespaces = node.proc().join(format!("{pid}/ns"));
     fs::create_dir_all(&namespaces).unwrap();
@@ -724,8 +728,8 @@ fn owned(node: &Node, pid: u32, uid: u32, mounts: &str) {
 const STRANGER: u32 = 4_000_000;
 
 #[tokio::test(start_paused = true)]
-async fn a_strangers_stopped_kubelet_and_containerd_are_not_the_nodes() {
-    let node = Node::new("strangers").with_pods(3).listening();
+async fn stopped_kubelet_and_containerd_of_another_user_do_not_count() {
+    let node = FakeNode::new("strangers").with_pods(3).listening();
     let stopped = |pid, comm| Made {
         pid,
         comm,
@@ -746,8 +750,8 @@ async fn a_strangers_stopped_kubelet_and_containerd_are_not_the_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_that_may_be_the_nodes_is_neither_believed_nor_missed() {
-    let node = Node::new("doubt").with_pods(3).listening();
+async fn doubtful_kubelet_is_neither_used_nor_reported_missing() {
+    let node = FakeNode::new("doubt").with_pods(3).listening();
     fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
     fs::remove_dir_all(node.proc().join("100")).unwrap();
     let missed = node.diagnose(Scripted::with_pods(3)).await;
@@ -770,7 +774,7 @@ async fn a_kubelet_that_may_be_the_nodes_is_neither_believed_nor_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_of_the_daemon_hangs_as_a_plugin_only_if_it_is_one() {
-    let node = Node::new("cni").with_pods(3);
+    let node = FakeNode::new("cni").with_pods(3);
     node.file("opt/cni/bin/calico", "");
     node.process(&Made { pid: 4000, parent: 200, comm: "nri-plugin", age: 9000, ..Made::default() });
     let unrelated = node.diagnose(Scripted::with_pods(3)).await;
@@ -782,7 +786,7 @@ async fn a_child_of_the_daemon_hangs_as_a_plugin_only_if_it_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn the_shims_of_another_runtime_are_not_ours() {
-    let node = Node::new("second").with_pods(3);
+    let node = FakeNode::new("second").with_pods(3);
     let other = crate::diagnosis::tests::scripted::id(7, 'e');
     node.process(&Made {
         pid: 5000,
@@ -816,11 +820,11 @@ fn assert_early(report: &HealthReport, holder: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
-    let frozen = Node::new("early-frozen").with_pods(5);
+    let frozen = FakeNode::new("early-frozen").with_pods(5);
     frozen.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
     assert_early(&frozen.diagnose(hung(5, 2)).await, "is frozen");
 
-    let blocked = Node::new("early-blocked").with_pods(5);
+    let blocked = FakeNode::new("early-blocked").with_pods(5);
     blocked.process(&Made {
         pid: 2002,
         parent: 1002,
@@ -831,7 +835,7 @@ async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
     });
     assert_early(&blocked.diagnose(hung(5, 2)).await, "waits in the kernel in every look");
 
-    let stopped = Node::new("early-stopped").with_pods(5);
+    let stopped = FakeNode::new("early-stopped").with_pods(5);
     stopped.process(&Made {
         pid: 1002,
         comm: "containerd-shim",
@@ -848,9 +852,9 @@ async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
     assert!(culprit.waited_seconds >= 10.0 && culprit.holder.is_none(), "{culprit:#?}");
 }
 
-/// `crio[200]`, which listens on the socket that is asked.
-pub(super) fn crio(name: &str) -> Node {
-    let node = Node::new(name);
+/// `crio[200]`, which listens on the socket.
+pub(super) fn crio(name: &str) -> FakeNode {
+    let node = FakeNode::new(name);
     node.process(&Made {
         pid: 200,
         comm: "crio",
@@ -876,7 +880,7 @@ pub(super) fn lost(pods: usize, lost: &[usize]) -> Scripted {
     script
 }
 
-pub(super) fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
+pub(super) fn at_socket(node: &FakeNode, script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     let mut inputs = inputs(script);
     inputs.proc = Some(node.proc());
     inputs.cgroup = node.root.join("cgroup");
@@ -887,7 +891,7 @@ pub(super) fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inpu
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_that_was_lost_is_slow_however_many_there_are() {
+async fn lost_exits_are_slow_not_hung() {
     let node = crio("lost");
     node.process(&Made {
         pid: 500,
@@ -902,10 +906,10 @@ async fn an_exit_that_was_lost_is_slow_however_many_there_are() {
     assert!(find(&report, RuleId::D01).is_none() && find(&report, RuleId::D05).is_none(), "{report:#?}");
     let primary = report.primary.unwrap();
     assert_eq!(primary.ids, [container_id(1), container_id(4), container_id(7)]);
-    let said = format!("{:?} {:?}", primary.evidence, primary.next);
-    assert!(said.contains("conmon[500] is stopped (state T)") && said.contains("kill -CONT 500"), "{said}");
-    assert!(said.contains("its conmon is gone") && said.contains("crictl --timeout 60s rm "), "{said}");
-    assert!(!said.contains("shim"), "{said}");
+    let text = format!("{:?} {:?}", primary.evidence, primary.next);
+    assert!(text.contains("conmon[500] is stopped (state T)") && text.contains("kill -CONT 500"), "{text}");
+    assert!(text.contains("its conmon is gone") && text.contains("crictl --timeout 60s rm "), "{text}");
+    assert!(!text.contains("shim"), "{text}");
 
     // Beside one that really hangs the hang is where to start.
     let script = lost(20, &[1, 4]).on_id(container_id(9), Behaviour::Hangs);
@@ -913,9 +917,9 @@ async fn an_exit_that_was_lost_is_slow_however_many_there_are() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(9)].as_slice()));
     assert_eq!(find(&report, RuleId::D33).unwrap().ids.len(), 2);
-    let said = format!("{:?} {:?}", primary.next, report.keep);
-    assert!(said.contains("crictl --timeout 20s inspect ") && said.contains("/debug/goroutines"), "{said}");
-    assert!(!said.contains("shim") && !said.contains("USR1"), "{said}");
+    let text = format!("{:?} {:?}", primary.next, report.keep);
+    assert!(text.contains("crictl --timeout 20s inspect ") && text.contains("/debug/goroutines"), "{text}");
+    assert!(!text.contains("shim") && !text.contains("USR1"), "{text}");
 
     // The same time and exit code on containerd is not this.
     let mut script = lost(20, &[1]);
@@ -963,7 +967,7 @@ async fn a_restart_that_waits_for_one_container_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_daemon_is_the_cause_in_one_line_too() {
+async fn throttled_daemon_is_the_cause_in_the_npd_line_too() {
     let node = crio("throttled");
     let stat = |usec: u64| {
         let text = format!("usage_usec 10\nnr_periods 50\nnr_throttled 49\nthrottled_usec {usec}\n");
@@ -975,7 +979,7 @@ async fn a_throttled_daemon_is_the_cause_in_one_line_too() {
     let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
     script.crio = true;
     let mut inputs = at_socket(&node, script);
-    inputs.mode = crate::diagnosis::Mode::Npd;
+    inputs.mode = crate::diagnosis::HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let later = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -990,9 +994,9 @@ async fn a_throttled_daemon_is_the_cause_in_one_line_too() {
         primary.evidence[0].starts_with("crio[200] has a CPU limit of 0.1 % of a processor"),
         "{primary:#?}"
     );
-    assert!(report.culprits.is_empty(), "nobody is named for it: {report:#?}");
+    assert!(report.culprits.is_empty(), "no culprit is named: {report:#?}");
 
-    // A limit that is not used up holds nobody back.
+    // A limit that is not used up throttles nothing.
     let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
     script.crio = true;
     let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);

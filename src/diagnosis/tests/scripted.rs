@@ -1,4 +1,4 @@
-//! A runtime in memory that answers as the test says, and notes what it was asked.
+//! A runtime in memory that answers as the test specifies, and records the calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

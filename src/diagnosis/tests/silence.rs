@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Verdict};
-use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, Inputs, Mode, gather, judge};
+use crate::diagnosis::{
+    CallEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, gather, judge,
+};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -62,7 +64,7 @@ async fn one_and_four_slow_statuses_are_slow_with_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_lists_are_lists() {
+async fn slow_lists_are_a_list_problem() {
     for (rpc, millis) in [
         (Rpc::ListContainers, 4500),
         (Rpc::ListContainers, 6000),
@@ -88,7 +90,7 @@ async fn a_slow_version_or_status_is_no_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_call_is_certain_within_13_seconds_and_likely_to_the_impatient() {
+async fn hung_call_is_certain_within_13_seconds_and_likely_in_a_short_run() {
     let row = |patience: Option<u64>| {
         let mut inputs = inputs(Scripted::with_pods(60).on_id(container_id(31), Behaviour::Hangs));
         if let Some(patience) = patience {
@@ -110,7 +112,7 @@ async fn a_hung_call_is_certain_within_13_seconds_and_likely_to_the_impatient() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_call_beside_slow_ones_is_the_one_to_start_with() {
+async fn hung_call_is_listed_before_slow_calls() {
     let script = Scripted::with_pods(60)
         .on_id(container_id(7), late(3740))
         .on_id(container_id(8), late(3740))
@@ -126,7 +128,7 @@ async fn a_hung_call_beside_slow_ones_is_the_one_to_start_with() {
 #[tokio::test(start_paused = true)]
 async fn npd_and_small_budgets_say_likely() {
     let mut npd = inputs(Scripted::with_pods(20).on_id(sandbox_id(3), Behaviour::Hangs));
-    npd.mode = Mode::Npd;
+    npd.mode = HealthMode::Npd;
     npd.budget = Duration::from_secs(4);
     let report = diagnose(&npd).await;
     let primary = report.primary.as_ref().unwrap();
@@ -148,14 +150,14 @@ async fn npd_and_small_budgets_say_likely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_short_run_accuses_nobody() {
+async fn end_of_a_short_run_names_no_culprit() {
     // 3.5 s is more than half of what `--npd` has; what was asked late is not called hung.
     let mut script = Scripted::with_pods(40);
     for pod in 0..40 {
         script = script.on_id(container_id(pod), late(1800));
     }
     let mut inputs = inputs(script);
-    inputs.mode = Mode::Npd;
+    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let report = diagnose(&inputs).await;
     assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
@@ -163,7 +165,7 @@ async fn the_end_of_a_short_run_accuses_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
+async fn callers_call_that_is_answered_during_the_run_was_slow() {
     let (tell, ended) = tokio::sync::watch::channel(None);
     let mut inputs = inputs(Scripted::with_pods(5));
     inputs.callers_pending = vec![CallersPendingCall {
@@ -182,7 +184,7 @@ async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_waited_for_is_said_while_it_is() {
+async fn progress_names_the_pending_call() {
     let said = std::sync::Mutex::new(Vec::new());
     let inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
     gather(&inputs, &|probe| said.lock().unwrap().push(probe.to_owned())).await;
@@ -193,7 +195,7 @@ async fn what_is_waited_for_is_said_while_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn culprits_are_everybody_sorted() {
+async fn culprits_are_complete_and_sorted() {
     let why = crate::cri::Error::Runtime {
         rpc: Rpc::PodSandboxStatus,
         code: crate::cri::Code::Unknown,
@@ -231,7 +233,7 @@ fn never_listens() -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_slowness_is_never_the_runtimes_silence() {
+async fn own_slowness_is_never_the_runtimes_silence() {
     for script in [
         Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs),
         Scripted::with_pods(20).on(Rpc::ListContainers, Behaviour::Hangs),
@@ -253,7 +255,7 @@ async fn our_own_slowness_is_never_the_runtimes_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_wants_the_end_gets_what_is_known_by_then() {
+async fn stopped_run_returns_what_is_known() {
     let stopped_after = |script: Scripted, seconds: u64| async move {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut inputs = inputs(script);
@@ -290,7 +292,7 @@ async fn whoever_wants_the_end_gets_what_is_known_by_then() {
 
 /// At the moment at which a wait ends, too: what is not asked any more is not checked.
 #[tokio::test(start_paused = true)]
-async fn an_end_that_is_wanted_while_something_else_happens_is_said() {
+async fn stop_during_another_probe_is_reported() {
     // A whole round of looking after the call that hangs, and in both orders.
     for turn in 0..220 {
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -436,7 +438,7 @@ async fn interrupted_run_names_the_silent_calls_as_possible_and_estimates_nothin
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupted_run_names_a_silent_list_and_no_call_of_a_moment() {
+async fn interrupted_run_names_a_silent_list_and_no_young_call() {
     let script = Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Hangs);
     let report = interrupted_after(inputs(script), Duration::from_secs(4)).await;
     let primary = report.primary.as_ref().unwrap();

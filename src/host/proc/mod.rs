@@ -5,6 +5,7 @@
 //! only what the kernel answers without the task.
 
 pub mod cgroup;
+mod monitor;
 mod node;
 mod process;
 mod stat;
@@ -15,15 +16,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use monitor::{conmon_container, is_conmon, monitored_ids};
 pub use node::{
-    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodePressure, NodeSection, PidsCgroup, Psi, Tasks,
+    CgroupSection, CpuTimes, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup, Psi, Tasks,
     Throttled,
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 pub use stat::ProcessStat;
 #[cfg(test)]
 pub(crate) use trust::tests as copies;
-pub use trust::{Candidate, Choice, Disqualification, ProcessTrust, is_service};
+pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
 
@@ -66,7 +68,7 @@ pub struct ProcSample {
     /// The numbers of processes in the cgroups of the kubelet, the daemon and the pods, where they have a limit.
     pub pids: Vec<PidsCgroup>,
     /// All mounts that this process sees.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<NodeMount>,
     /// Frozen cgroups of pods.
     pub frozen: Vec<Freeze>,
     /// How much the daemon's own cgroup is throttled.
@@ -88,7 +90,7 @@ impl ProcSample {
     }
 
     /// Mounts whose server may be unreachable.
-    pub fn remote_mounts(&self) -> impl Iterator<Item = &Mount> {
+    pub fn remote_mounts(&self) -> impl Iterator<Item = &NodeMount> {
         self.mounts.iter().filter(|mount| mount.is_remote())
     }
 

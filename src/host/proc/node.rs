@@ -91,7 +91,7 @@ pub struct Tasks {
 
 /// One line of `mountinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mount {
+pub struct NodeMount {
     /// The mount point.
     pub target: String,
     /// `nfs4`, `fuse.s3fs`, …
@@ -104,7 +104,7 @@ pub struct Mount {
     pub read_only: bool,
 }
 
-impl Mount {
+impl NodeMount {
     /// Parses a `mountinfo` file.
     pub fn all(mountinfo: &str) -> Vec<Self> {
         mountinfo.lines().filter_map(parse_mount).collect()
@@ -158,7 +158,7 @@ pub struct NodeSection {
     /// See [`Tasks`].
     pub tasks: Tasks,
     /// All mounts.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<NodeMount>,
 }
 
 /// What the cgroup file system shows.
@@ -198,7 +198,7 @@ pub(super) fn read(proc: &Path) -> NodeSection {
             pid_max: text("sys/kernel/pid_max").trim().parse().unwrap_or(0),
             threads_max: text("sys/kernel/threads-max").trim().parse().unwrap_or(0),
         },
-        mounts: Mount::all(&text("self/mountinfo")),
+        mounts: NodeMount::all(&text("self/mountinfo")),
     }
 }
 
@@ -229,11 +229,11 @@ fn parse_tasks(text: &str) -> u64 {
     text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
 
-fn parse_mount(line: &str) -> Option<Mount> {
+fn parse_mount(line: &str) -> Option<NodeMount> {
     let (front, back) = line.split_once(" - ")?;
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
-    Some(Mount {
+    Some(NodeMount {
         target: unescaped(front.get(4)?),
         device: (*front.get(2)?).to_owned(),
         kind: back.next()?.to_owned(),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_of_either_version_says_how_it_is_held_back() {
+    fn throttling_is_read_from_both_cgroup_versions() {
         let v2 = "usage_usec 5\nnr_periods 10\nnr_throttled 9\nthrottled_usec 900000\n";
         assert_eq!(held_back(v2), Some(Duration::from_millis(900)));
         let v1 = "nr_periods 10\nnr_throttled 9\nthrottled_time 900000000\n";

@@ -290,7 +290,7 @@ fn is_process_file_system(proc: &Path) -> bool {
 
 /// A process that qualifies as a kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct KubeletCandidate {
     /// Process id.
     pub pid: u32,
     /// Id of the parent.
@@ -303,7 +303,7 @@ pub struct Candidate {
 
 /// Which of several candidates is the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum KubeletChoice {
     /// There are no candidates.
     Nobody,
     /// This one.
@@ -312,14 +312,17 @@ pub enum Choice {
     Several(Vec<u32>),
 }
 
-impl Choice {
+impl KubeletChoice {
     /// Prefers the candidate of plegctl's own user, then the one that is a system service.
-    pub fn among(candidates: &[Candidate]) -> Self {
+    pub fn among(candidates: &[KubeletCandidate]) -> Self {
         let pids: Vec<u32> = candidates.iter().map(|candidate| candidate.pid).collect();
         // Between fork and exec, a child of the kubelet has the kubelet's name and program.
-        let mut left: Vec<&Candidate> =
+        let mut left: Vec<&KubeletCandidate> =
             candidates.iter().filter(|candidate| !pids.contains(&candidate.parent)).collect();
-        for fits in [|candidate: &Candidate| candidate.is_own, |candidate: &Candidate| candidate.is_service] {
+        for fits in [
+            |candidate: &KubeletCandidate| candidate.is_own,
+            |candidate: &KubeletCandidate| candidate.is_service,
+        ] {
             if left.len() > 1 && left.iter().any(|candidate| fits(candidate)) {
                 left.retain(|candidate| fits(candidate));
             }
@@ -481,7 +484,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_program_that_lends_its_rights_is_no_kubelet_under_any_name() {
+    fn set_user_id_program_is_never_a_kubelet() {
         let table = Table::new("lends");
         table.process(7, &KUBELET);
         let program = table.0.join(KUBELET.program);
@@ -495,7 +498,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_namespaces_are_hidden_the_cgroup_tells_a_container() {
+    fn cgroup_shows_a_container_if_namespaces_are_hidden() {
         let judge = |cgroup: &str, role| {
             let table = Table::new(&format!("hidden-{}", cgroup.len()));
             table.process(7, &Copied { cgroup, ..KUBELET });
@@ -521,7 +524,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_plain_user_believes_root_and_himself_and_no_third_person() {
+    fn plain_user_accepts_processes_of_root_and_own_processes_only() {
         let own = Copied {
             uids: [1000; 4],
             pids: "7 1",
@@ -539,7 +542,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_copy_lacks_is_not_held_against_a_process() {
+    fn facts_that_a_copy_lacks_do_not_disqualify_a_process() {
         let table = Table::new("bare");
         table.process(7, &KUBELET);
         for name in ["1", "7/ns", "7/status"] {
@@ -550,19 +553,29 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_several_the_service_is_chosen_and_a_child_is_nobody() {
-        let of = |pid, parent, is_service| Candidate { pid, parent, is_service, is_own: false };
-        assert_eq!(Choice::among(&[]), Choice::Nobody);
-        assert_eq!(Choice::among(&[of(7, 1, false)]), Choice::One(7));
-        assert_eq!(Choice::among(&[of(3, 1, false), of(7, 1, true)]), Choice::One(7));
+    fn service_is_chosen_among_several_and_children_do_not_count() {
+        let of = |pid, parent, is_service| KubeletCandidate { pid, parent, is_service, is_own: false };
+        assert_eq!(KubeletChoice::among(&[]), KubeletChoice::Nobody);
+        assert_eq!(KubeletChoice::among(&[of(7, 1, false)]), KubeletChoice::One(7));
+        assert_eq!(KubeletChoice::among(&[of(3, 1, false), of(7, 1, true)]), KubeletChoice::One(7));
         assert_eq!(
-            Choice::among(&[of(7, 1, true), of(9, 7, true)]),
-            Choice::One(7),
+            KubeletChoice::among(&[of(7, 1, true), of(9, 7, true)]),
+            KubeletChoice::One(7),
             "forked, not yet another"
         );
-        assert_eq!(Choice::among(&[of(3, 1, true), of(7, 1, true)]), Choice::Several(vec![3, 7]));
-        assert_eq!(Choice::among(&[of(3, 1, false), of(7, 1, false)]), Choice::Several(vec![3, 7]));
-        let own = Candidate { is_own: true, ..of(9, 1, false) };
-        assert_eq!(Choice::among(&[of(7, 1, true), own]), Choice::One(9), "a rootless one of ours");
+        assert_eq!(
+            KubeletChoice::among(&[of(3, 1, true), of(7, 1, true)]),
+            KubeletChoice::Several(vec![3, 7])
+        );
+        assert_eq!(
+            KubeletChoice::among(&[of(3, 1, false), of(7, 1, false)]),
+            KubeletChoice::Several(vec![3, 7])
+        );
+        let own = KubeletCandidate { is_own: true, ..of(9, 1, false) };
+        assert_eq!(
+            KubeletChoice::among(&[of(7, 1, true), own]),
+            KubeletChoice::One(9),
+            "a rootless one of ours"
+        );
     }
 }

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_not_read_as_one() {
+    fn other_lines_are_no_headers() {
         for line in [
             "goroutine 1 [",
             "goroutine 1 [select, soon]:",

@@ -113,7 +113,7 @@ fn a_flood_of_half_headers_is_counted_and_bounded() {
 }
 
 #[test]
-fn more_dumps_than_anybody_gives_are_kept_in_the_last() {
+fn dumps_over_the_limit_are_added_to_the_last() {
     let reading = whole(&format!("{TWO}\n").repeat(200));
     assert_eq!(reading.dumps.len(), 64);
     assert_eq!(reading.dumps.iter().map(Dump::count).sum::<u64>(), 400);

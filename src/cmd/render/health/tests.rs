@@ -4,7 +4,7 @@ use super::*;
 use crate::cri::Rpc;
 use crate::diagnosis::report::{KubeletReport, RuleId};
 use crate::diagnosis::tests::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
-use crate::diagnosis::{Mode, gather, judge};
+use crate::diagnosis::{HealthMode, gather, judge};
 
 async fn report(script: Scripted) -> HealthReport {
     judge(&gather(&inputs(script), &|_| ()).await)
@@ -112,7 +112,7 @@ async fn hostile_names_do_not_reach_the_terminal() {
 #[tokio::test(start_paused = true)]
 async fn npd_has_80_ascii_bytes_and_says_likely() {
     let mut inputs = inputs(Scripted::with_pods(143).on_id(container_id(42), Behaviour::Hangs));
-    inputs.mode = Mode::Npd;
+    inputs.mode = HealthMode::Npd;
     inputs.budget = Duration::from_secs(4);
     let mut report = judge(&gather(&inputs, &|_| ()).await);
     assert_eq!(npd(&report, None), "D01 likely status hang default/web-42/app rpc=ContainerStatus");
