@@ -4,7 +4,7 @@
 use std::fs;
 
 use flate2::Crc;
-use plegctl::capture::{Capture, Names, Range, export};
+use plegctl::capture::{Capture, Pseudonyms, Range, export};
 
 use super::{fuzz, shown};
 use crate::support::socket::TempDir;
@@ -72,7 +72,7 @@ fn captures() {
                 let _ = capture.text(document);
             }
             let mut out = Vec::new();
-            export(&capture, Range::default(), Some(Names::default()), &mut out).unwrap();
+            export(&capture, Range::default(), Some(Pseudonyms::default()), &mut out).unwrap();
             shown(forms.next().unwrap(), &[path.to_str().unwrap()]);
         }
     });

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -49,6 +49,11 @@ pub fn with_time_limit_if_possible<T: Send + 'static>(
         Err(why) if why.kind() != io::ErrorKind::TimedOut => Ok(work()),
         ended => ended,
     }
+}
+
+/// Locks `mutex`, even if another thread panicked while it held the lock: one panic must not cause others.
+pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a thread and does not wait for it.

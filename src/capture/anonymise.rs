@@ -1,95 +1,76 @@
-//! A capture for strangers: every name is replaced by another, the same by the same, and every text that is not one of
-//! ours is replaced by its length.
+//! Anonymises a capture: each name gets one pseudonym, and each text that plegctl did not write is replaced by its length.
 //!
-//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG lives on them. Which keys, words and phrases stay
-//! is a closed list: [`super::phrases`].
+//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. A closed list defines which keys, words
+//! and phrases stay: [`super::phrases`].
 
 use std::collections::{BTreeSet, HashMap};
 
 use prost::bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::entry::{Body, Entry};
-use super::phrases::{self, KEYS, Places, phrase, without};
+use super::entry::{Body, CaptureEntry};
+use super::phrases::{self, KEYS, NameReplacer, phrase, without};
 use super::recent::Recent;
-use crate::cri::{Rpc, rename};
+use crate::cri::Rpc;
+use crate::cri::rename::{self, NameKind};
 use crate::report::fits_in_memory;
 
-/// What a name is the name of. Names of two kinds are two names, even where they are the same word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    Node,
-    Namespace,
-    Pod,
-    Container,
-    Image,
-    Key,
-    Value,
-    Address,
-    Path,
-    Id,
-    Runtime,
+/// The beginnings of pseudonyms, one for each kind of name. Equal names of two kinds get two pseudonyms.
+mod prefix {
+    pub const NODE: &str = "node";
+    pub const NAMESPACE: &str = "namespace";
+    pub const POD: &str = "pod";
+    pub const CONTAINER: &str = "container";
+    pub const IMAGE: &str = "image";
+    pub const KEY: &str = "example.com/label";
+    pub const VALUE: &str = "value";
+    pub const ADDRESS: &str = "address";
+    pub const PATH: &str = "/path";
+    pub const ID: &str = "id";
+    pub const RUNTIME: &str = "runtime";
 }
 
-impl Kind {
-    /// What its replacements begin with.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Namespace => "namespace",
-            Self::Pod => "pod",
-            Self::Container => "container",
-            Self::Image => "image",
-            Self::Key => "example.com/label",
-            Self::Value => "value",
-            Self::Address => "address",
-            Self::Path => "/path",
-            Self::Id => "id",
-            Self::Runtime => "runtime",
-        }
-    }
-}
-
-/// Names and their replacements.
+/// The pseudonyms of all names.
 #[derive(Debug, Default)]
-pub struct Names {
-    known: HashMap<Kind, HashMap<String, String>>,
-    /// Ids that stay as they are.
+pub struct Pseudonyms {
+    /// The pseudonyms by prefix and name.
+    known: HashMap<&'static str, HashMap<String, String>>,
+    /// The ids, which stay as they are.
     ids: BTreeSet<String>,
-    /// Answers that were renamed lately.
+    /// The answers that were anonymised recently.
     renamed: Recent<Rpc, Option<Bytes>>,
 }
 
-/// Whether this is an id as runtimes and kubelets draw them.
+/// Whether this looks like an id that a runtime or a kubelet generated.
 fn is_id(text: &str) -> bool {
     text.len() >= 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-impl Names {
-    /// How many were replaced.
+impl Pseudonyms {
+    /// Returns the number of names.
     pub fn count(&self) -> usize {
         self.known.values().map(HashMap::len).sum()
     }
 
-    /// The replacement for `name`.
-    fn alias(&mut self, kind: Kind, name: &str) -> String {
+    /// Returns the pseudonym for `name`.
+    fn alias(&mut self, prefix: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
         }
-        let known = self.known.entry(kind).or_default();
+        let known = self.known.entry(prefix).or_default();
         if let Some(alias) = known.get(name) {
             return alias.clone();
         }
-        let alias = format!("{}-{}", kind.word(), known.len() + 1);
+        let alias = format!("{prefix}-{}", known.len() + 1);
         known.insert(name.to_owned(), alias.clone());
         alias
     }
 
-    fn known(&self, kind: Kind, name: &str) -> Option<&String> {
-        self.known.get(&kind)?.get(name)
+    fn known(&self, prefix: &'static str, name: &str) -> Option<&String> {
+        self.known.get(prefix)?.get(name)
     }
 
-    /// The replacement for an id, which is the id itself where it says nothing.
+    /// Returns a generated id as it is, and a pseudonym for any other id.
     fn own_id(&mut self, id: &str) -> String {
         if is_id(id) {
             if !self.ids.contains(id) {
@@ -97,40 +78,40 @@ impl Names {
             }
             return id.to_owned();
         }
-        self.alias(Kind::Id, id)
+        self.alias(prefix::ID, id)
     }
 
-    /// Learns the name of the node.
+    /// Registers the name of the node.
     pub fn node(&mut self, name: &str) {
-        self.alias(Kind::Node, name);
+        self.alias(prefix::NODE, name);
     }
 
-    /// The replacement for a part of a message of the CRI.
-    fn part(&mut self, kind: rename::NameKind, text: &str) -> String {
+    /// Returns the replacement for a text in a message of the CRI.
+    fn part(&mut self, kind: NameKind, text: &str) -> String {
         let kept = |is_known: bool, text: &str| if is_known { text.to_owned() } else { without(text) };
         match kind {
-            rename::NameKind::Id => self.own_id(text),
-            rename::NameKind::Fact if phrases::is_fact(text) => text.to_owned(),
-            rename::NameKind::Reason => kept(phrases::is_reason(text), text),
-            rename::NameKind::Condition => kept(phrases::is_condition(text), text),
-            rename::NameKind::Version => phrases::version(text).to_owned(),
-            rename::NameKind::Runtime => self.runtime(text),
-            rename::NameKind::Namespace => self.alias(Kind::Namespace, text),
-            rename::NameKind::Pod => self.alias(Kind::Pod, text),
-            rename::NameKind::Container => self.alias(Kind::Container, text),
-            rename::NameKind::Image => self.alias(Kind::Image, text),
-            rename::NameKind::Key => self.alias(Kind::Key, text),
-            rename::NameKind::Value | rename::NameKind::Fact => self.alias(Kind::Value, text),
-            rename::NameKind::Address => self.alias(Kind::Address, text),
-            rename::NameKind::Path => self.alias(Kind::Path, text),
+            NameKind::Id => self.own_id(text),
+            NameKind::Fact if phrases::is_fact(text) => text.to_owned(),
+            NameKind::Reason => kept(phrases::is_reason(text), text),
+            NameKind::Condition => kept(phrases::is_condition(text), text),
+            NameKind::Version => phrases::version(text).to_owned(),
+            NameKind::Runtime => self.runtime(text),
+            NameKind::Namespace => self.alias(prefix::NAMESPACE, text),
+            NameKind::Pod => self.alias(prefix::POD, text),
+            NameKind::Container => self.alias(prefix::CONTAINER, text),
+            NameKind::Image => self.alias(prefix::IMAGE, text),
+            NameKind::Key => self.alias(prefix::KEY, text),
+            NameKind::Value | NameKind::Fact => self.alias(prefix::VALUE, text),
+            NameKind::Address => self.alias(prefix::ADDRESS, text),
+            NameKind::Path => self.alias(prefix::PATH, text),
         }
     }
 
     fn runtime(&mut self, name: &str) -> String {
-        if phrases::is_program(name) { name.to_owned() } else { self.alias(Kind::Runtime, name) }
+        if phrases::is_program(name) { name.to_owned() } else { self.alias(prefix::RUNTIME, name) }
     }
 
-    /// An answer with other names, each of which is learned; `None` if it cannot be read.
+    /// Returns an answer with pseudonyms, and registers its names; `None` if the answer cannot be read.
     pub fn answer(&mut self, rpc: Rpc, message: &Bytes) -> Option<Bytes> {
         if let Some(renamed) = self.renamed.get(rpc, message) {
             return renamed.clone();
@@ -141,28 +122,28 @@ impl Names {
         renamed
     }
 
-    /// Replaces the names and texts of an entry; `of` is the RPC of a call that ends.
-    pub fn entry(&mut self, entry: &mut Entry, of: Option<Rpc>) {
+    /// Replaces the names and texts of an entry; `of` is the RPC if the entry is the end of a call.
+    pub fn entry(&mut self, entry: &mut CaptureEntry, of: Option<Rpc>) {
         match &mut entry.body {
             Some(Body::Session(session)) => {
                 session.release = phrases::version(&session.release).to_owned();
-                session.node = self.alias(Kind::Node, &session.node);
+                session.node = self.alias(prefix::NODE, &session.node);
                 session.endpoint = self.endpoint(&session.endpoint);
                 session.runtime = self.runtime(&session.runtime);
                 session.runtime_version = phrases::version(&session.runtime_version).to_owned();
                 session.kubelet = phrases::version(&session.kubelet).to_owned();
             }
-            Some(Body::Asked(asked)) => {
-                let rpc = super::entry::rpc(asked.rpc);
+            Some(Body::CallStarted(started)) => {
+                let rpc = super::entry::rpc(started.rpc);
                 let renamed = rpc.and_then(|rpc| {
-                    rename::request(rpc, &asked.request, &mut |kind, text| self.part(kind, text))
+                    rename::request(rpc, &started.request, &mut |kind, text| self.part(kind, text))
                 });
-                asked.request = renamed.unwrap_or_default();
+                started.request = renamed.unwrap_or_default();
             }
-            Some(Body::Ended(ended)) => {
+            Some(Body::CallFinished(ended)) => {
                 ended.message = phrase(&ended.message, self);
                 for answer in &mut ended.answers {
-                    // An answer that cannot be read cannot be searched for names either.
+                    // An answer that cannot be read may contain names, so it is left out.
                     let renamed = of.and_then(|rpc| self.answer(rpc, &answer.bytes));
                     ended.omitted |= renamed.is_none();
                     answer.bytes = renamed.unwrap_or_default();
@@ -171,9 +152,9 @@ impl Names {
                     ended.answers.clear();
                 }
             }
-            Some(Body::Told(told)) => {
-                let renamed = self.answer(Rpc::GetContainerEvents, &told.answer.bytes);
-                told.answer.bytes = renamed.unwrap_or_default();
+            Some(Body::StreamMessage(streamed)) => {
+                let renamed = self.answer(Rpc::GetContainerEvents, &streamed.answer.bytes);
+                streamed.answer.bytes = renamed.unwrap_or_default();
             }
             Some(Body::Relist(relist)) => relist.error = phrase(&relist.error, self),
             Some(Body::Document(document)) => document.text = self.document(&document.text),
@@ -192,9 +173,9 @@ impl Names {
         }
     }
 
-    /// A document with other names; what is no document is nothing.
+    /// Returns a document with pseudonyms; `null` for a text that is not JSON.
     fn document(&mut self, text: &[u8]) -> Bytes {
-        // What is too heavy is not read, and nothing of it stays.
+        // A document that would need too much memory is left out.
         let text = if fits_in_memory(text) { text } else { b"" };
         match serde_json::from_slice::<Value>(text) {
             Ok(value) => self.value("", "", value).to_string().into(),
@@ -202,7 +183,7 @@ impl Names {
         }
     }
 
-    /// The replacement for what is under `key` in what is under `of`.
+    /// Returns the replacement for a JSON value under `key`, in an object under `of`.
     fn value(&mut self, key: &str, of: &str, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.string(key, of, &text)),
@@ -222,10 +203,10 @@ impl Names {
 
     fn string(&mut self, key: &str, of: &str, text: &str) -> String {
         match key {
-            "namespace" => self.alias(Kind::Namespace, text),
-            "node" => self.alias(Kind::Node, text),
-            "pod" => self.alias(Kind::Pod, text),
-            "name" if of == "pod" => self.alias(Kind::Pod, text),
+            "namespace" => self.alias(prefix::NAMESPACE, text),
+            "node" => self.alias(prefix::NODE, text),
+            "pod" => self.alias(prefix::POD, text),
+            "name" if of == "pod" => self.alias(prefix::POD, text),
             "name" if of == "runtime" => self.runtime(text),
             "name" if matches!(of, "probes" | "processes" | "stoppedShims") => {
                 if phrases::is_program(text) {
@@ -234,12 +215,12 @@ impl Names {
                     phrase(text, self)
                 }
             }
-            "container" | "name" => self.alias(Kind::Container, text),
+            "container" | "name" => self.alias(prefix::CONTAINER, text),
             "id" | "ids" | "uid" if !phrases::is_rule(text) => self.own_id(text),
             "endpoint" => self.endpoint(text),
             "version" => phrases::version(text).to_owned(),
             "reason" if phrases::is_reason(text) => text.to_owned(),
-            // Of a kubelet's metrics.
+            // The text of a kubelet's metrics.
             "text" => phrases::series(text),
             _ if phrases::is_word(text) => text.to_owned(),
             _ => phrase(text, self),
@@ -247,21 +228,21 @@ impl Names {
     }
 }
 
-impl Places for Names {
+impl NameReplacer for Pseudonyms {
     fn pod(&self, text: &str) -> Option<String> {
         let mut parts = text.split('/');
         let alias = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(one), None, ..) => {
-                let kinds = [Kind::Container, Kind::Pod, Kind::Namespace, Kind::Node];
+                let prefixes = [prefix::CONTAINER, prefix::POD, prefix::NAMESPACE, prefix::NODE];
                 let of_id = one.strip_prefix("pod ").and_then(|id| Some(format!("pod {}", self.id(id)?)));
-                kinds.into_iter().find_map(|kind| self.known(kind, one)).cloned().or(of_id)?
+                prefixes.into_iter().find_map(|prefix| self.known(prefix, one)).cloned().or(of_id)?
             }
             (Some(namespace), Some(pod), container, None) => {
-                let namespace = self.known(Kind::Namespace, namespace)?;
-                let pod = self.known(Kind::Pod, pod)?;
+                let namespace = self.known(prefix::NAMESPACE, namespace)?;
+                let pod = self.known(prefix::POD, pod)?;
                 match container {
                     Some(container) => {
-                        format!("{namespace}/{pod}/{}", self.known(Kind::Container, container)?)
+                        format!("{namespace}/{pod}/{}", self.known(prefix::CONTAINER, container)?)
                     }
                     None => format!("{namespace}/{pod}"),
                 }
@@ -272,8 +253,8 @@ impl Places for Names {
     }
 
     fn id(&self, text: &str) -> Option<String> {
-        let known = self.known(Kind::Id, text).cloned();
-        // Texts have the first twelve or thirteen digits of an id.
+        let known = self.known(prefix::ID, text).cloned();
+        // Texts contain the first twelve or thirteen digits of an id.
         let begins = || self.ids.range(text.to_owned()..).next().is_some_and(|id| id.starts_with(text));
         known.or_else(|| (is_id(text) && begins()).then(|| text.to_owned()))
     }
@@ -294,8 +275,8 @@ mod tests {
 
     use super::*;
     use crate::capture::entry::{
-        Answer, Asked, Document, Ended, Incident, Jump, Lost, LostEnd, RelistDone, Session, Stopped, Told,
-        rpc_number,
+        CallFinished, CallStarted, Incident, Jump, Lost, LostEnd, RelistDone, Session, Stopped,
+        StoredDocument, StoredMessage, StreamMessage, rpc_number,
     };
 
     /// What must be in no export, each in the shape of something that stays.
@@ -313,11 +294,17 @@ mod tests {
     ];
 
     /// An entry of every kind with a secret in each of its fields. A field that is added has to be added here.
-    fn entries(secret: &str) -> Vec<Entry> {
+    fn entries(secret: &str) -> Vec<CaptureEntry> {
         let text = || secret.to_owned();
         let bytes = || Bytes::from(secret.to_owned());
-        let answer =
-            || Answer { number: 1, base: 0, bytes: bytes(), inflated: 0, here: true, order: Bytes::new() };
+        let answer = || StoredMessage {
+            number: 1,
+            base: 0,
+            bytes: bytes(),
+            inflated: 0,
+            here: true,
+            order: Bytes::new(),
+        };
         let mut members = Map::new();
         for key in KEYS {
             members.insert(
@@ -343,14 +330,14 @@ mod tests {
                 segment: 1,
                 timeout: 1,
             }),
-            Body::Asked(Asked {
+            Body::CallStarted(CallStarted {
                 call: 1,
                 rpc: rpc_number(Rpc::ContainerStatus),
                 request: bytes(),
                 relist: 1,
             }),
-            Body::Asked(Asked { call: 2, rpc: 999, request: bytes(), relist: 1 }),
-            Body::Ended(Ended {
+            Body::CallStarted(CallStarted { call: 2, rpc: 999, request: bytes(), relist: 1 }),
+            Body::CallFinished(CallFinished {
                 call: 1,
                 took: 1,
                 outcome: 1,
@@ -368,8 +355,8 @@ mod tests {
                 containers: 1,
                 events: 1,
             }),
-            Body::Document(Document { kind: 1, text: json.clone().into(), inflated: 0 }),
-            Body::Document(Document { kind: 1, text: bytes(), inflated: 0 }),
+            Body::Document(StoredDocument { kind: 1, text: json.clone().into(), inflated: 0 }),
+            Body::Document(StoredDocument { kind: 1, text: bytes(), inflated: 0 }),
             Body::Incident(Incident {
                 number: 1,
                 from: 1,
@@ -392,15 +379,15 @@ mod tests {
                 more_ends: true,
             }),
             Body::Stopped(Stopped { why: text() }),
-            Body::Told(Told { call: 1, answer: answer() }),
+            Body::StreamMessage(StreamMessage { call: 1, answer: answer() }),
         ];
-        bodies.into_iter().map(|body| Entry { wall: 1, mono: 1, body: Some(body) }).collect()
+        bodies.into_iter().map(|body| CaptureEntry { wall: 1, mono: 1, body: Some(body) }).collect()
     }
 
     #[test]
     fn secret_in_any_field_of_any_entry_is_in_no_export() {
         for secret in SECRETS {
-            let mut names = Names::default();
+            let mut names = Pseudonyms::default();
             for (number, mut entry) in entries(secret).into_iter().enumerate() {
                 for of in [None, Some(Rpc::ContainerStatus)] {
                     names.entry(&mut entry, of);
@@ -414,15 +401,15 @@ mod tests {
 
     #[test]
     fn same_word_as_two_kinds_of_name_is_two_names() {
-        let mut names = Names::default();
-        let value = names.part(rename::NameKind::Value, "app");
-        let container = names.part(rename::NameKind::Container, "app");
-        let key = names.part(rename::NameKind::Key, "app");
+        let mut names = Pseudonyms::default();
+        let value = names.part(NameKind::Value, "app");
+        let container = names.part(NameKind::Container, "app");
+        let key = names.part(NameKind::Key, "app");
         assert_eq!(
             (value.as_str(), container.as_str(), key.as_str()),
             ("value-1", "container-1", "example.com/label-1")
         );
-        for (kind, name) in [(Kind::Namespace, "shop"), (Kind::Pod, "db-0")] {
+        for (kind, name) in [(prefix::NAMESPACE, "shop"), (prefix::POD, "db-0")] {
             names.alias(kind, name);
         }
         let text = "ContainerStatus of shop/db-0/app took 3s";
@@ -433,9 +420,9 @@ mod tests {
     }
 
     #[test]
-    fn verdict_is_no_name_even_if_a_pod_is_called_so() {
-        let mut names = Names::default();
-        names.alias(Kind::Pod, "unhealthy");
+    fn verdict_stays_even_if_a_pod_has_the_same_name() {
+        let mut names = Pseudonyms::default();
+        names.alias(prefix::POD, "unhealthy");
         let value =
             json!({ "verdict": "unhealthy", "title": "ContainerStatus of unhealthy does not answer" });
         let expected = json!({ "verdict": "unhealthy", "title": "ContainerStatus of pod-1 does not answer" });
@@ -443,8 +430,8 @@ mod tests {
     }
 
     #[test]
-    fn id_stays_and_what_is_none_is_replaced() {
-        let mut names = Names::default();
+    fn generated_id_stays_and_any_other_is_replaced() {
+        let mut names = Pseudonyms::default();
         let id = "0cfd283c17410cfd283c17410cfd283c1741";
         assert_eq!(names.own_id(id), id);
         assert_eq!(names.own_id("anna"), "id-1");

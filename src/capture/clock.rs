@@ -1,57 +1,58 @@
-//! A clock that shows recorded time: of a moment that goes on from there, or of a history that is played.
+//! A clock that shows recorded time: either it runs on from a recorded moment, or the replay sets it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::clock::{Clock, Mono, SystemClock, Wall};
+use crate::threads::locked;
 
-/// The machine's own clock until somebody sets it to recorded time.
+/// The clock of a replay. It shows the machine's own time until it is set to recorded time.
 #[derive(Debug)]
 pub struct ReplayClock {
     real: SystemClock,
-    shown: Mutex<Shown>,
+    shown: Mutex<ReplayTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shown {
+enum ReplayTime {
     /// The machine's own time.
-    Own,
-    /// Recorded time that goes on by itself: so much wall time at this reading.
-    Going(Wall, Mono),
-    /// Recorded time that goes on when it is told to.
-    Told(Duration, Wall),
+    Machine,
+    /// Recorded time that runs by itself: this wall time at this reading of the machine's clock.
+    Running(Wall, Mono),
+    /// Recorded time that the replay sets: the time since the start of the replay, and the wall time.
+    Set(Duration, Wall),
 }
 
 impl ReplayClock {
-    /// A clock that shows the machine's own time for now.
+    /// Creates a clock that shows the machine's own time for now.
     pub fn new() -> Self {
-        Self { real: SystemClock::start(), shown: Mutex::new(Shown::Own) }
+        Self { real: SystemClock::start(), shown: Mutex::new(ReplayTime::Machine) }
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shown(&self) -> MutexGuard<'_, ReplayTime> {
+        locked(&self.shown)
     }
 
-    /// What the machine's own clock shows, whatever this one does.
+    /// Returns the time of the machine's own clock.
     pub fn own(&self) -> Mono {
         self.real.mono()
     }
 
-    /// It is `wall` now, and time goes on.
-    pub fn go_on_from(&self, wall: Wall) {
-        *self.shown() = Shown::Going(wall, self.real.mono());
+    /// Sets the clock to `wall`, from where it runs by itself.
+    pub fn run_from(&self, wall: Wall) {
+        *self.shown() = ReplayTime::Running(wall, self.real.mono());
     }
 
-    /// It is `wall` now, `since` the beginning of what is played, and stays so.
-    pub fn stand_at(&self, since: Duration, wall: Wall) {
-        *self.shown() = Shown::Told(since, wall);
+    /// Sets the clock to `wall`, `since` the start of the replay; it does not run by itself.
+    pub fn set(&self, since: Duration, wall: Wall) {
+        *self.shown() = ReplayTime::Set(since, wall);
     }
 
-    /// So much later; nothing if time goes on by itself.
+    /// Moves the clock forward, unless it runs by itself.
     pub fn advance(&self, by: Duration) {
         let mut shown = self.shown();
-        if let Shown::Told(since, wall) = *shown {
-            *shown = Shown::Told(since.saturating_add(by), wall.plus(by));
+        if let ReplayTime::Set(since, wall) = *shown {
+            *shown = ReplayTime::Set(since.saturating_add(by), wall.plus(by));
         }
     }
 }
@@ -65,16 +66,16 @@ impl Default for ReplayClock {
 impl Clock for ReplayClock {
     fn mono(&self) -> Mono {
         match *self.shown() {
-            Shown::Own | Shown::Going(..) => self.real.mono(),
-            Shown::Told(since, _) => Mono::at(since),
+            ReplayTime::Machine | ReplayTime::Running(..) => self.real.mono(),
+            ReplayTime::Set(since, _) => Mono::at(since),
         }
     }
 
     fn wall(&self) -> Wall {
         match *self.shown() {
-            Shown::Own => self.real.wall(),
-            Shown::Going(wall, from) => wall.plus(self.real.mono().since(from)),
-            Shown::Told(_, wall) => wall,
+            ReplayTime::Machine => self.real.wall(),
+            ReplayTime::Running(wall, from) => wall.plus(self.real.mono().since(from)),
+            ReplayTime::Set(_, wall) => wall,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The entries of a capture, as protobuf messages. Later releases may add fields, but the meaning of a field never
 //! changes. A release ignores fields and kinds of entries that it does not know.
 //!
-//! An [`Entry`] has a time and a [`Body`]. A call has two entries, [`Asked`] before it is sent and [`Ended`] when it is
+//! A [`CaptureEntry`] has a time and a [`Body`]. A call has two entries, [`CallStarted`] before it is sent and [`CallFinished`] when it is
 //! over; both have the number of the call.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::cri::{Code, Error, FileKind, Rpc};
 
 /// One entry: a time and its content.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Entry {
+pub struct CaptureEntry {
     /// The time by the wall clock, in nanoseconds since the Unix epoch.
     #[prost(sfixed64, tag = "1")]
     pub wall: i64,
@@ -33,16 +33,16 @@ pub enum Body {
     Session(Session),
     /// A call is about to be sent.
     #[prost(message, tag = "4")]
-    Asked(Asked),
+    CallStarted(CallStarted),
     /// A call is over.
     #[prost(message, tag = "5")]
-    Ended(Ended),
+    CallFinished(CallFinished),
     /// A relist is over.
     #[prost(message, tag = "6")]
     Relist(RelistDone),
     /// A document, for example an event, a diagnosis or a sample of the node; see [`kind`].
     #[prost(message, tag = "7")]
-    Document(Document),
+    Document(StoredDocument),
     /// An incident is opened, diagnosed or closed.
     #[prost(message, tag = "8")]
     Incident(Incident),
@@ -57,7 +57,7 @@ pub enum Body {
     Stopped(Stopped),
     /// A message of a streaming call that is still open: an event of the runtime's event stream.
     #[prost(message, tag = "12")]
-    Told(Told),
+    StreamMessage(StreamMessage),
 }
 
 /// The recorder, the runtime and the settings. Every segment begins with this entry, so that it can be read without the
@@ -107,7 +107,7 @@ pub struct Session {
 
 /// A call is about to be sent.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Asked {
+pub struct CallStarted {
     /// Its number within the session.
     #[prost(uint64, tag = "1")]
     pub call: u64,
@@ -124,14 +124,14 @@ pub struct Asked {
 
 /// A call is over.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Ended {
+pub struct CallFinished {
     /// Its number.
     #[prost(uint64, tag = "1")]
     pub call: u64,
     /// How long it took, in nanoseconds.
     #[prost(uint64, tag = "2")]
     pub took: u64,
-    /// How it ended; see [`Outcome`].
+    /// How it ended; see [`RecordedOutcome`].
     #[prost(uint32, tag = "3")]
     pub outcome: u32,
     /// A detail whose meaning depends on the outcome: a gRPC status code, or the kind of file found instead of a
@@ -143,7 +143,7 @@ pub struct Ended {
     pub message: String,
     /// The messages of the answer.
     #[prost(message, repeated, tag = "6")]
-    pub answers: Vec<Answer>,
+    pub answers: Vec<StoredMessage>,
     /// Whether the answer was too large to be kept.
     #[prost(bool, tag = "7")]
     pub omitted: bool,
@@ -154,18 +154,18 @@ pub struct Ended {
 
 /// A message of a streaming call that is still open.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Told {
+pub struct StreamMessage {
     /// The number of the call.
     #[prost(uint64, tag = "1")]
     pub call: u64,
     /// The message.
     #[prost(message, required, tag = "2")]
-    pub answer: Answer,
+    pub answer: StoredMessage,
 }
 
 /// One message of an answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Answer {
+pub struct StoredMessage {
     /// Number of the message in its segment, counted from 1. If no other field is set, the message was stored earlier
     /// in the segment.
     #[prost(uint32, tag = "1")]
@@ -213,7 +213,7 @@ pub struct RelistDone {
 
 /// A document in JSON.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Document {
+pub struct StoredDocument {
     /// The kind of document; see [`kind`].
     #[prost(uint32, tag = "1")]
     pub kind: u32,
@@ -339,9 +339,9 @@ pub struct Stopped {
     pub why: String,
 }
 
-/// Creates an [`Answer`] that is not yet stored: it has its bytes only.
-pub fn raw(bytes: Bytes) -> Answer {
-    Answer { bytes, ..Answer::default() }
+/// Creates a [`StoredMessage`] that is not yet stored: it has its bytes only.
+pub fn raw(bytes: Bytes) -> StoredMessage {
+    StoredMessage { bytes, ..StoredMessage::default() }
 }
 
 /// Returns the number of an RPC in a capture. These numbers never change.
@@ -389,7 +389,7 @@ mod ends {
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RecordedOutcome {
     /// The runtime answered.
     Answered,
     /// The call failed.
@@ -400,7 +400,8 @@ pub enum Outcome {
     Unknown,
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// Returns a duration in nanoseconds, as entries contain it.
+pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -419,24 +420,24 @@ fn code(number: u32) -> Code {
 
 const FILE_KINDS: [FileKind; 3] = [FileKind::Other, FileKind::File, FileKind::Directory];
 
-impl Ended {
+impl CallFinished {
     /// Creates the entry for the end of `call`.
-    pub fn new(call: u64, took: Duration, outcome: &Outcome) -> Self {
+    pub fn new(call: u64, took: Duration, outcome: &RecordedOutcome) -> Self {
         let mut ended = Self { call, took: nanos(took), ..Self::default() };
         ended.put(outcome);
         ended
     }
 
-    fn put(&mut self, outcome: &Outcome) {
+    fn put(&mut self, outcome: &RecordedOutcome) {
         use ends as number;
         let mut say = |outcome: u32, message: &str| {
             self.outcome = outcome;
             message.clone_into(&mut self.message);
         };
         match outcome {
-            Outcome::Answered => say(number::ANSWERED, ""),
-            Outcome::Abandoned | Outcome::Unknown => say(number::ABANDONED, ""),
-            Outcome::Failed(error) => match error {
+            RecordedOutcome::Answered => say(number::ANSWERED, ""),
+            RecordedOutcome::Abandoned | RecordedOutcome::Unknown => say(number::ABANDONED, ""),
+            RecordedOutcome::Failed(error) => match error {
                 // If the recorded runtime is itself a capture, its gap stays a gap.
                 Error::NotRecorded { .. } => say(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
@@ -472,13 +473,13 @@ impl Ended {
     }
 
     /// Returns the outcome of the call, which called `rpc` at `endpoint`.
-    pub fn outcome(&self, rpc: Rpc, endpoint: &str) -> Outcome {
+    pub fn outcome(&self, rpc: Rpc, endpoint: &str) -> RecordedOutcome {
         use ends as number;
         let endpoint = || endpoint.to_owned();
         let message = || self.message.clone();
-        Outcome::Failed(match self.outcome {
-            number::ANSWERED => return Outcome::Answered,
-            number::ABANDONED => return Outcome::Abandoned,
+        RecordedOutcome::Failed(match self.outcome {
+            number::ANSWERED => return RecordedOutcome::Answered,
+            number::ABANDONED => return RecordedOutcome::Abandoned,
             number::STATUS => Error::Runtime { rpc, code: code(self.code), message: message() },
             number::UNFINISHED => Error::Unfinished {
                 rpc,
@@ -502,7 +503,7 @@ impl Ended {
             number::UNDECODABLE => Error::Decode { rpc, detail: message() },
             number::IMPLAUSIBLE => Error::Implausible { rpc, detail: message() },
             number::OWN => Error::Internal { rpc, detail: message() },
-            _ => return Outcome::Unknown,
+            _ => return RecordedOutcome::Unknown,
         })
     }
 }
@@ -512,7 +513,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rpc_has_a_number_of_its_own() {
+    fn every_rpc_has_its_own_number() {
         for known in Rpc::ALL {
             assert_eq!(rpc(rpc_number(known)), Some(known));
         }
@@ -542,12 +543,12 @@ mod tests {
             Error::Internal { rpc, detail: words() },
         ];
         let statuses = Code::ALL.map(|code| Error::Runtime { rpc, code, message: words() });
-        let ends = failures.into_iter().chain(statuses).map(Outcome::Failed);
-        for end in ends.chain([Outcome::Answered, Outcome::Abandoned]) {
-            let written = Ended::new(7, Duration::from_millis(3), &end);
+        let ends = failures.into_iter().chain(statuses).map(RecordedOutcome::Failed);
+        for end in ends.chain([RecordedOutcome::Answered, RecordedOutcome::Abandoned]) {
+            let written = CallFinished::new(7, Duration::from_millis(3), &end);
             assert_eq!(written.outcome(rpc, "unix:///x"), end);
         }
-        let later = Ended { outcome: 99, ..Ended::default() };
-        assert_eq!(later.outcome(rpc, ""), Outcome::Unknown);
+        let later = CallFinished { outcome: 99, ..CallFinished::default() };
+        assert_eq!(later.outcome(rpc, ""), RecordedOutcome::Unknown);
     }
 }

@@ -59,20 +59,20 @@ pub enum Error {
         holder: Option<u32>,
     },
     /// The requested moment is outside the recorded time.
-    #[error("`{asked}` is outside of the capture, which goes from {from} to {to}")]
+    #[error("`{time}` is outside of the capture, which goes from {from} to {to}")]
     Outside {
         /// The moment as the user wrote it.
-        asked: String,
+        time: String,
         /// The beginning of the capture.
         from: Wall,
         /// The end of the capture.
         to: Wall,
     },
     /// The text is not a moment.
-    #[error("`{asked}` is not a moment of the capture")]
+    #[error("`{time}` is not a moment of the capture")]
     Moment {
         /// The moment as the user wrote it.
-        asked: String,
+        time: String,
     },
     /// The capture has no incident with this number.
     #[error("the capture has no incident {number}{}", listed(known))]

@@ -1,15 +1,15 @@
-//! A part of a capture in one file, with its names if wanted, or without.
+//! Exports a part of a capture to one file, with the original names or without them.
 //!
-//! The file is a capture like any other. What was known at its beginning comes along: of every question the last answer
-//! before, so that the part can be asked whatever the whole could be.
+//! The file is a capture like any other. For each request it also contains the last answer before the part, so that a replay
+//! of the part finds the same answers as a replay of the whole capture.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use prost::bytes::Bytes;
 
-use super::anonymise::Names;
-use super::entry::{Answer, Body, Entry, rpc};
+use super::anonymise::Pseudonyms;
+use super::entry::{Body, CaptureEntry, StoredMessage, rpc};
 use super::keeper::{Keeper, ListKey};
 use super::read::Capture;
 use super::recent::Recent;
@@ -18,30 +18,30 @@ use super::store;
 use crate::clock::Wall;
 use crate::cri::Rpc;
 
-/// Which part.
+/// A part of a capture, by the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// Not what was before.
+    /// The beginning; `None` for the beginning of the capture.
     pub from: Option<Wall>,
-    /// Not what came after.
+    /// The end; `None` for the end of the capture.
     pub to: Option<Wall>,
 }
 
 impl Range {
-    /// Whether it is of that part.
+    /// Whether the part contains this time.
     pub fn has(self, wall: Wall) -> bool {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
 }
 
-/// What was written.
+/// The counts of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Entries.
+    /// The number of entries.
     pub entries: u64,
-    /// Names that were replaced.
+    /// The number of replaced names.
     pub names: usize,
-    /// Answers, messages and documents that were left out because unpacking them would have cost too much.
+    /// The number of answers, messages and documents that were left out, because unpacking them exceeds the limit.
     pub left_out: u64,
 }
 
@@ -49,15 +49,15 @@ pub struct Exported {
 pub fn export(
     capture: &Capture,
     range: Range,
-    mut names: Option<Names>,
+    mut names: Option<Pseudonyms>,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
     if let Some(names) = &mut names {
-        learn(capture, names);
+        register_names(capture, names);
     }
     let before = answers_before(capture, range);
     let (keeper, kept) = (Keeper::new(), Recent::default());
-    let mut writer = Writer { out, keeper, kept, calls: HashMap::new(), session: 0 };
+    let mut writer = ExportWriter { out, keeper, kept, calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
     let mut exported = Exported::default();
     for (number, state) in capture.segments.iter().enumerate() {
@@ -70,18 +70,18 @@ pub fn export(
                 continue;
             }
             let refusals = capture.refusals();
-            if let Some(Body::Ended(ended)) = &mut entry.body {
-                let places = ended.answers.iter().map(|answer| (number, answer.number));
-                let messages = capture.messages_at(places);
+            if let Some(Body::CallFinished(ended)) = &mut entry.body {
+                let ids = ended.answers.iter().map(|answer| (number, answer.number));
+                let messages = capture.messages_with_ids(ids);
                 ended.omitted |= messages.is_none();
                 ended.answers = messages.unwrap_or_default().into_iter().map(super::entry::raw).collect();
             }
-            if let Some(Body::Told(told)) = &mut entry.body {
-                let Some(message) = capture.message((number, told.answer.number)) else {
+            if let Some(Body::StreamMessage(streamed)) = &mut entry.body {
+                let Some(message) = capture.message((number, streamed.answer.number)) else {
                     exported.left_out += u64::from(capture.refusals() > refusals);
                     continue;
                 };
-                told.answer = super::entry::raw(message);
+                streamed.answer = super::entry::raw(message);
             }
             if let Some(Body::Document(document)) = &mut entry.body {
                 let Some(text) = capture.document(document) else {
@@ -103,10 +103,10 @@ pub fn export(
     Ok(exported)
 }
 
-/// Every name must be known before the first text that may hold it is written.
-fn learn(capture: &Capture, names: &mut Names) {
-    for run in &capture.runs {
-        names.node(&run.session.node);
+/// Registers all names, before the first text that may contain one of them is written.
+fn register_names(capture: &Capture, names: &mut Pseudonyms) {
+    for session in &capture.sessions {
+        names.node(&session.session.node);
     }
     for call in &capture.calls {
         let messages = call.end.as_ref().and_then(|end| capture.messages(end));
@@ -114,51 +114,54 @@ fn learn(capture: &Capture, names: &mut Names) {
             names.answer(call.rpc, &message);
         }
     }
-    for told in &capture.told {
-        if let Some(message) = capture.message(told.place) {
+    for event in &capture.stream_events {
+        if let Some(message) = capture.message(event.message) {
             names.answer(Rpc::GetContainerEvents, &message);
         }
     }
 }
 
-/// Of every question the last call that was answered before the part begins.
+/// Returns for each request the last call before the part, as session id and call number.
 fn answers_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
     let Some(from) = range.from else { return HashSet::new() };
     let mut last: HashMap<(Rpc, &Bytes), (u64, u64)> = HashMap::new();
     for call in capture.calls.iter().filter(|call| call.wall < from) {
-        if let Some(run) = capture.runs.get(call.asked.session) {
+        if let Some(run) = capture.sessions.get(call.sent.session) {
             last.insert((call.rpc, &call.request), (run.session.id, call.number));
         }
     }
     last.into_values().collect()
 }
 
-struct Writer<'a> {
+/// Writes the entries of an export.
+struct ExportWriter<'a> {
     out: &'a mut dyn Write,
     keeper: Keeper,
-    /// The numbers of messages that were written lately.
+    /// The numbers of messages that were written recently.
     kept: Recent<Option<ListKey>, u32>,
-    /// Calls that were written and have no end yet, with the list they ask for.
+    /// The open calls of the export, with the key of the requested list.
     calls: HashMap<(u64, u64), (Rpc, Option<ListKey>)>,
     session: u64,
 }
 
-impl Writer<'_> {
-    /// Whether an entry belongs to the part. The end of a call does if its beginning did.
-    fn wants(&mut self, entry: &Entry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
+impl ExportWriter<'_> {
+    /// Whether an entry belongs to the part. The end of a call belongs to it if the start of the call does.
+    fn wants(&mut self, entry: &CaptureEntry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
         let wall = Wall::from_nanos(entry.wall);
         match &entry.body {
             Some(Body::Session(session)) => {
                 self.session = session.id;
                 true
             }
-            // What is said again at the head of a segment is not said twice.
-            Some(Body::Asked(asked)) => {
-                let call = (self.session, asked.call);
+            // Each segment repeats the open calls; the export contains each call once.
+            Some(Body::CallStarted(started)) => {
+                let call = (self.session, started.call);
                 !self.calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
             }
-            Some(Body::Ended(ended)) => self.calls.contains_key(&(self.session, ended.call)),
-            Some(Body::Told(told)) => range.has(wall) && self.calls.contains_key(&(self.session, told.call)),
+            Some(Body::CallFinished(ended)) => self.calls.contains_key(&(self.session, ended.call)),
+            Some(Body::StreamMessage(streamed)) => {
+                range.has(wall) && self.calls.contains_key(&(self.session, streamed.call))
+            }
             Some(Body::Incident(incident)) => {
                 let ends = Wall::known(incident.to);
                 range.from.is_none_or(|from| ends.is_none_or(|to| to >= from))
@@ -169,35 +172,37 @@ impl Writer<'_> {
         }
     }
 
-    fn rpc_of(&self, entry: &Entry) -> Option<Rpc> {
+    fn rpc_of(&self, entry: &CaptureEntry) -> Option<Rpc> {
         match &entry.body {
-            Some(Body::Ended(ended)) => self.calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc),
+            Some(Body::CallFinished(ended)) => {
+                self.calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc)
+            }
             _ => None,
         }
     }
 
-    fn write(&mut self, mut entry: Entry) -> io::Result<()> {
+    fn write(&mut self, mut entry: CaptureEntry) -> io::Result<()> {
         match &mut entry.body {
-            Some(Body::Asked(asked)) => {
-                if let Some(rpc) = rpc(asked.rpc) {
+            Some(Body::CallStarted(started)) => {
+                if let Some(rpc) = rpc(started.rpc) {
                     let list = matches!(rpc, Rpc::ListPodSandbox | Rpc::ListContainers);
-                    let key = list.then(|| (asked.rpc, self.keeper.hash(&asked.request)));
-                    self.calls.insert((self.session, asked.call), (rpc, key));
+                    let key = list.then(|| (started.rpc, self.keeper.hash(&started.request)));
+                    self.calls.insert((self.session, started.call), (rpc, key));
                 }
             }
-            Some(Body::Ended(ended)) => {
+            Some(Body::CallFinished(ended)) => {
                 let list = self.calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
                 for answer in &mut ended.answers {
                     let bytes = std::mem::take(&mut answer.bytes);
                     if let Some(number) = self.kept.get(list, &bytes) {
-                        *answer = Answer { number: *number, ..Answer::default() };
+                        *answer = StoredMessage { number: *number, ..StoredMessage::default() };
                         continue;
                     }
                     *answer = self.keeper.keep(bytes.clone(), list);
                     self.kept.put(list, bytes, answer.number, 0);
                 }
             }
-            Some(Body::Told(_)) => self.keeper.keep_all(&mut entry, None),
+            Some(Body::StreamMessage(_)) => self.keeper.keep_all(&mut entry, None),
             Some(Body::Document(document)) => {
                 (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
             }

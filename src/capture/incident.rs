@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::entry::Incident;
+use super::entry::{Incident, nanos};
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
 use crate::pleg::stream::Relist;
@@ -267,13 +267,12 @@ impl IncidentDetector {
     /// Creates an incident with the next number.
     fn opened(&mut self, (now, mono): (Wall, Mono), why: String) -> OpenIncident {
         self.last += 1;
-        let before = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         let incident = Incident {
             number: self.last,
             from: now.nanos(),
             peak: now.nanos(),
             why,
-            pinned_from: now.nanos().saturating_sub(before),
+            pinned_from: now.minus(self.rules.before).nanos(),
             // In case the recorder does not see its end.
             pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
@@ -311,11 +310,10 @@ impl IncidentDetector {
         let open = self.open.take()?;
         let mut incident = open.incident;
         incident.to = end.nanos();
-        incident.lasted = u64::try_from(mono.since(open.began).as_nanos()).unwrap_or(u64::MAX);
+        incident.lasted = nanos(mono.since(open.began));
         // If the wall clock was set meanwhile, entries are pinned by its old and by its new time.
         let before = Wall::from_nanos(incident.from);
-        let earlier = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
-        incident.pinned_from = incident.pinned_from.min(end.nanos().saturating_sub(earlier));
+        incident.pinned_from = incident.pinned_from.min(end.minus(self.rules.before).nanos());
         incident.pinned_to = end.max(before).plus(self.rules.after).nanos();
         Some(incident)
     }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use prost::bytes::Bytes;
 
-use super::entry::{Answer, Body, Entry};
+use super::entry::{Body, CaptureEntry, StoredMessage};
 use super::pack::packed;
 use super::{delta, order};
 
@@ -52,7 +52,7 @@ impl Keeper {
     }
 
     /// Returns what to store for one message of an answer. `list` is the key of a list that will be requested again.
-    pub fn keep(&mut self, bytes: Bytes, list: Option<ListKey>) -> Answer {
+    pub fn keep(&mut self, bytes: Bytes, list: Option<ListKey>) -> StoredMessage {
         match list {
             Some(key) => self.list(key, bytes),
             None => self.single(bytes),
@@ -60,15 +60,15 @@ impl Keeper {
     }
 
     /// Replaces all messages of an entry by what to store for them.
-    pub fn keep_all(&mut self, entry: &mut Entry, list: Option<ListKey>) {
+    pub fn keep_all(&mut self, entry: &mut CaptureEntry, list: Option<ListKey>) {
         match &mut entry.body {
-            Some(Body::Ended(ended)) => {
+            Some(Body::CallFinished(ended)) => {
                 for answer in &mut ended.answers {
                     *answer = self.keep(std::mem::take(&mut answer.bytes), list);
                 }
             }
-            Some(Body::Told(told)) => {
-                told.answer = self.keep(std::mem::take(&mut told.answer.bytes), Some(EVENTS));
+            Some(Body::StreamMessage(streamed)) => {
+                streamed.answer = self.keep(std::mem::take(&mut streamed.answer.bytes), Some(EVENTS));
             }
             _ => {}
         }
@@ -80,25 +80,25 @@ impl Keeper {
         number
     }
 
-    fn single(&mut self, bytes: Bytes) -> Answer {
+    fn single(&mut self, bytes: Bytes) -> StoredMessage {
         // The hashes have random seeds, so nobody can construct two answers with the same key.
         let key = (self.hashes.0.hash_one(&bytes), self.hashes.1.hash_one(&bytes));
         if let Some(number) = self.known.get(&key) {
-            return Answer { number: *number, ..Answer::default() };
+            return StoredMessage { number: *number, ..StoredMessage::default() };
         }
         let number = self.number();
         self.known.insert(key, number);
         whole(number, bytes)
     }
 
-    fn list(&mut self, key: ListKey, bytes: Bytes) -> Answer {
+    fn list(&mut self, key: ListKey, bytes: Bytes) -> StoredMessage {
         let (bytes, order) = match order::sorted(&bytes) {
             Some((sorted, order)) => (sorted.into(), order.into()),
             None => (bytes, Bytes::new()),
         };
         let last = self.lists.get(&key);
         if let Some(last) = last.filter(|last| last.bytes == bytes && last.order == order) {
-            return Answer { number: last.number, ..Answer::default() };
+            return StoredMessage { number: last.number, ..StoredMessage::default() };
         }
         let difference = last.and_then(|last| {
             // A list that differs only in its order does not replace the list that later differences refer to.
@@ -110,18 +110,18 @@ impl Keeper {
         let number = self.number();
         let (answer, chain, stays) = match difference {
             Some((base, chain, stays, steps)) => {
-                (Answer { base, ..whole(number, steps.into()) }, chain, stays)
+                (StoredMessage { base, ..whole(number, steps.into()) }, chain, stays)
             }
             None => (whole(number, bytes.clone()), 0, false),
         };
         if !stays {
             self.lists.insert(key, Last { number, chain, bytes, order: order.clone() });
         }
-        Answer { order, ..answer }
+        StoredMessage { order, ..answer }
     }
 }
 
-fn whole(number: u32, bytes: Bytes) -> Answer {
+fn whole(number: u32, bytes: Bytes) -> StoredMessage {
     let (bytes, inflated) = packed(bytes);
-    Answer { number, bytes, inflated, here: true, ..Answer::default() }
+    StoredMessage { number, bytes, inflated, here: true, ..StoredMessage::default() }
 }

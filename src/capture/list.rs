@@ -1,30 +1,30 @@
-//! What is in a capture, and what is gone: the documents of `capture ls` and `capture check`.
+//! Lists the content of a capture and its damage: the documents of `capture ls` and `capture check`.
 
 use serde::Serialize;
 
 use super::entry::Incident;
-use super::read::{Capture, Place};
+use super::read::{Capture, MessageId};
 use crate::clock::Wall;
 use crate::report::{Seconds, fits_in_memory};
 
-/// What is in a capture.
+/// The content of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureList {
-    /// Its first moment.
+    /// The time of its first entry.
     pub from: Wall,
-    /// Its last.
+    /// The time of its last entry.
     pub to: Wall,
     /// The node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// How many relists.
+    /// The number of relists.
     pub relists: u64,
     /// Its size on the disk.
     pub bytes: u64,
-    /// In how many files.
+    /// The number of segments.
     pub segments: u64,
-    /// Segments given up to keep within bounds.
+    /// The number of segments that were deleted to stay within the limits.
     pub dropped: u64,
     /// Bytes that cannot be read.
     pub damaged_bytes: u64,
@@ -38,78 +38,78 @@ pub struct CaptureList {
 pub struct ListedIncident {
     /// Its number.
     pub number: u64,
-    /// Since when.
+    /// Its beginning.
     pub from: Wall,
-    /// Until when; absent while it lasts, or if its recorder ended first.
+    /// Its end; absent while it lasts, or if its recorder ended first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// How long it lasted; absent while it lasts, or if its recorder ended first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
-    /// How long it lasted at least, where its recorder ended before it did.
+    /// The shortest time that it can have lasted, if its recorder ended first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least_seconds: Option<Seconds>,
-    /// What opened it.
+    /// Why it was opened.
     pub why: String,
-    /// The verdict; absent if nobody judged.
+    /// The verdict; absent without a diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Line 1 of the diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The finding to start with.
+    /// The primary finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<serde_json::Value>,
     /// Whether its beginning is still in the capture.
     pub pinned: bool,
 }
 
-/// What is gone.
+/// The damage and the losses of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CheckReport {
-    /// Whole entries.
+    /// The number of complete entries.
     pub entries: u64,
-    /// Bytes that are no entry.
+    /// The number of bytes that are not part of an entry.
     pub damaged_bytes: u64,
-    /// Bytes of last entries that were never whole: their recorder was killed, or the file was cut.
+    /// The number of bytes of incomplete last entries: the recorder was killed, or the file was truncated.
     pub cut_bytes: u64,
-    /// Answers that are gone, themselves or with what they lean on.
+    /// The number of lost answers, including those that are stored as a difference from a lost one.
     pub missing_answers: u64,
-    /// Answers that were not judged, because unpacking them would have cost more than a capture of this size may.
+    /// The number of answers that were not judged, because unpacking them exceeds the limit for a capture of this size.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_judged_answers: u64,
-    /// The files.
+    /// The segments.
     pub segments: Vec<CheckedSegment>,
-    /// What the recorder could not keep.
+    /// The losses that the recorder noticed.
     pub losses: Vec<CheckedLoss>,
 }
 
-/// One file.
+/// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckedSegment {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Whole entries.
+    /// The number of complete entries.
     pub entries: u64,
-    /// Bytes that are no entry.
+    /// The number of bytes that are not part of an entry.
     pub damaged_bytes: u64,
-    /// Bytes of a last entry that was never whole.
+    /// The number of bytes of an incomplete last entry.
     pub cut_bytes: u64,
-    /// Where the first fault is.
+    /// The offset of the first fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_at: Option<usize>,
 }
 
-/// Something that was not kept.
+/// A loss of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckedLoss {
-    /// When the recorder could say so.
+    /// When the recorder could write again.
     pub time: Wall,
-    /// How many entries.
+    /// The number of lost entries.
     pub entries: u64,
     /// Why.
     pub why: String,
@@ -120,19 +120,19 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-fn said(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 impl CaptureList {
-    /// Of this capture.
+    /// Lists this capture.
     pub fn of(capture: &Capture) -> Self {
         let (from, to) = capture.span().unwrap_or_default();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Self {
             from,
             to,
-            node: capture.runs.last().map(|run| run.session.node.clone()).unwrap_or_default(),
+            node: capture.sessions.last().map(|run| run.session.node.clone()).unwrap_or_default(),
             relists: count(capture.relists.len()),
             bytes: capture.segments.iter().map(|segment| segment.bytes).sum(),
             segments: count(capture.segments.len()),
@@ -153,8 +153,8 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
         lasted_seconds: incident.duration().map(Seconds::from),
         at_least_seconds: capture.left_open(incident).map(|last| last.duration_since(from).into()),
         why: incident.why.clone(),
-        verdict: said(&incident.verdict),
-        summary: said(&incident.summary),
+        verdict: non_empty(&incident.verdict),
+        summary: non_empty(&incident.summary),
         primary: fits_in_memory(incident.primary.as_bytes())
             .then(|| serde_json::from_str(&incident.primary).ok())
             .flatten(),
@@ -167,20 +167,20 @@ impl CheckReport {
     pub fn of(capture: &Capture) -> Self {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
         // What a recorder gives up while we read is not damaged.
-        let given_up = |places: &[Place]| places.iter().any(|place| capture.is_given_up(*place));
+        let deleted = |ids: &[MessageId]| ids.iter().any(|id| capture.is_deleted(*id));
         let (mut missing, mut not_judged) = (0, 0);
-        let mut look = |is_there: &dyn Fn() -> bool, places: &[Place]| {
+        let mut check = |is_readable: &dyn Fn() -> bool, ids: &[MessageId]| {
             let refusals = capture.refusals();
-            if !is_there() && !given_up(places) {
+            if !is_readable() && !deleted(ids) {
                 let refused = capture.refusals() > refusals;
                 *(if refused { &mut not_judged } else { &mut missing }) += 1;
             }
         };
         for end in ends.filter(|end| !end.omitted) {
-            look(&|| capture.messages(end).is_some(), &end.answers);
+            check(&|| capture.messages(end).is_some(), &end.answers);
         }
-        for told in &capture.told {
-            look(&|| capture.message(told.place).is_some(), &[told.place]);
+        for event in &capture.stream_events {
+            check(&|| capture.message(event.message).is_some(), &[event.message]);
         }
         Self {
             entries: capture.segments.iter().map(|segment| segment.entries).sum(),
@@ -212,7 +212,7 @@ impl CheckReport {
         }
     }
 
-    /// Whether anything is gone.
+    /// Whether anything is damaged or lost.
     pub const fn is_damaged(&self) -> bool {
         self.damaged_bytes > 0 || self.cut_bytes > 0 || self.missing_answers > 0
     }

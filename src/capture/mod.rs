@@ -47,13 +47,15 @@ mod store;
 mod timeline;
 
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
-pub use anonymise::Names;
+pub use anonymise::Pseudonyms;
 pub use clock::ReplayClock;
 pub use error::Error;
 pub use export::{Exported, Range, export};
@@ -61,10 +63,11 @@ pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation,
 };
 pub use moment::parts;
-pub use play::Stream;
+pub use play::StreamReplay;
 pub use read::{
-    CallState, Capture, End, Moment, RecordedCall, RecordedEvent, RecordedRelist, Run, SegmentState, Written,
+    CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
+    RecordedRelist, RecorderSession, SegmentState,
 };
-pub use recorder::{PendingCall, Recorder};
-pub use replay::{Next, Plain, Playback, Speed, Stage, Unanswered};
+pub use recorder::{LivePendingCall, Recorder};
+pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use store::{Extent, Limits, SMALLEST, Store};

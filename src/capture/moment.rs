@@ -1,12 +1,12 @@
 //! Finds the moment of a capture that the user names: RFC 3339, a time of day, a distance from the start, or an
 //! incident.
 //!
-//! A [`Moment`] is a time of the recorder's monotonic clock; [`Wall`] is the wall clock's time of the same moment.
+//! A [`CaptureMoment`] is a time of the recorder's monotonic clock; [`Wall`] is the wall clock's time of the same moment.
 
 use std::time::Duration;
 
 use super::Error;
-use super::read::{Capture, Moment};
+use super::read::{Capture, CaptureMoment};
 use crate::clock::Wall;
 
 const DAY: i64 = 86_400 * 1_000_000_000;
@@ -23,63 +23,63 @@ pub fn parts(text: &str) -> (&str, Option<&str>) {
 }
 
 impl Capture {
-    /// Returns the moment that `asked` names. Without `asked`: the worst moment of the last incident, else the end.
-    pub fn moment(&self, asked: Option<&str>) -> Result<(Moment, Wall), Error> {
+    /// Returns the moment that `time` names. Without `time`: the worst moment of the last incident, else the end.
+    pub fn moment(&self, time: Option<&str>) -> Result<(CaptureMoment, Wall), Error> {
         let (from, to) = self
             .span()
-            .filter(|_| !self.runs.is_empty())
+            .filter(|_| !self.sessions.is_empty())
             .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
-        let Some(text) = asked else {
+        let Some(text) = time else {
             // If that moment has been deleted from the capture, the end is used.
             if let Some(worst) = self.chosen_incident(None).and_then(|number| self.worst_of(number)) {
                 return Ok(worst);
             }
-            let end = self.marks().last().and_then(|(last, _)| Some(self.runs.get(last.session)?.to));
+            let end = self.marks().last().and_then(|(last, _)| Some(self.sessions.get(last.session)?.to));
             return end.and_then(|end| self.shown_at(end)).map_or_else(|| self.at(to, "the end"), Ok);
         };
         if let Some(distance) = text.strip_prefix('+') {
-            let unclear = |_| Error::Moment { asked: text.to_owned() };
+            let unclear = |_| Error::Moment { time: text.to_owned() };
             return self.after(humantime::parse_duration(distance).map_err(unclear)?, text);
         }
         if let Some(number) = text.strip_prefix("incident:") {
-            let number = number.parse().map_err(|_| Error::Moment { asked: text.to_owned() })?;
+            let number = number.parse().map_err(|_| Error::Moment { time: text.to_owned() })?;
             let incident = self.incidents.get(&number);
             let known = || self.incidents.keys().copied().collect();
             let incident = incident.ok_or_else(|| Error::NoIncident { number, known: known() })?;
             return self.at(Wall::from_nanos(incident.peak), text);
         }
-        let wall = wall_of(text, from, to).ok_or_else(|| Error::Moment { asked: text.to_owned() })?;
+        let wall = wall_of(text, from, to).ok_or_else(|| Error::Moment { time: text.to_owned() })?;
         self.at(wall, text)
     }
 
-    /// Returns the incident if `asked` names the worst moment of one.
-    pub fn chosen_incident(&self, asked: Option<&str>) -> Option<u64> {
-        if let Some(text) = asked {
+    /// Returns the incident if `time` names the worst moment of one.
+    pub fn chosen_incident(&self, time: Option<&str>) -> Option<u64> {
+        if let Some(text) = time {
             return text.strip_prefix("incident:")?.parse().ok();
         }
         let last = *self.incidents.keys().next_back()?;
         self.worst_of(last).map(|_| last)
     }
 
-    fn worst_of(&self, incident: u64) -> Option<(Moment, Wall)> {
+    fn worst_of(&self, incident: u64) -> Option<(CaptureMoment, Wall)> {
         let peak = Wall::from_nanos(self.incidents.get(&incident)?.peak);
         self.at(peak, "the worst moment").ok()
     }
 
     /// Returns the moment `distance` after the beginning: by the monotonic clock within the first session, after that
     /// by the wall clock.
-    fn after(&self, distance: Duration, asked: &str) -> Result<(Moment, Wall), Error> {
+    fn after(&self, distance: Duration, time: &str) -> Result<(CaptureMoment, Wall), Error> {
         let (first, begins) = self.marks().first().copied().unwrap_or_default();
         let then = first.plus(distance);
-        let within = self.runs.get(first.session).is_some_and(|run| then <= run.to);
+        let within = self.sessions.get(first.session).is_some_and(|run| then <= run.to);
         match self.shown_at(then).filter(|_| within) {
             Some(shown) => Ok(shown),
-            None => self.at(begins.plus(distance), asked),
+            None => self.at(begins.plus(distance), time),
         }
     }
 
     /// Returns a moment with the time of the wall clock at that moment.
-    pub(super) fn shown_at(&self, moment: Moment) -> Option<(Moment, Wall)> {
+    pub(super) fn shown_at(&self, moment: CaptureMoment) -> Option<(CaptureMoment, Wall)> {
         let marks = self.marks();
         let before = marks.get(..marks.partition_point(|(mark, _)| *mark <= moment))?;
         let (mark, wall) = before.last().filter(|(mark, _)| mark.session == moment.session)?;
@@ -87,8 +87,8 @@ impl Capture {
     }
 
     /// Returns the times of all entries by both clocks, in order.
-    fn marks(&self) -> Vec<(Moment, Wall)> {
-        let calls = self.calls.iter().map(|call| (call.asked, call.wall));
+    fn marks(&self) -> Vec<(CaptureMoment, Wall)> {
+        let calls = self.calls.iter().map(|call| (call.sent, call.wall));
         let relists = self.relists.iter().map(|relist| (relist.ended, relist.wall));
         let documents = self.documents.iter().map(|document| (document.at, document.wall));
         let mut marks: Vec<_> = calls.chain(relists).chain(documents).collect();
@@ -97,9 +97,9 @@ impl Capture {
     }
 
     /// Returns the moment at which the wall clock showed `wall`. If it showed `wall` twice, returns the later moment.
-    fn at(&self, wall: Wall, asked: &str) -> Result<(Moment, Wall), Error> {
+    fn at(&self, wall: Wall, time: &str) -> Result<(CaptureMoment, Wall), Error> {
         let (from, to) = self.span().unwrap_or_default();
-        let outside = || Error::Outside { asked: asked.to_owned(), from, to };
+        let outside = || Error::Outside { time: time.to_owned(), from, to };
         let marks = self.marks();
         // Look between two marks of one session first, else after the nearest earlier mark.
         let mut between = marks.windows(2).filter_map(|pair| match *pair {
@@ -114,7 +114,7 @@ impl Capture {
             Some(moment.plus(wall.duration_since(*known)))
         };
         let moment = between.next_back().or_else(nearest).ok_or_else(outside)?;
-        let run = self.runs.get(moment.session).ok_or_else(outside)?;
+        let run = self.sessions.get(moment.session).ok_or_else(outside)?;
         // Between two sessions, and after the last one, nothing is known.
         let last = run.to.plus(if run.stopped { Duration::ZERO } else { GRACE });
         if moment > last || wall > to.plus(GRACE) {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_have_the_sign_in_it() {
+    fn path_may_contain_an_at_sign() {
         assert_eq!(parts("/var/cap"), ("/var/cap", None));
         assert_eq!(parts("/var/cap@+90s"), ("/var/cap", Some("+90s")));
         assert_eq!(parts("/home/a@b/cap"), ("/home/a@b/cap", None));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_the_wall_clock_is_written_in_three_ways() {
+    fn wall_clock_time_has_three_forms() {
         let (from, to) = (wall("2026-11-20T22:00:00Z"), wall("2026-11-21T03:00:00Z"));
         let read = |text: &str| wall_of(text, from, to);
         assert_eq!(read("2026-11-20T23:00:00Z"), Some(wall("2026-11-20T23:00:00Z")));

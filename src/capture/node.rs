@@ -1,5 +1,5 @@
-//! A look at the node every half minute: pressure, and the processes that everything hangs on. Cheap, because nobody
-//! needs it until something happens.
+//! Samples the node every half minute: pressure, the daemons, the kubelet and the shims. A sample reads few files, because most
+//! samples are never needed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
 use crate::report::Seconds;
 
-/// After how many looks the daemons are searched for anew, should one of them be another process by then.
+/// The number of samples after which the daemons are searched again, in case one was restarted.
 const SEARCH_EVERY: u32 = 20;
 
-/// What was seen.
+/// A sample of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSample {
-    /// Share of time that something waited, in per cent over ten seconds: cpu, memory, io.
+    /// The pressure on cpu, memory and io.
     #[serde(default)]
     pub pressure: Vec<PressureSample>,
     /// The daemons.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
-    /// The kubelet, where one has been seen.
+    /// The kubelet, if one was ever found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<SampledKubelet>,
     /// The shims that a signal has stopped.
@@ -36,30 +36,30 @@ pub struct NodeSample {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShimSample {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The id of the sandbox or container that its command line has.
+    /// The id of the sandbox or container in its command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// What the process table says of the kubelet.
+/// The state of the kubelet's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum SampledKubelet {
-    /// It runs.
+    /// The process runs.
     Running {
         /// Its process id.
         pid: u32,
     },
-    /// A signal has stopped it.
+    /// A signal has stopped the process.
     Stopped {
         /// Its process id.
         pid: u32,
     },
-    /// It was there, and is gone.
+    /// The process has ended.
     Gone,
 }
 
@@ -94,39 +94,42 @@ pub struct ProcessSample {
     pub resident_pages: u64,
 }
 
-/// What the kubelet's own metrics said.
+/// A sample of the kubelet's own metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletSample {
-    /// How long it took.
+    /// How long the request took.
     #[serde(rename = "tookSeconds")]
     pub took: Seconds,
-    /// Whether it was asked and said nothing.
+    /// Whether the kubelet did not answer in time.
     #[serde(default)]
     pub silent: bool,
     /// Why there is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The series that matter, as they were written.
+    /// The series that a capture needs, as the kubelet wrote them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// Takes looks.
+/// Takes samples of the node.
 #[derive(Debug)]
 pub struct NodeSampler {
+    /// The process table; `None` if the node has none.
     proc: Option<PathBuf>,
+    /// The process ids of the daemons.
     daemons: Vec<u32>,
-    looks: u32,
-    /// The kubelet's process id when it was there last.
+    /// The number of samples since the daemons were searched.
+    count: u32,
+    /// The process id of the kubelet that was found last.
     kubelet: Option<u32>,
-    /// How often it was looked for in vain.
+    /// How often the kubelet was not found since then.
     misses: u32,
     /// The kubelet of a simulated node.
     simulated: Option<SampledKubelet>,
-    /// The shims at the last look.
+    /// The shims at the last sample.
     shims: Vec<ShimSample>,
-    /// Those of them that were stopped when it was looked last.
+    /// The process ids of those shims that were stopped at the last check.
     stopped: BTreeSet<u32>,
 }
 
@@ -141,12 +144,12 @@ impl SampledKubelet {
 }
 
 impl NodeSampler {
-    /// Of this process table, or of none.
+    /// Creates a sampler for this process table.
     pub const fn of(proc: Option<PathBuf>) -> Self {
         Self {
             proc,
             daemons: Vec::new(),
-            looks: 0,
+            count: 0,
             kubelet: None,
             misses: 0,
             simulated: None,
@@ -155,12 +158,13 @@ impl NodeSampler {
         }
     }
 
-    /// Of a simulated node, of which nothing is seen but its kubelet.
+    /// Creates a sampler for a simulated node, which has only a kubelet.
     pub fn simulated(kubelet: Option<SampledKubelet>) -> Self {
         Self { simulated: kubelet, ..Self::of(None) }
     }
 
-    /// How the kubelet's process is now; `None` where none has been seen. Reads one small file as long as it is there.
+    /// Returns the state of the kubelet's process; `None` if none was ever found. While the process exists, only one small file
+    /// is read.
     pub fn kubelet(&mut self) -> Option<SampledKubelet> {
         if self.simulated.is_some() {
             return self.simulated;
@@ -170,7 +174,7 @@ impl NodeSampler {
             self.misses = 0;
             return Some(state);
         }
-        // One that is gone is looked for often, and one that was never there seldom.
+        // A kubelet that has ended is searched more often than one that was never found.
         let every = if self.kubelet.is_some() { 4 } else { SEARCH_EVERY };
         if self.misses.is_multiple_of(every)
             && let Some(pid) = kubelet_pid(&proc)
@@ -182,7 +186,7 @@ impl NodeSampler {
         self.kubelet.map(|_| SampledKubelet::Gone)
     }
 
-    /// Whether other shims are stopped than at the last look. Reads one small file of each shim.
+    /// Returns whether other shims are stopped than at the last check. Reads one small file for each shim.
     pub fn shims_changed(&mut self) -> bool {
         let Some(proc) = &self.proc else { return false };
         let is_stopped = |shim: &&ShimSample| {
@@ -194,7 +198,7 @@ impl NodeSampler {
         before != self.stopped
     }
 
-    /// Looks which shims there are; of one that is known the command line is not read again.
+    /// Finds the shims. The command line of a known shim is not read again.
     fn find_shims(&mut self, proc: &Path) {
         let Ok(table) = KernelDir::open(proc) else { return };
         let trust = ProcessTrust::of_table(proc);
@@ -217,16 +221,16 @@ impl NodeSampler {
         self.shims = table.numbered().into_iter().filter_map(shim).collect();
     }
 
-    /// A look; `None` where there is nothing to look at.
+    /// Takes a sample; `None` if there is nothing to sample.
     pub fn sample(&mut self) -> Option<NodeSample> {
         let Some(proc) = self.proc.clone() else {
             let kubelet = Some(self.simulated?);
             return Some(NodeSample { kubelet, ..NodeSample::default() });
         };
-        if self.looks.is_multiple_of(SEARCH_EVERY) {
+        if self.count.is_multiple_of(SEARCH_EVERY) {
             self.daemons = daemons(&proc);
         }
-        self.looks = self.looks.wrapping_add(1);
+        self.count = self.count.wrapping_add(1);
         let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| pressure(&proc, resource));
         let processes = self.daemons.iter().filter_map(|pid| process(&proc, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
@@ -235,9 +239,9 @@ impl NodeSampler {
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
         let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
-        // One that is gone is looked for at once, not in ten minutes.
+        // If a daemon has ended, the daemons are searched again at the next sample.
         if sample.processes.len() < self.daemons.len() {
-            self.looks = 0;
+            self.count = 0;
         }
         (sample != NodeSample::default() || !self.shims.is_empty()).then_some(sample)
     }
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_runs_is_stopped_is_gone_and_comes_back() {
+    fn kubelet_is_found_running_stopped_ended_and_restarted() {
         let proc = std::env::temp_dir().join(format!("plegctl-kubelet-state-{}", std::process::id()));
         let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
         // A process of a pod, one of another user and a set-user-id program are not the kubelet, whatever their names.
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_shim_is_seen_until_it_goes_on() {
+    fn stopped_shim_is_found_until_it_is_continued() {
         let proc = std::env::temp_dir().join(format!("plegctl-shims-{}", std::process::id()));
         let shim = |pid: u32, state: char| {
             write(&proc, pid, "containerd-shim", state, "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
@@ -344,7 +348,7 @@ mod tests {
         shim(12, 'S');
         assert!(sampler.shims_changed());
         assert_eq!(stopped(&mut sampler), []);
-        // One whose pod is gone is none.
+        // A shim that has ended does not count as stopped.
         shim(11, 'T');
         std::fs::remove_dir_all(proc.join("11")).unwrap();
         assert!(!sampler.shims_changed());

@@ -58,14 +58,14 @@ mod tests {
         }
 
         #[test]
-        fn what_is_not_packed_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..80), size in 1_u64..10_000) {
+        fn bytes_that_are_not_packed_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..80), size in 1_u64..10_000) {
             let unpacked = unpacked(&bytes.into(), size);
             prop_assert!(unpacked.is_none_or(|all| u64::try_from(all.len()) == Ok(size)));
         }
     }
 
     #[test]
-    fn a_bomb_is_refused() {
+    fn decompression_bomb_is_refused() {
         let (small, _) = packed(vec![0; 1_000_000].into());
         assert_eq!(unpacked(&small, 10), None);
         assert_eq!(unpacked(&small, u64::MAX), None);

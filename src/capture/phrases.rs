@@ -40,7 +40,7 @@ const WORDS: &[&str] = &[
     "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I",
 ];
 
-/// Names of programs and of probes.
+/// Pseudonyms of programs and of probes.
 const PROGRAMS: &[&str] = &[
     "containerd",
     "cri-o",
@@ -173,7 +173,7 @@ const PHRASES: &[&str] = &[
 ];
 
 /// Replaces the names in the placeholders of a phrase.
-pub trait Places {
+pub trait NameReplacer {
     /// Replaces a pod (`NAMESPACE/NAME`), a container (`NAMESPACE/NAME/CONTAINER`), or a single name; `None` if the
     /// name is not in the capture.
     fn pod(&self, text: &str) -> Option<String>;
@@ -186,12 +186,12 @@ pub trait Places {
 }
 
 /// Returns the text with replaced names if it is a known phrase; otherwise its length.
-pub fn phrase(text: &str, places: &dyn Places) -> String {
+pub fn phrase(text: &str, names: &dyn NameReplacer) -> String {
     if text.is_empty() {
         return String::new();
     }
     // No known phrase with its names is longer than 2048 bytes.
-    let known = || PHRASES.iter().find_map(|pattern| filled(pattern, text, places, 0));
+    let known = || PHRASES.iter().find_map(|pattern| filled(pattern, text, names, 0));
     let replaced = if text.len() <= 2048 { known() } else { None };
     replaced.unwrap_or_else(|| without(text))
 }
@@ -206,7 +206,7 @@ pub fn without(text: &str) -> String {
 const DEEPEST: u8 = 4;
 
 /// Returns the text with the content of every placeholder replaced; `None` if the text does not match the pattern.
-fn filled(pattern: &str, text: &str, places: &dyn Places, depth: u8) -> Option<String> {
+fn filled(pattern: &str, text: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return (pattern == text).then(|| text.to_owned());
     };
@@ -216,8 +216,8 @@ fn filled(pattern: &str, text: &str, places: &dyn Places, depth: u8) -> Option<S
     let tail = |end: usize| {
         let (content, rest) = text.split_at_checked(end)?;
         // Match the rest first, because that is cheaper than a nested text.
-        let rest = filled(pattern, rest, places, depth)?;
-        let content = content_of(place, content, places, depth)?;
+        let rest = filled(pattern, rest, names, depth)?;
+        let content = content_of(place, content, names, depth)?;
         Some([before, &content, &rest].concat())
     };
     if next.is_empty() {
@@ -226,7 +226,7 @@ fn filled(pattern: &str, text: &str, places: &dyn Places, depth: u8) -> Option<S
     text.match_indices(next).find_map(|(end, _)| tail(end))
 }
 
-fn content_of(place: &str, content: &str, places: &dyn Places, depth: u8) -> Option<String> {
+fn content_of(place: &str, content: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
     let kept = |is_one: bool| is_one.then(|| content.to_owned());
     match place {
         "rpc" => kept(is_rpc(content)),
@@ -235,11 +235,11 @@ fn content_of(place: &str, content: &str, places: &dyn Places, depth: u8) -> Opt
         "number" => kept(is_number(content)),
         "rule" => kept(is_rule(content)),
         "confidence" => kept(["certain", "likely", "possible"].contains(&content)),
-        "pod" => places.pod(content),
-        "id" => places.id(content),
-        "endpoint" => Some(places.endpoint(content)),
+        "pod" => names.pod(content),
+        "id" => names.id(content),
+        "endpoint" => Some(names.endpoint(content)),
         _ if depth < DEEPEST && !content.is_empty() => {
-            let known = PHRASES.iter().find_map(|pattern| filled(pattern, content, places, depth + 1));
+            let known = PHRASES.iter().find_map(|pattern| filled(pattern, content, names, depth + 1));
             Some(known.unwrap_or_else(|| without(content)))
         }
         _ => None,
@@ -380,7 +380,7 @@ mod tests {
 
     struct Shop;
 
-    impl Places for Shop {
+    impl NameReplacer for Shop {
         fn pod(&self, text: &str) -> Option<String> {
             (text == "shop/db-0").then(|| "namespace-1/pod-1".to_owned())
         }
@@ -394,29 +394,29 @@ mod tests {
         }
     }
 
-    fn said(text: &str) -> String {
+    fn anonymised(text: &str) -> String {
         phrase(text, &Shop)
     }
 
     #[test]
     fn known_phrase_keeps_its_words_and_loses_its_names() {
-        let why = said("ContainerStatus of shop/db-0 has not been answered for 2s");
+        let why = anonymised("ContainerStatus of shop/db-0 has not been answered for 2s");
         assert_eq!(why, "ContainerStatus of namespace-1/pod-1 has not been answered for 2s");
-        let summary = said("UNHEALTHY: ContainerStatus of shop/db-0 does not answer (D01, certain)");
+        let summary = anonymised("UNHEALTHY: ContainerStatus of shop/db-0 does not answer (D01, certain)");
         assert_eq!(summary, "UNHEALTHY: ContainerStatus of namespace-1/pod-1 does not answer (D01, certain)");
-        let lost = said("cannot reach the runtime at `unix:///home/anna/x.sock`: connection refused");
+        let lost = anonymised("cannot reach the runtime at `unix:///home/anna/x.sock`: connection refused");
         assert_eq!(lost, "cannot reach the runtime at `endpoint-1`: connection refused");
     }
 
     #[test]
-    fn anything_else_is_its_length() {
-        assert_eq!(said("nfs.example.com:/home is stale"), "(text of 30 bytes)");
-        let half = said("ListContainers failed: Unknown: token hunter2 is expired");
+    fn unknown_text_is_replaced_by_its_length() {
+        assert_eq!(anonymised("nfs.example.com:/home is stale"), "(text of 30 bytes)");
+        let half = anonymised("ListContainers failed: Unknown: token hunter2 is expired");
         assert_eq!(half, "ListContainers failed: Unknown: (text of 24 bytes)");
-        assert_eq!(said("ContainerStatus of shop/web-7 took 2s"), "(text of 37 bytes)");
-        assert_eq!(said(""), "");
+        assert_eq!(anonymised("ContainerStatus of shop/web-7 took 2s"), "(text of 37 bytes)");
+        assert_eq!(anonymised(""), "");
         let long = "x".repeat(100_000);
-        assert_eq!(said(&long), "(text of 100000 bytes)");
+        assert_eq!(anonymised(&long), "(text of 100000 bytes)");
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_numbers_are_told_from_words() {
+    fn times_and_numbers_are_distinguished_from_words() {
         for time in ["2s", "1m 30s", "2m00s", "3.4 s", "511ms", "3m1.5s", "54 ms"] {
             assert!(is_time(time), "{time}");
         }

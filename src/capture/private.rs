@@ -1,8 +1,8 @@
-//! The directory of a capture: nobody but its owner may read it or put something into it, because a capture has the
-//! names of everything on the node, and its recorder runs as root.
+//! Opens the directory of a capture, which only its owner may read or write: a capture contains the names of everything on
+//! the node, and the recorder runs as root.
 //!
-//! The directory is opened once. Everything in it is reached through that descriptor, so that whoever swaps the path
-//! for something else while a recorder runs changes nothing.
+//! The directory is opened once, and its files are opened through that descriptor. So another user cannot redirect the
+//! recorder by replacing a part of the path.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,40 +20,40 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// Mode of a directory that is made here.
+/// The mode of a created directory.
 const DIRECTORY: u32 = 0o700;
 
-/// Mode of a file that is made here.
+/// The mode of a created file.
 const FILE: u32 = 0o600;
 
-/// How many symbolic links on the way to a directory are followed.
+/// The maximum number of symbolic links in a path.
 const MOST_LINKS: usize = 40;
 
 /// Why a directory is not used.
 #[derive(Debug)]
-pub enum Refusal {
-    /// It cannot be made or opened.
+pub enum DirectoryRefusal {
+    /// It cannot be created or opened.
     Io(io::Error),
-    /// Somebody else could change what is in it, or chose where it is.
+    /// Another user could change its content, or chose its path.
     Unsafe(String),
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for DirectoryRefusal {
     fn from(why: Errno) -> Self {
         Self::Io(why.into())
     }
 }
 
-/// A directory that is open.
+/// An open directory that only its owner can change.
 #[derive(Debug)]
-pub struct Directory(OwnedFd);
+pub struct PrivateDirectory(OwnedFd);
 
-impl Directory {
-    /// Opens `path`, and makes what does not exist of it.
+impl PrivateDirectory {
+    /// Opens `path`, and creates the missing directories.
     ///
-    /// A symbolic link at the end is refused. One on the way is followed only where nobody but root and we ourselves
-    /// could have put it.
-    pub fn open(path: &Path) -> Result<Self, Refusal> {
+    /// A symbolic link at the end of the path is refused. A link elsewhere in the path is followed only if nobody but root and
+    /// this user could have created it.
+    pub fn open(path: &Path) -> Result<Self, DirectoryRefusal> {
         let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let start = |root: bool| rustix::fs::open(if root { "/" } else { "." }, step, Mode::empty());
         let mut at = start(path.is_absolute())?;
@@ -67,7 +67,7 @@ impl Directory {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(why) => return Err(why.into()),
                     }
-                    // Once: what is removed as fast as it is made is not for us.
+                    // Tried only once: another program may remove the directory at once.
                     made = true;
                     rest.push_front(name);
                 }
@@ -76,11 +76,11 @@ impl Directory {
                         return Err(why.into());
                     }
                     if rest.is_empty() {
-                        return Err(Refusal::Unsafe("it is a symbolic link".into()));
+                        return Err(DirectoryRefusal::Unsafe("it is a symbolic link".into()));
                     }
                     if let Some(why) = open_to_others(&fstat(&at)?, true) {
                         let name = name.to_string_lossy();
-                        return Err(Refusal::Unsafe(format!(
+                        return Err(DirectoryRefusal::Unsafe(format!(
                             "`{name}` in this path is a symbolic link in a directory that {why}"
                         )));
                     }
@@ -103,12 +103,12 @@ impl Directory {
         let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&at, ".", listed, Mode::empty())?;
         match open_to_others(&fstat(&directory)?, false) {
-            Some(why) => Err(Refusal::Unsafe(format!("it is a directory that {why}"))),
+            Some(why) => Err(DirectoryRefusal::Unsafe(format!("it is a directory that {why}"))),
             None => Ok(Self(directory)),
         }
     }
 
-    /// The names of everything in it.
+    /// Returns the names of its entries.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -121,18 +121,18 @@ impl Directory {
         Ok(names)
     }
 
-    /// A new file; it is an error if there is one.
+    /// Creates a file; fails if it exists.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?.into())
     }
 
-    /// A file that may be there already, for a lock.
+    /// Opens the lock file, and creates it if it does not exist.
     pub fn lock(&self, name: &str) -> io::Result<File> {
         self.existing(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    /// What has this name and no other: whoever may put a link here must not have us write where it leads.
+    /// Opens a regular file that is no link and has no second name: a link could lead to a file of root.
     fn existing(&self, name: &str, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?);
@@ -143,7 +143,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// All of a file that is there and not larger than `most`.
+    /// Reads a file that is not larger than `most`.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         let file = self.existing(name, OFlags::RDONLY)?;
         if file.metadata()?.len() > most {
@@ -154,18 +154,18 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Cuts a file off.
+    /// Truncates a file.
     pub fn cut(&self, name: &str, length: u64) -> io::Result<()> {
         self.existing(name, OFlags::WRONLY)?.set_len(length)
     }
 
-    /// The size of what has this name; nothing if there is nothing.
+    /// Returns the size of a file; 0 if it does not exist.
     pub fn size(&self, name: &str) -> u64 {
         let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
         found.ok().and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or_default()
     }
 
-    /// Removes a name; what has gone already is fine.
+    /// Removes a file, if it exists.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
@@ -173,19 +173,19 @@ impl Directory {
         }
     }
 
-    /// Gives a file another name, which must be free.
+    /// Renames a file.
     pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.0, name, &self.0, to)?)
     }
 
-    /// Bytes that are free on its disk.
+    /// Returns the free space of the disk in bytes.
     pub fn free(&self) -> Option<u64> {
         let disk = fstatvfs(self.0.as_fd()).ok()?;
         Some(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 }
 
-/// The parts of a path, without its root.
+/// Returns the names in a path, without the root.
 fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -198,7 +198,8 @@ fn kind(file: &Stat) -> FileType {
     FileType::from_raw_mode(file.st_mode)
 }
 
-/// Why somebody else may put things into a directory. One of root's is as good as ours only where it is on the way.
+/// Returns why another user may create files in a directory. A directory of root is safe only within the path
+/// (`on_the_way`).
 fn open_to_others(directory: &Stat, on_the_way: bool) -> Option<String> {
     const OTHERS: u32 = 0o002;
     const GROUP: u32 = 0o020;
@@ -235,21 +236,21 @@ mod tests {
     }
 
     fn refused(path: &Path) -> String {
-        match Directory::open(path) {
-            Err(Refusal::Unsafe(why)) => why,
+        match PrivateDirectory::open(path) {
+            Err(DirectoryRefusal::Unsafe(why)) => why,
             other => panic!("{}: {other:?}", path.display()),
         }
     }
 
     #[test]
-    fn nothing_is_written_through_a_planted_link() {
+    fn nothing_is_written_through_a_link_of_another_user() {
         let folder = Folder::new("files");
         let path = |name: &str| folder.0.join(name);
         fs::write(path("precious"), "precious").unwrap();
         symlink(path("precious"), path("link")).unwrap();
         fs::hard_link(path("precious"), path("second")).unwrap();
         fs::create_dir(path("folder")).unwrap();
-        let directory = Directory::open(&folder.0).unwrap();
+        let directory = PrivateDirectory::open(&folder.0).unwrap();
         for planted in ["link", "second", "folder"] {
             assert!(directory.lock(planted).is_err() && directory.cut(planted, 0).is_err(), "{planted}");
             assert!(directory.create(planted).is_err() && directory.read(planted, 9).is_err(), "{planted}");
@@ -262,36 +263,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_on_the_way_is_made_for_its_owner_alone() {
+    fn missing_directories_are_created_for_their_owner_only() {
         let folder = Folder::new("made");
         let deep = folder.0.join("a/b/../c");
-        Directory::open(&deep).unwrap();
+        PrivateDirectory::open(&deep).unwrap();
         for made in ["a", "a/b", "a/c"] {
             assert_eq!(fs::metadata(folder.0.join(made)).unwrap().mode() & 0o777, 0o700, "{made}");
         }
         fs::write(folder.0.join("file"), "").unwrap();
-        assert!(matches!(Directory::open(&folder.0.join("file")), Err(Refusal::Io(_))));
-        assert!(matches!(Directory::open(&folder.0.join("file/below")), Err(Refusal::Io(_))));
+        assert!(matches!(PrivateDirectory::open(&folder.0.join("file")), Err(DirectoryRefusal::Io(_))));
+        assert!(matches!(PrivateDirectory::open(&folder.0.join("file/below")), Err(DirectoryRefusal::Io(_))));
     }
 
     #[test]
-    fn a_link_at_the_end_of_the_path_is_refused_and_one_on_the_way_only_where_others_could_have_put_it() {
+    fn link_is_refused_at_the_end_of_the_path_and_in_a_directory_that_others_may_write_to() {
         let folder = Folder::new("links");
         let path = |name: &str| folder.0.join(name);
         fs::create_dir(path("real")).unwrap();
         symlink("real", path("link")).unwrap();
         assert_eq!(refused(&path("link")), "it is a symbolic link");
         assert_eq!(refused(&path("link/")), "it is a symbolic link");
-        Directory::open(&path("link/capture")).unwrap();
+        PrivateDirectory::open(&path("link/capture")).unwrap();
         assert!(path("real/capture").is_dir());
         symlink("loop", path("loop")).unwrap();
-        assert!(matches!(Directory::open(&path("loop/capture")), Err(Refusal::Io(_))));
+        assert!(matches!(PrivateDirectory::open(&path("loop/capture")), Err(DirectoryRefusal::Io(_))));
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
         let why = refused(&path("link/other"));
         assert_eq!(why, "`link` in this path is a symbolic link in a directory that others may write to");
         assert!(!path("real/other").exists());
-        // A directory of our own below one that is open to all is fine: nobody can replace what is in it.
-        Directory::open(&path("own")).unwrap();
+        // A directory of this user in one that all may write to is safe: nobody else can change its content.
+        PrivateDirectory::open(&path("own")).unwrap();
     }
 
     #[test]
@@ -300,7 +301,7 @@ mod tests {
         for (mode, safe) in [(0o700, true), (0o755, true), (0o702, false), (0o1777, false)] {
             fs::set_permissions(&folder.0, fs::Permissions::from_mode(mode)).unwrap();
             if safe {
-                Directory::open(&folder.0).unwrap();
+                PrivateDirectory::open(&folder.0).unwrap();
             } else {
                 assert_eq!(refused(&folder.0), "it is a directory that others may write to", "{mode:o}");
             }
@@ -308,9 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_else_is_refused() {
+    fn directory_of_another_user_is_refused() {
         let folder = Folder::new("foreign");
-        // Only root may give a directory away; anybody else meets root's.
+        // Only root can change the owner; without root, a directory of root is used.
         let (path, owner) = match std::os::unix::fs::chown(&folder.0, Some(65_534), None) {
             Ok(()) => (folder.0.clone(), 65_534),
             Err(_) => (PathBuf::from("/usr"), 0),
@@ -321,10 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_swapped_for_a_link_is_not_followed() {
+    fn directory_that_is_replaced_by_a_link_is_not_followed() {
         let folder = Folder::new("swapped");
         let path = |name: &str| folder.0.join(name);
-        let directory = Directory::open(&path("capture")).unwrap();
+        let directory = PrivateDirectory::open(&path("capture")).unwrap();
         fs::create_dir(path("trap")).unwrap();
         fs::write(path("trap/old"), "precious").unwrap();
         fs::rename(path("capture"), path("moved")).unwrap();

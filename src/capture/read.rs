@@ -1,316 +1,326 @@
-//! A capture that is read: every segment once for the index, answers when somebody wants them.
+//! Reads a capture: each segment once to build an index, and answers when they are requested.
 //!
-//! What cannot be read is passed over and counted; what leans on it is *lost*, and everything else is there.
+//! Bytes that cannot be read are skipped and counted. Answers that are stored as a difference from a lost answer are *lost*
+//! too; everything else can be read.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use super::budget::{self, Budget};
-use super::entry::{Answer, Body, Document, Entry, Incident, Jump, Lost, RelistDone, Session, rpc};
+use super::budget::{self, ReadBudget};
+use super::entry::{
+    Body, CaptureEntry, Incident, Jump, Lost, RelistDone, Session, StoredDocument, StoredMessage, rpc,
+};
 use super::frame::{self, Found};
 use super::pack::{LARGEST, unpacked};
-use super::segment::{self, Entries, NotOurs};
+use super::segment::{self, Entries, HeaderError};
 use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 use crate::report::fits_in_memory;
+use crate::threads::locked;
 
-/// How many differences are followed: far more than are ever written on top of each other.
+/// The maximum number of differences that are applied to one message; the recorder writes far fewer.
 const LONGEST_CHAIN: usize = 1024;
 
-/// How many times the largest message the differences on the way to one may have, all together.
-const MOST_PILED: usize = 4;
+/// The maximum size of all differences for one message, as a multiple of the largest message.
+const MOST_DIFFERENCES: usize = 4;
 
-/// How many answers are held ready, and how many bytes of them.
-const MOST_READY: usize = 256;
-const MOST_READY_BYTES: usize = 64 * 1024 * 1024;
+/// The maximum number of cached messages.
+const MOST_CACHED: usize = 256;
 
-/// No document is longer: a diagnosis of the largest node is some hundred KiB.
+/// The maximum size of all cached messages.
+const MOST_CACHED_BYTES: usize = 64 * 1024 * 1024;
+
+/// The largest document that is read: the diagnosis of the largest node has some hundred KiB.
 const LARGEST_DOCUMENT: u64 = 8 << 20;
 
-/// How many times its size a document costs: it is unpacked, weighed and taken apart.
+/// The charge for a document as a multiple of its size: it is unpacked, measured and parsed.
 const DOCUMENT_COST: usize = 8;
 
-/// How many times its size a message costs that comes again in the same answer: no runtime lists anything twice, and to
-/// replace its names is far more work than to copy it.
+/// The charge for a message that is repeated in the same answer, as a multiple of its size: no runtime lists anything
+/// twice, and replacing its names is far more work than copying it.
 const REPEATED_COST: usize = 64;
 
-/// How many segments are held ready: what is asked of one moment may lie on both sides of an edge.
+/// The maximum number of cached segments: the entries of one moment may be in two of them.
 const MOST_SEGMENTS: usize = 4;
 
-/// What is said of a relist that was not over when its recorder ended.
+/// The error of a relist that was running when its recorder ended.
 pub const NOT_OVER: &str = "still open when the recording ended";
 
-/// A point on the capture's own line of time: the recorder that ran, and its clock that never jumps.
+/// A moment of a capture: the session and the time of its monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Which recorder, from 0.
+pub struct CaptureMoment {
+    /// The index of the session.
     pub session: usize,
-    /// Nanoseconds since it started.
+    /// Nanoseconds since the recorder of the session started.
     pub mono: u64,
 }
 
-impl Moment {
-    /// So much later.
+impl CaptureMoment {
+    /// Returns the moment that is later by this duration.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
-        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        Self { mono: self.mono.saturating_add(by), ..self }
+        Self { mono: self.mono.saturating_add(entry::nanos(by)), ..self }
     }
 
-    /// Time from `earlier` to here, within one recorder's run.
+    /// Returns the time since an earlier moment of the same session.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.mono.saturating_sub(earlier.mono))
     }
 }
 
-/// One run of a recorder.
+/// One session of a recorder.
 #[derive(Clone, Debug)]
-pub struct Run {
-    /// Who, and how.
+pub struct RecorderSession {
+    /// The recorder, the runtime and the settings.
     pub session: Session,
-    /// Its first word.
-    pub from: Moment,
-    /// Its last.
-    pub to: Moment,
-    /// Whether it ended in good order.
+    /// The moment of its first entry.
+    pub from: CaptureMoment,
+    /// The moment of its last entry.
+    pub to: CaptureMoment,
+    /// Whether the recorder ended normally.
     pub stopped: bool,
 }
 
-/// One call.
+/// A recorded call.
 #[derive(Clone, Debug)]
 pub struct RecordedCall {
     /// Its number in the session.
     pub number: u64,
-    /// What was asked.
+    /// The RPC.
     pub rpc: Rpc,
     /// The request.
     pub request: Bytes,
-    /// Number of its relist; 0 for none.
+    /// The number of its relist; 0 if no relist made it.
     pub relist: u64,
     /// When it was sent.
-    pub asked: Moment,
+    pub sent: CaptureMoment,
     /// The same by the wall clock.
     pub wall: Wall,
-    /// How it ended, if it did while somebody recorded.
-    pub end: Option<End>,
-    /// From when on nobody knows whether it has ended: its end was not kept, or may be among what was not kept.
-    pub lost: Option<Moment>,
+    /// Its end, if the recorder saw it.
+    pub end: Option<RecordedEnd>,
+    /// The moment from which on it is not known whether the call has ended, because entries were lost.
+    pub lost: Option<CaptureMoment>,
 }
 
-/// What is known of a call at a moment.
+/// The state of a call at a moment.
 #[derive(Clone, Copy, Debug)]
 pub enum CallState<'a> {
-    /// It had ended.
-    Ended(&'a End),
-    /// It had not been answered for so long, whatever became of it later.
+    /// The call had ended.
+    Ended(&'a RecordedEnd),
+    /// The call had been pending for this long, whatever its later end was.
     Open(Duration),
-    /// The recorder did not keep what became of it.
+    /// The end of the call may be among the lost entries.
     NotKnown,
 }
 
-/// How a call ended.
+/// The end of a recorded call.
 #[derive(Clone, Debug)]
-pub struct End {
+pub struct RecordedEnd {
     /// How long it took.
     pub took: Duration,
-    /// In which way.
-    pub outcome: entry::Outcome,
-    /// Where its messages are.
-    pub answers: Vec<Place>,
+    /// The outcome.
+    pub outcome: entry::RecordedOutcome,
+    /// The messages of its answer.
+    pub answers: Vec<MessageId>,
     /// Whether they were too large to be kept.
     pub omitted: bool,
 }
 
-/// Where a message of an answer is: a segment and its number there.
-pub type Place = (usize, u32);
+/// Identifies a message: the index of its segment, and its number there.
+pub type MessageId = (usize, u32);
 
-/// A message of an answer that goes on: an event of the runtime's stream.
+/// A recorded event of the runtime's event stream.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedEvent {
-    /// When it was read.
-    pub at: Moment,
+    /// When the recorder read it.
+    pub at: CaptureMoment,
     /// The same by the wall clock.
     pub wall: Wall,
-    /// Of which call, by its place among the calls.
+    /// The index of its call.
     pub call: usize,
-    /// Where the message is.
-    pub place: Place,
+    /// The message.
+    pub message: MessageId,
 }
 
-/// One relist.
+/// A recorded relist.
 #[derive(Clone, Debug)]
 pub struct RecordedRelist {
-    /// Its number, how it ended, and how much there was.
+    /// Its number, its error and its counts.
     pub done: RelistDone,
     /// When it began.
-    pub began: Moment,
+    pub began: CaptureMoment,
     /// When it ended.
-    pub ended: Moment,
+    pub ended: CaptureMoment,
     /// The same by the wall clock.
     pub wall: Wall,
 }
 
-/// A document and when it was written.
+/// A recorded document: its kind, its time and its place in the capture.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// What it is; see `entry::kind`.
+pub struct DocumentEntry {
+    /// The kind; see `entry::kind`.
     pub kind: u32,
-    /// When.
-    pub at: Moment,
+    /// When it was written.
+    pub at: CaptureMoment,
     /// The same by the wall clock.
     pub wall: Wall,
     segment: usize,
     offset: usize,
 }
 
-/// One file of the capture, as it was found.
+/// A file of the capture, and what of it can be read.
 #[derive(Clone, Debug)]
 pub struct SegmentState {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Bytes that are no entry.
+    /// The number of bytes that are not part of an entry.
     pub damaged: u64,
-    /// Bytes of a last entry that was never whole: its recorder was killed, or the file was cut.
+    /// The number of bytes of an incomplete last entry: the recorder was killed, or the file was truncated.
     pub cut: u64,
-    /// Where the first fault is.
+    /// The offset of the first fault.
     pub fault: Option<usize>,
-    /// Whole entries.
+    /// The number of complete entries.
     pub entries: u64,
-    /// Its earliest and latest moment by the wall clock.
+    /// Its earliest and latest time by the wall clock.
     pub span: Option<(Wall, Wall)>,
+    /// Where each message is: the offset of its entry, and its index there.
     answers: HashMap<u32, (usize, usize)>,
 }
 
-/// A capture that is read.
+/// A capture that was opened for reading.
 #[derive(Debug, Default)]
 pub struct Capture {
-    /// Where it is.
+    /// The path of the directory or file.
     pub path: PathBuf,
-    /// Every run of a recorder.
-    pub runs: Vec<Run>,
-    /// Every call, in the order in which they were sent.
+    /// The sessions.
+    pub sessions: Vec<RecorderSession>,
+    /// The calls in the order in which they were sent.
     pub calls: Vec<RecordedCall>,
-    /// Every event of the runtime's stream.
-    pub told: Vec<RecordedEvent>,
-    /// Every relist.
+    /// The events of the runtime's event stream.
+    pub stream_events: Vec<RecordedEvent>,
+    /// The relists.
     pub relists: Vec<RecordedRelist>,
-    /// Every incident.
+    /// The incidents by number.
     pub incidents: BTreeMap<u64, Incident>,
-    /// The recorder that wrote of each of them last.
-    writers: BTreeMap<u64, usize>,
-    /// Every document.
-    pub documents: Vec<Written>,
-    /// Where the wall clock was set.
+    /// The session that wrote the last entry about each incident.
+    incident_sessions: BTreeMap<u64, usize>,
+    /// The documents.
+    pub documents: Vec<DocumentEntry>,
+    /// The jumps of the wall clock.
     pub jumps: Vec<(Wall, Jump)>,
-    /// What was not kept.
-    pub losses: Vec<(Moment, Wall, Lost)>,
-    /// Segments given up to keep within bounds.
+    /// The losses of entries.
+    pub losses: Vec<(CaptureMoment, Wall, Lost)>,
+    /// The number of segments that were deleted to stay within the limits.
     pub dropped: u64,
     /// The files.
     pub segments: Vec<SegmentState>,
-    /// Whether a recorder writes it right now.
+    /// Whether a recorder is writing it at the moment.
     is_written: bool,
-    ready: Mutex<Ready>,
-    budget: Budget,
+    cache: Mutex<MessageCache>,
+    budget: ReadBudget,
 }
 
-/// What is held in memory.
+/// The segments and messages that are kept in memory.
 #[derive(Debug, Default)]
-struct Ready {
-    /// The one that was used last stands last.
+struct MessageCache {
+    /// The cached segments; the one that was used last is the last one.
     segments: Vec<(usize, Arc<Vec<u8>>)>,
-    answers: HashMap<Place, Held>,
-    /// Which of them came first.
-    oldest: VecDeque<Place>,
+    messages: HashMap<MessageId, CachedMessage>,
+    /// The cached messages, the oldest one first.
+    oldest: VecDeque<MessageId>,
     bytes: usize,
-    parted: Option<Parted>,
+    decoded: Option<DecodedEntry>,
 }
 
-impl Ready {
-    /// Holds an answer ready. The oldest go first: the next answer is most likely a difference to one of the last.
-    fn hold(&mut self, place: Place, held: Held) {
-        while self.answers.len() >= MOST_READY || self.bytes >= MOST_READY_BYTES {
+impl MessageCache {
+    /// Adds a message. The oldest messages are removed first, because the next answer is most likely a difference from a
+    /// recent one.
+    fn add(&mut self, id: MessageId, message: CachedMessage) {
+        while self.messages.len() >= MOST_CACHED || self.bytes >= MOST_CACHED_BYTES {
             let Some(oldest) = self.oldest.pop_front() else { break };
-            if let Some(gone) = self.answers.remove(&oldest) {
-                self.bytes = self.bytes.saturating_sub(gone.bytes.len());
+            if let Some(removed) = self.messages.remove(&oldest) {
+                self.bytes = self.bytes.saturating_sub(removed.bytes.len());
             }
         }
-        let size = held.bytes.len();
-        if self.answers.insert(place, held).is_none() {
+        let size = message.bytes.len();
+        if self.messages.insert(id, message).is_none() {
             self.bytes += size;
-            self.oldest.push_back(place);
+            self.oldest.push_back(id);
         }
     }
 }
 
-/// A message as others lean on it, and where its items stood.
+/// A message in canonical order, from which differences are computed, and the permutation that restores its own order.
 #[derive(Clone, Debug)]
-struct Held {
+struct CachedMessage {
     bytes: Bytes,
     order: Bytes,
 }
 
-/// The answers of the entry that was taken apart last: one may have very many.
+/// The answers of the entry that was decoded last, which may be very many.
 #[derive(Clone, Debug)]
-struct Parted {
-    /// Its segment, and where it begins there.
+struct DecodedEntry {
+    /// The index of its segment, and its offset there.
     entry: (usize, usize),
-    answers: Arc<Vec<Answer>>,
+    answers: Arc<Vec<StoredMessage>>,
 }
 
-/// What is needed while the index is made.
+/// The state that is only needed while the index is built.
 #[derive(Default)]
-struct Making {
-    runs: HashMap<u64, usize>,
+struct IndexBuilder {
+    /// The index of each session by its id.
+    sessions: HashMap<u64, usize>,
+    /// The session of the present segment.
     current: Option<usize>,
+    /// The index of each open call, by session and number.
     open: HashMap<(usize, u64), usize>,
-    /// The last entry of each session: which segment of it, and when.
+    /// The last entry of each session: the number of its segment, and its time.
     last: HashMap<usize, (u64, u64)>,
-    /// In which file each open call was named last.
-    named: HashMap<usize, usize>,
-    /// Calls whose end was not kept, and when it was.
-    ends: HashMap<(usize, u64), u64>,
-    gaps: Vec<Gap>,
+    /// The index of the last file that contains each open call.
+    last_file: HashMap<usize, usize>,
+    /// The calls whose end was lost, and when they ended.
+    lost_ends: HashMap<(usize, u64), u64>,
+    gaps: Vec<LossGap>,
 }
 
-impl Making {
-    /// Entries were not kept; `before` is when the last one before them was.
-    fn lose(&mut self, lost: &Lost, at: Moment, before: u64, file: usize) {
+impl IndexBuilder {
+    /// Notes a loss of entries; `before` is the time of the last entry before it.
+    fn note_loss(&mut self, lost: &Lost, at: CaptureMoment, before: u64, file: usize) {
         let session = at.session;
         for end in &lost.ends {
-            self.ends.entry((session, end.call)).or_insert(end.mono);
+            self.lost_ends.entry((session, end.call)).or_insert(end.mono);
         }
         if lost.since == 0 || lost.more_ends {
             let from = if lost.since == 0 { before } else { lost.since };
-            self.gaps.push(Gap { session, from, to: at.mono, file });
+            self.gaps.push(LossGap { session, from, to: at.mono, file });
         }
     }
 
-    /// A recorder goes on in another file. Where one of its files is gone, so is what ended in it.
-    fn go_on(&mut self, run: usize, number: u64, file: usize) {
+    /// Notes that a session continues in another file. If a file between them was deleted, the ends of calls in it are lost.
+    fn continue_in(&mut self, run: usize, number: u64, file: usize) {
         let before = self.last.get(&run).copied();
         if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
             let file = file.saturating_sub(1);
-            self.gaps.push(Gap { session: run, from: mono, to: u64::MAX, file });
+            self.gaps.push(LossGap { session: run, from: mono, to: u64::MAX, file });
         }
         self.last.insert(run, (number, before.map_or(0, |(_, mono)| mono)));
     }
 }
 
-/// A time of which nobody knows which calls ended in it.
-struct Gap {
+/// A time in which entries were lost, so that calls may have ended unseen.
+struct LossGap {
     session: usize,
     from: u64,
     to: u64,
-    /// What a later file names as open is open.
+    /// The index of the file; a call that a later file contains as open is open.
     file: usize,
 }
 
@@ -328,12 +338,12 @@ impl Capture {
             return Err(Error::NotACapture { path: path.to_path_buf(), why: "it has no segments".into() });
         }
         let mut capture = Self { path: path.to_path_buf(), ..Self::default() };
-        let mut making = Making::default();
+        let mut builder = IndexBuilder::default();
         let last = files.len() - 1;
         for (place, file) in files.into_iter().enumerate() {
             let bytes = match store::read(&file) {
                 Ok(bytes) => bytes,
-                // Whoever records removes the oldest while we read.
+                // The recorder may delete the oldest segment meanwhile.
                 Err(Error::Segment { source, .. })
                     if directory && source.kind() == std::io::ErrorKind::NotFound =>
                 {
@@ -342,31 +352,33 @@ impl Capture {
                 Err(why) => return Err(why),
             };
             let unfinished = directory && place == last && store::is_written(path);
-            capture.take(file, &bytes, directory, unfinished, &mut making)?;
+            capture.add_segment(file, &bytes, directory, unfinished, &mut builder)?;
         }
-        capture.budget = Budget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
+        capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.is_written = directory && store::is_written(path);
-        capture.note_lost_ends(&making);
-        capture.add_what_was_cut_short();
-        if capture.runs.is_empty() && !directory {
+        capture.note_lost_ends(&builder);
+        capture.add_unfinished_relists();
+        if capture.sessions.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
         Ok(capture)
     }
 
-    /// A relist that was not over when its recorder ended is one too: often the one that hung. There may be very many
-    /// sessions, so that relists and calls are gone through once for all of them.
-    fn add_what_was_cut_short(&mut self) {
-        let mut finished = vec![0; self.runs.len()];
+    /// Adds the relists that were running when their recorder ended; often such a relist is the one that hung. There may be
+    /// very many sessions, so relists and calls are iterated only once.
+    fn add_unfinished_relists(&mut self) {
+        let mut finished = vec![0; self.sessions.len()];
         for relist in &self.relists {
             if let Some(last) = finished.get_mut(relist.ended.session) {
                 *last = relist.done.number.max(*last);
             }
         }
-        let mut begun = vec![false; self.runs.len()];
+        let mut begun = vec![false; self.sessions.len()];
         for call in &self.calls {
-            let session = call.asked.session;
-            let (Some(run), Some(begun)) = (self.runs.get(session), begun.get_mut(session)) else { continue };
+            let session = call.sent.session;
+            let (Some(run), Some(begun)) = (self.sessions.get(session), begun.get_mut(session)) else {
+                continue;
+            };
             if *begun || finished.get(session).is_none_or(|finished| call.relist <= *finished) {
                 continue;
             }
@@ -374,89 +386,90 @@ impl Capture {
             self.relists.push(RecordedRelist {
                 done: RelistDone {
                     number: call.relist,
-                    began: call.asked.mono,
+                    began: call.sent.mono,
                     error: NOT_OVER.to_owned(),
                     ..RelistDone::default()
                 },
-                began: call.asked,
+                began: call.sent,
                 ended: run.to,
-                wall: call.wall.plus(run.to.since(call.asked)),
+                wall: call.wall.plus(run.to.since(call.sent)),
             });
         }
-        // Those that are in order stay so, and the new ones come behind those that ended at the same moment.
+        // The sort is stable: an added relist comes after those that ended at the same moment.
         self.relists.sort_by_key(|relist| relist.ended);
     }
 
-    /// Marks the calls of which it is not known when they ended, or whether.
-    fn note_lost_ends(&mut self, making: &Making) {
+    /// Marks the calls of which it is not known whether they ended.
+    fn note_lost_ends(&mut self, builder: &IndexBuilder) {
         for (place, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.end.is_none()) {
-            let session = call.asked.session;
-            let own = making.ends.get(&(session, call.number)).copied();
-            let named = making.named.get(&place).copied().unwrap_or_default();
+            let session = call.sent.session;
+            let own = builder.lost_ends.get(&(session, call.number)).copied();
+            let last_file = builder.last_file.get(&place).copied().unwrap_or_default();
             let covers =
-                |gap: &&Gap| gap.session == session && gap.file >= named && call.asked.mono <= gap.to;
-            let in_gap = making.gaps.iter().filter(covers).map(|gap| gap.from.max(call.asked.mono)).min();
+                |gap: &&LossGap| gap.session == session && gap.file >= last_file && call.sent.mono <= gap.to;
+            let in_gap = builder.gaps.iter().filter(covers).map(|gap| gap.from.max(call.sent.mono)).min();
             let from = [own, in_gap].into_iter().flatten().min();
-            call.lost = from.map(|mono| Moment { session, mono });
+            call.lost = from.map(|mono| CaptureMoment { session, mono });
         }
     }
 
-    /// What is known of `call` at a moment of its session.
-    pub fn state_at<'a>(&'a self, call: &'a RecordedCall, at: Moment) -> CallState<'a> {
-        let waited = at.since(call.asked);
+    /// Returns the state of `call` at a moment of its session.
+    pub fn state_at<'a>(&'a self, call: &'a RecordedCall, at: CaptureMoment) -> CallState<'a> {
+        let waited = at.since(call.sent);
         match &call.end {
             Some(end) if end.took <= waited => CallState::Ended(end),
             None if call.lost.is_some_and(|lost| lost <= at) => CallState::NotKnown,
-            // A recorder that was killed saw nothing after its last word.
-            None if at > self.known_until(call.asked.session) => CallState::NotKnown,
+            // After the last entry of a recorder that was killed, nothing is known.
+            None if at > self.known_until(call.sent.session) => CallState::NotKnown,
             Some(_) | None => CallState::Open(waited),
         }
     }
 
-    /// For how long a call without an end is known to have been open.
+    /// Returns how long a call without an end is known to have been pending.
     pub fn seen_open(&self, call: &RecordedCall) -> Duration {
-        let run = self.runs.get(call.asked.session).map_or(call.asked, |run| run.to);
-        call.lost.unwrap_or(run).since(call.asked)
+        let run = self.sessions.get(call.sent.session).map_or(call.sent, |run| run.to);
+        call.lost.unwrap_or(run).since(call.sent)
     }
 
-    /// Whether the recorder of a session still writes.
-    fn goes_on(&self, session: usize) -> bool {
-        let is_last = session + 1 == self.runs.len();
-        self.is_written && is_last && self.runs.get(session).is_some_and(|run| !run.stopped)
+    /// Whether the recorder of a session is still running.
+    fn is_running(&self, session: usize) -> bool {
+        let is_last = session + 1 == self.sessions.len();
+        self.is_written && is_last && self.sessions.get(session).is_some_and(|run| !run.stopped)
     }
 
-    /// When the recorder of an incident ended, if that was before the incident did.
+    /// Returns when the recorder of an open incident ended, if it did.
     pub fn left_open(&self, incident: &Incident) -> Option<Wall> {
-        let session = *self.writers.get(&incident.number)?;
+        let session = *self.incident_sessions.get(&incident.number)?;
         let is_open = Wall::known(incident.to).is_none();
-        let run = self.runs.get(session).filter(|_| is_open && !self.goes_on(session))?;
+        let run = self.sessions.get(session).filter(|_| is_open && !self.is_running(session))?;
         Some(self.shown_at(run.to)?.1)
     }
 
-    /// Up to when it is known which calls of a session were open.
-    fn known_until(&self, session: usize) -> Moment {
-        let end_of_time = Moment { session, mono: u64::MAX };
-        let Some(run) = self.runs.get(session) else { return end_of_time };
-        if self.goes_on(session) { end_of_time } else { run.to }
+    /// Returns the moment up to which it is known which calls of a session were pending.
+    fn known_until(&self, session: usize) -> CaptureMoment {
+        let end_of_time = CaptureMoment { session, mono: u64::MAX };
+        let Some(run) = self.sessions.get(session) else { return end_of_time };
+        if self.is_running(session) { end_of_time } else { run.to }
     }
 
-    /// Whether the recorder ended so soon after a call was sent that nothing can be said about it.
+    /// Whether the recorder ended so soon after the call was sent that the call shows nothing.
     pub fn was_cut_short(&self, call: &RecordedCall) -> bool {
-        let Some(run) = self.runs.get(call.asked.session) else { return true };
+        let Some(run) = self.sessions.get(call.sent.session) else { return true };
         let slow = Duration::from_nanos(run.session.slow);
         match &call.end {
-            None => call.lost.unwrap_or(run.to).since(call.asked) < slow,
-            Some(end) => end.outcome == entry::Outcome::Abandoned && end.took < slow,
+            None => call.lost.unwrap_or(run.to).since(call.sent) < slow,
+            Some(end) => end.outcome == entry::RecordedOutcome::Abandoned && end.took < slow,
         }
     }
 
-    fn take(
+    /// Adds the entries of a file to the index.
+    fn add_segment(
         &mut self,
         path: PathBuf,
         bytes: &[u8],
         directory: bool,
         unfinished: bool,
-        making: &mut Making,
+        builder: &mut IndexBuilder,
     ) -> Result<(), Error> {
         let mut state = SegmentState {
             path,
@@ -470,46 +483,46 @@ impl Capture {
         };
         match segment::check(bytes) {
             Ok(()) => {}
-            Err(NotOurs::Version(found)) => {
+            Err(HeaderError::Version(found)) => {
                 return Err(Error::OtherVersion { path: state.path, found });
             }
-            // In a directory it is one segment of many that has lost its head.
-            Err(NotOurs::Other) if directory => {
+            // A directory has other segments, so one with a damaged header is only skipped.
+            Err(HeaderError::NoSegment) if directory => {
                 state.damaged = u64::try_from(frame::used(bytes)).unwrap_or(u64::MAX);
                 state.fault = Some(0);
                 self.segments.push(state);
                 return Ok(());
             }
-            Err(NotOurs::Other) => {
+            Err(HeaderError::NoSegment) => {
                 let why = "it does not start with the mark of a capture".to_owned();
                 return Err(Error::NotACapture { path: state.path, why });
             }
         }
-        making.current = None;
+        builder.current = None;
         let number = self.segments.len();
         let mut entries = Entries::of(bytes);
         let mut damaged = 0;
         while let Some((offset, entry)) = entries.next() {
             state.entries += 1;
-            if let (true, Some(session)) = (entries.damaged > damaged, making.current) {
-                let from = making.last.get(&session).map_or(0, |(_, mono)| *mono);
-                making.gaps.push(Gap { session, from, to: entry.mono, file: number });
+            if let (true, Some(session)) = (entries.damaged > damaged, builder.current) {
+                let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
+                builder.gaps.push(LossGap { session, from, to: entry.mono, file: number });
             }
             damaged = entries.damaged;
-            // The head says who records, and nothing of what was.
+            // The time of a session entry at the head of a segment is not the time of a recorded fact.
             if !matches!(entry.body, Some(Body::Session(_))) {
                 let wall = Wall::from_nanos(entry.wall);
                 let (from, to) = state.span.unwrap_or((wall, wall));
                 state.span = Some((from.min(wall), to.max(wall)));
             }
-            self.learn(entry, (number, offset), &mut state.answers, making);
+            self.add_entry(entry, (number, offset), &mut state.answers, builder);
         }
-        // The recorder may be in the middle of its last word.
-        if let (false, Some(session)) = (unfinished, making.current)
+        // A running recorder may be writing its last entry at the moment.
+        if let (false, Some(session)) = (unfinished, builder.current)
             && entries.damaged + entries.cut > damaged
         {
-            let from = making.last.get(&session).map_or(0, |(_, mono)| *mono);
-            making.gaps.push(Gap { session, from, to: u64::MAX, file: number });
+            let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
+            builder.gaps.push(LossGap { session, from, to: u64::MAX, file: number });
         }
         if !unfinished {
             (state.damaged, state.cut, state.fault) = (entries.damaged, entries.cut, entries.fault);
@@ -518,73 +531,74 @@ impl Capture {
         Ok(())
     }
 
-    fn learn(
+    /// Adds an entry to the index.
+    fn add_entry(
         &mut self,
-        entry: Entry,
+        entry: CaptureEntry,
         (segment, offset): (usize, usize),
         answers: &mut HashMap<u32, (usize, usize)>,
-        making: &mut Making,
+        builder: &mut IndexBuilder,
     ) {
         let Some(body) = entry.body else { return };
         let wall = Wall::from_nanos(entry.wall);
         if let Body::Session(session) = body {
             let number = session.segment;
             self.dropped = self.dropped.max(session.dropped);
-            let introduced = session.clone();
-            let run = *making.runs.entry(session.id).or_insert_with(|| {
-                let from = Moment { session: self.runs.len(), mono: u64::MAX };
-                let to = Moment { session: self.runs.len(), mono: 0 };
-                self.runs.push(Run { session, from, to, stopped: false });
-                self.runs.len() - 1
+            let latest = session.clone();
+            let run = *builder.sessions.entry(session.id).or_insert_with(|| {
+                let from = CaptureMoment { session: self.sessions.len(), mono: u64::MAX };
+                let to = CaptureMoment { session: self.sessions.len(), mono: 0 };
+                self.sessions.push(RecorderSession { session, from, to, stopped: false });
+                self.sessions.len() - 1
             });
-            making.current = Some(run);
-            // A runtime that was silent at first introduces itself later.
-            if let Some(known) = self.runs.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
-                known.session = introduced;
+            builder.current = Some(run);
+            // A runtime that was silent at first gets its name in a later entry.
+            if let Some(known) = self.sessions.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
+                known.session = latest;
             }
-            making.go_on(run, number, segment);
+            builder.continue_in(run, number, segment);
             return;
         }
-        // Without its head nobody knows whose segment it is.
-        let Some(session) = making.current else { return };
-        let at = Moment { session, mono: entry.mono };
-        if let Some(run) = self.runs.get_mut(session) {
+        // Without its session entry, the session of a segment is not known.
+        let Some(session) = builder.current else { return };
+        let at = CaptureMoment { session, mono: entry.mono };
+        if let Some(run) = self.sessions.get_mut(session) {
             run.from = run.from.min(at);
             run.to = run.to.max(at);
         }
-        let before = making.last.get(&session).map_or(0, |(_, mono)| *mono);
-        // An open call comes again at the head of a file, with the time at which it was sent.
-        making.last.entry(session).or_default().1 = before.max(at.mono);
+        let before = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
+        // Each segment repeats the open calls, with the time at which they were sent.
+        builder.last.entry(session).or_default().1 = before.max(at.mono);
         match body {
             Body::Session(_) => {}
-            Body::Asked(asked) => {
-                let Some(rpc) = rpc(asked.rpc) else { return };
-                // A new segment says again what is open.
-                let place = *making.open.entry((session, asked.call)).or_insert_with(|| {
+            Body::CallStarted(started) => {
+                let Some(rpc) = rpc(started.rpc) else { return };
+                // Each segment repeats the open calls.
+                let place = *builder.open.entry((session, started.call)).or_insert_with(|| {
                     self.calls.push(RecordedCall {
-                        number: asked.call,
+                        number: started.call,
                         rpc,
-                        request: asked.request,
-                        relist: asked.relist,
-                        asked: at,
+                        request: started.request,
+                        relist: started.relist,
+                        sent: at,
                         wall,
                         end: None,
                         lost: None,
                     });
                     self.calls.len() - 1
                 });
-                making.named.insert(place, segment);
+                builder.last_file.insert(place, segment);
             }
-            Body::Ended(ended) => {
+            Body::CallFinished(ended) => {
                 for (which, answer) in ended.answers.iter().enumerate() {
                     if answer.here {
                         answers.insert(answer.number, (offset, which));
                     }
                 }
-                let call = making.open.remove(&(session, ended.call));
-                let endpoint = self.runs.get(session).map_or("", |run| run.session.endpoint.as_str());
+                let call = builder.open.remove(&(session, ended.call));
+                let endpoint = self.sessions.get(session).map_or("", |run| run.session.endpoint.as_str());
                 if let Some(call) = call.and_then(|call| self.calls.get_mut(call)) {
-                    call.end = Some(End {
+                    call.end = Some(RecordedEnd {
                         took: Duration::from_nanos(ended.took),
                         outcome: ended.outcome(call.rpc, endpoint),
                         answers: ended.answers.iter().map(|answer| (segment, answer.number)).collect(),
@@ -592,74 +606,74 @@ impl Capture {
                     });
                 }
             }
-            Body::Told(told) => {
-                if told.answer.here {
-                    answers.insert(told.answer.number, (offset, 0));
+            Body::StreamMessage(streamed) => {
+                if streamed.answer.here {
+                    answers.insert(streamed.answer.number, (offset, 0));
                 }
-                if let Some(call) = making.open.get(&(session, told.call)) {
-                    let place = (segment, told.answer.number);
-                    self.told.push(RecordedEvent { at, wall, call: *call, place });
+                if let Some(call) = builder.open.get(&(session, streamed.call)) {
+                    let message = (segment, streamed.answer.number);
+                    self.stream_events.push(RecordedEvent { at, wall, call: *call, message });
                 }
             }
             Body::Relist(done) => {
-                let began = Moment { session, mono: done.began };
+                let began = CaptureMoment { session, mono: done.began };
                 self.relists.push(RecordedRelist { done, began, ended: at, wall });
             }
             Body::Document(document) => {
-                self.documents.push(Written { kind: document.kind, at, wall, segment, offset });
+                self.documents.push(DocumentEntry { kind: document.kind, at, wall, segment, offset });
             }
             Body::Incident(incident) => {
-                self.writers.insert(incident.number, session);
+                self.incident_sessions.insert(incident.number, session);
                 self.incidents.insert(incident.number, incident);
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
             Body::Lost(lost) => {
-                making.lose(&lost, at, before, segment);
+                builder.note_loss(&lost, at, before, segment);
                 self.losses.push((at, wall, lost));
             }
             Body::Stopped(_) => {
-                if let Some(run) = self.runs.get_mut(session) {
+                if let Some(run) = self.sessions.get_mut(session) {
                     run.stopped = true;
                 }
             }
         }
     }
 
-    /// The first and the last moment by the wall clock.
+    /// Returns the earliest and the latest time by the wall clock.
     pub fn span(&self) -> Option<(Wall, Wall)> {
         let spans = self.segments.iter().filter_map(|segment| segment.span);
         spans.reduce(|(from, to), (earlier, later)| (from.min(earlier), to.max(later)))
     }
 
-    /// Bytes that could not be read.
+    /// Returns the number of bytes that cannot be read.
     pub fn damaged(&self) -> u64 {
         self.segments.iter().map(|segment| segment.damaged).sum()
     }
 
-    /// Bytes of entries that were never whole.
+    /// Returns the number of bytes of incomplete entries.
     pub fn cut(&self) -> u64 {
         self.segments.iter().map(|segment| segment.cut).sum()
     }
 
     fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
-        let mut ready = self.ready();
-        let held = ready.segments.iter().position(|(held, _)| *held == segment);
-        let (_, bytes) = match held {
-            Some(place) => ready.segments.remove(place),
+        let mut cache = self.cache();
+        let cached = cache.segments.iter().position(|(cached, _)| *cached == segment);
+        let (_, bytes) = match cached {
+            Some(index) => cache.segments.remove(index),
             None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
         };
-        if ready.segments.len() >= MOST_SEGMENTS {
-            ready.segments.remove(0);
+        if cache.segments.len() >= MOST_SEGMENTS {
+            cache.segments.remove(0);
         }
-        ready.segments.push((segment, Arc::clone(&bytes)));
+        cache.segments.push((segment, Arc::clone(&bytes)));
         Some(bytes)
     }
 
-    fn ready(&self) -> std::sync::MutexGuard<'_, Ready> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> std::sync::MutexGuard<'_, MessageCache> {
+        locked(&self.cache)
     }
 
-    fn entry_at(&self, segment: usize, offset: usize) -> Option<Entry> {
+    fn entry_at(&self, segment: usize, offset: usize) -> Option<CaptureEntry> {
         let bytes = self.bytes_of(segment)?;
         match frame::at(&bytes, offset) {
             Found::Whole(content, _) => budget::entry(content),
@@ -667,122 +681,126 @@ impl Capture {
         }
     }
 
-    /// The text of a document; `None` if it is lost.
-    pub fn text(&self, document: &Written) -> Option<Bytes> {
+    /// Returns the text of a document; `None` if it is lost.
+    pub fn text(&self, document: &DocumentEntry) -> Option<Bytes> {
         match self.entry_at(document.segment, document.offset)?.body? {
             Body::Document(document) => self.document(&document),
             _ => None,
         }
     }
 
-    /// The text of a document that was read; `None` if it is lost, or costs more than it may.
-    pub(super) fn document(&self, document: &Document) -> Option<Bytes> {
+    /// Returns the text of a document entry; `None` if it is damaged or exceeds the budget.
+    pub(super) fn document(&self, document: &StoredDocument) -> Option<Bytes> {
         let size = document.inflated.max(u64::try_from(document.text.len()).unwrap_or(u64::MAX));
         self.budget.allow(size <= LARGEST_DOCUMENT)?;
-        self.budget.spend(usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(DOCUMENT_COST))?;
+        self.budget.charge(usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(DOCUMENT_COST))?;
         let text = unpacked(&document.text, document.inflated)?;
         self.budget.allow(fits_in_memory(&text))?;
         Some(text)
     }
 
-    /// How often something was left out because it would have cost too much.
+    /// Returns how often something was left out because it exceeded the budget.
     pub fn refusals(&self) -> u64 {
         self.budget.refusals()
     }
 
-    /// A message of an answer; `None` if it, or what it leans on, is lost.
-    pub fn message(&self, place: Place) -> Option<Bytes> {
-        let Held { bytes, order } = self.held(place)?;
+    /// Returns a message of an answer; `None` if it is lost, or stored as a difference from a lost message.
+    pub fn message(&self, id: MessageId) -> Option<Bytes> {
+        let CachedMessage { bytes, order } = self.canonical(id)?;
         if order.is_empty() {
             return Some(bytes);
         }
-        self.budget.spend(bytes.len())?;
+        self.budget.charge(bytes.len())?;
         Some(order::restored(&bytes, &order)?.into())
     }
 
-    fn held(&self, place: Place) -> Option<Held> {
-        let (segment, mut number) = place;
+    /// Returns a message in canonical order, from the cache or from the segment.
+    fn canonical(&self, id: MessageId) -> Option<CachedMessage> {
+        let (segment, mut number) = id;
         let mut differences = Vec::new();
-        let mut piled = 0;
+        let mut size_of_differences = 0;
         let mut own_order = None;
         let (mut bytes, order) = loop {
-            if let Some(held) = self.ready().answers.get(&(segment, number)) {
-                break (held.bytes.clone(), held.order.clone());
+            if let Some(cached) = self.cache().messages.get(&(segment, number)) {
+                break (cached.bytes.clone(), cached.order.clone());
             }
             let answer = self.answer((segment, number))?;
-            self.budget.spend_on_message(answer.inflated)?;
+            self.budget.charge_message(answer.inflated)?;
             let own = unpacked(&answer.bytes, answer.inflated)?;
             own_order.get_or_insert_with(|| answer.order.clone());
             if answer.base == 0 {
                 break (own, answer.order);
             }
-            // Differences lean on what is older, so that they come to an end.
+            // A difference is always from an older message, so the loop ends.
             if answer.base >= number || differences.len() >= LONGEST_CHAIN {
                 return None;
             }
-            piled = own.len().saturating_add(piled);
-            self.budget.allow(piled <= self.budget.largest_message().saturating_mul(MOST_PILED))?;
+            size_of_differences = own.len().saturating_add(size_of_differences);
+            self.budget.allow(
+                size_of_differences <= self.budget.largest_message().saturating_mul(MOST_DIFFERENCES),
+            )?;
             differences.push(own);
             number = answer.base;
         };
         while let Some(difference) = differences.pop() {
             let most = LARGEST.min(self.budget.largest_message());
-            let Some(made) = delta::apply(&bytes, &difference, most) else {
-                // Damaged, or too large; which of the two is not known.
+            let Some(applied) = delta::apply(&bytes, &difference, most) else {
+                // The difference is damaged, or its result too large.
                 return self.budget.allow(false).and(None);
             };
-            // Each step costs something, however little it copies.
-            self.budget.spend(made.len().saturating_add(difference.len().saturating_mul(8)))?;
-            // A list that is the same but for its order is held once.
-            bytes = if made == bytes { bytes } else { made.into() };
+            // Each difference is charged, even if it copies little.
+            self.budget.charge(applied.len().saturating_add(difference.len().saturating_mul(8)))?;
+            // Lists that differ only in their order share their bytes.
+            bytes = if applied == bytes { bytes } else { applied.into() };
         }
-        let held = Held { bytes, order: own_order.unwrap_or(order) };
-        self.ready().hold(place, held.clone());
-        Some(held)
+        let message = CachedMessage { bytes, order: own_order.unwrap_or(order) };
+        self.cache().add(id, message.clone());
+        Some(message)
     }
 
-    fn answer(&self, (segment, number): Place) -> Option<Answer> {
+    /// Returns a message as it is stored.
+    fn answer(&self, (segment, number): MessageId) -> Option<StoredMessage> {
         let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
         let entry = (segment, offset);
-        let held = self.ready().parted.clone().filter(|parted| parted.entry == entry);
-        let parted = match held {
-            Some(parted) => parted,
+        let cached = self.cache().decoded.clone().filter(|decoded| decoded.entry == entry);
+        let decoded = match cached {
+            Some(decoded) => decoded,
             None => match self.entry_at(segment, offset)?.body? {
-                Body::Ended(ended) => {
-                    let parted = Parted { entry, answers: Arc::new(ended.answers) };
-                    self.ready().parted = Some(parted.clone());
-                    parted
+                Body::CallFinished(ended) => {
+                    let decoded = DecodedEntry { entry, answers: Arc::new(ended.answers) };
+                    self.cache().decoded = Some(decoded.clone());
+                    decoded
                 }
-                Body::Told(told) => return Some(told.answer),
+                Body::StreamMessage(streamed) => return Some(streamed.answer),
                 _ => return None,
             },
         };
-        parted.answers.get(which).cloned()
+        decoded.answers.get(which).cloned()
     }
 
-    /// Whether the segment of a message was there when the capture was opened, and is no more.
-    pub fn is_given_up(&self, (segment, _): Place) -> bool {
+    /// Whether the segment of a message was deleted since the capture was opened.
+    pub fn is_deleted(&self, (segment, _): MessageId) -> bool {
         self.segments.get(segment).is_some_and(|segment| matches!(segment.path.try_exists(), Ok(false)))
     }
 
-    /// The messages that a call was answered with; `None` if one of them is lost.
-    pub fn messages(&self, end: &End) -> Option<Vec<Bytes>> {
+    /// Returns the messages of an answer; `None` if one of them is lost.
+    pub fn messages(&self, end: &RecordedEnd) -> Option<Vec<Bytes>> {
         if end.omitted {
             return None;
         }
-        self.messages_at(end.answers.iter().copied())
+        self.messages_with_ids(end.answers.iter().copied())
     }
 
-    /// The messages at some places. One that comes again in the same answer is paid for again, as whoever asks looks at each.
-    pub(super) fn messages_at(&self, places: impl Iterator<Item = Place>) -> Option<Vec<Bytes>> {
+    /// Returns these messages. A repeated message is charged again, because the caller processes each.
+    pub(super) fn messages_with_ids(&self, ids: impl Iterator<Item = MessageId>) -> Option<Vec<Bytes>> {
         let mut seen = HashSet::new();
-        let message = |place| {
-            let message = self.message(place)?;
-            if !seen.insert(place) {
-                self.budget.spend(message.len().saturating_mul(REPEATED_COST))?;
+        let message = |id| {
+            let message = self.message(id)?;
+            if !seen.insert(id) {
+                self.budget.charge(message.len().saturating_mul(REPEATED_COST))?;
             }
             Some(message)
         };
-        places.map(message).collect()
+        ids.map(message).collect()
     }
 }

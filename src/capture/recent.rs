@@ -1,16 +1,18 @@
-//! What was made of a message, so that one that comes again and again is worked on once.
+//! Caches the results of work on messages, so that a message that comes again is not processed again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use prost::bytes::Bytes;
 
-/// How many bytes the messages and their results may have before all of them are forgotten, and how many there may be.
+/// The maximum size of messages and results together. A cache that would exceed a limit is emptied.
 const MOST_BYTES: usize = 64 << 20;
+
+/// The maximum number of results.
 const MOST: usize = 4096;
 
-/// Results of some work on messages, by where each message lies in memory. A message is held as long as its result, so
-/// that no other comes to lie there.
+/// The results of some work on messages, by the address of each message in memory. The message is kept as long as its result,
+/// so that no other message gets its address.
 #[derive(Debug)]
 pub struct Recent<K, T> {
     results: HashMap<(K, usize, usize), (Bytes, T)>,
@@ -24,12 +26,12 @@ impl<K, T> Default for Recent<K, T> {
 }
 
 impl<K: Eq + Hash, T> Recent<K, T> {
-    /// What was made of this very message.
+    /// Returns the result for this message.
     pub fn get(&self, key: K, message: &Bytes) -> Option<&T> {
         self.results.get(&(key, message.as_ptr().addr(), message.len())).map(|(_, result)| result)
     }
 
-    /// Keeps what was made of a message; `size` is that of the result.
+    /// Adds the result for a message; `size` is the size of the result.
     pub fn put(&mut self, key: K, message: Bytes, result: T, size: usize) {
         let more = message.len().saturating_add(size);
         if self.results.len() >= MOST || self.bytes.saturating_add(more) > MOST_BYTES {

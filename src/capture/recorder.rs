@@ -1,7 +1,7 @@
-//! Takes down what happens: a bounded queue, and a thread that writes, so that a disk which hangs hangs nothing else.
+//! Records calls and other entries through a bounded queue and a writer thread, so that a disk that hangs delays nothing else.
 //!
-//! A call is handed to the writer before it is sent. What finds no room in the queue, or no disk, is counted and said in
-//! the capture as soon as it takes words again.
+//! A call is queued before it is sent. An entry that does not fit into the queue, or that the disk does not accept, is
+//! counted as lost; the next entry that is written is preceded by one about the loss.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,49 +17,50 @@ use prost::bytes::Bytes;
 use tokio::sync::watch;
 
 use super::entry::{
-    Asked, Body, Document, Ended, Entry, Lost, LostEnd, Outcome, RelistDone, Session, Stopped, Told, raw,
-    rpc_number,
+    Body, CallFinished, CallStarted, CaptureEntry, Lost, LostEnd, RecordedOutcome, RelistDone, Session,
+    Stopped, StoredDocument, StreamMessage, nanos, raw, rpc_number,
 };
-use super::store::Carried;
+use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::server::Subject;
 use crate::cri::{self, CallEnd, CallObserver, Rpc, WaitEnd};
 use crate::pleg::stream::Relist;
 use crate::report::json;
+use crate::threads::locked;
 
-/// How many entries may wait for the writer.
+/// The maximum number of entries in the queue.
 const MOST_WAITING: usize = 4096;
 
-/// How many bytes of answers may wait. One answer always may, however large.
+/// The maximum size of the queued answers in bytes. A single answer may be larger.
 const MOST_WAITING_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long after an error the disk is tried again.
+/// The pause between an error of the disk and the next attempt to write.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// A difference between the two clocks that is more than their ordinary drift.
+/// The smallest change of the wall clock against the monotonic clock that counts as a jump; less is drift.
 const JUMP: Duration = Duration::from_millis(500);
 
-/// How many calls are named whose end could not be kept.
+/// The maximum number of calls that are named because their end was lost.
 const MOST_LOST_ENDS: usize = 1024;
 
-/// Entries that could not be kept, and that the capture does not say so yet.
+/// The lost entries that the capture does not mention yet.
 #[derive(Debug, Default)]
-struct Missing {
+struct LostEntries {
     entries: u64,
     since: u64,
     ends: Vec<LostEnd>,
     more_ends: bool,
 }
 
-impl Missing {
-    /// One more. What ended is remembered by name, so that nobody takes it for silent.
-    fn add(&mut self, entry: &Entry) {
+impl LostEntries {
+    /// Adds an entry. The number of a call that ended is kept, so that the call does not look silent.
+    fn add(&mut self, entry: &CaptureEntry) {
         if self.entries == 0 {
             self.since = entry.mono.max(1);
         }
         self.entries += 1;
-        if let Some(Body::Ended(ended)) = &entry.body {
+        if let Some(Body::CallFinished(ended)) = &entry.body {
             if self.ends.len() < MOST_LOST_ENDS {
                 self.ends.push(LostEnd { call: ended.call, mono: entry.mono });
             } else {
@@ -68,7 +69,7 @@ impl Missing {
         }
     }
 
-    /// The entry of the capture that says what is missing, and why.
+    /// Creates the entry about the loss.
     fn entry(&self, why: String) -> Lost {
         Lost {
             entries: self.entries,
@@ -90,106 +91,117 @@ impl Missing {
     }
 }
 
-/// A call that has not been answered yet.
-struct Pending {
+/// A pending call, as the recorder tracks it.
+struct TrackedCall {
     rpc: Rpc,
     id: Option<String>,
-    asked: Mono,
-    /// How it ended, once it has.
+    sent: Mono,
+    /// Sends the end of the call to whoever waits for it.
     ended: watch::Sender<Option<WaitEnd>>,
 }
 
 /// A call that the runtime has not answered yet.
 #[derive(Clone, Debug)]
-pub struct PendingCall {
-    /// What was asked.
+pub struct LivePendingCall {
+    /// The RPC.
     pub rpc: Rpc,
-    /// About which container or sandbox.
+    /// The id of the container or sandbox, if the call is about one.
     pub id: Option<String>,
-    /// How long it has not been answered.
+    /// How long the call has been pending.
     pub waited: Duration,
-    /// How it ended, once it has.
+    /// The end of the call, once it has ended.
     pub ended: watch::Receiver<Option<WaitEnd>>,
 }
 
-enum Note {
-    Entry(Entry),
-    /// A recorder begins, at this time of the wall clock; who waits for it.
+enum WriterMessage {
+    Entry(CaptureEntry),
+    /// A session begins at this time of the wall clock; the sender confirms it.
     Begin(Session, i64, SyncSender<()>),
-    /// There is a wish.
-    Look,
+    /// There is a request in [`WriterRequests`].
+    Wake,
 }
 
-/// What is wanted of the writer besides entries; finds its way whether or not the queue has room.
+/// Requests to the writer that must not be lost if the queue is full.
 #[derive(Default)]
-struct Wishes {
+struct WriterRequests {
     reopen: bool,
-    /// Incidents that the queue had no room for: how one ends decides what is kept.
-    incidents: Vec<Entry>,
-    /// More is known of the session than when it began, since this time.
-    introduce: Option<(Session, Wall, u64)>,
+    /// Incidents that did not fit into the queue: their ends decide which segments are kept.
+    incidents: Vec<CaptureEntry>,
+    /// More details of the session, and when they became known.
+    session_update: Option<(Session, Wall, u64)>,
     close: Option<(String, SyncSender<()>)>,
 }
 
-/// What became of the first attempt to open the directory: how many incidents there were.
+/// The result of the first attempt to open the directory: the number of incidents in the capture.
 type Opened = Result<u64, Error>;
 
-/// How the recording goes.
+/// The state of a recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStatus {
-    /// What the capture comes to.
+    /// The size of the capture.
     pub extent: Extent,
-    /// Entries that could not be kept.
+    /// The number of lost entries.
     pub lost: u64,
-    /// Why nothing is written right now.
+    /// Why nothing can be written at the moment.
     pub trouble: Option<String>,
 }
 
-struct Shared {
-    queue: SyncSender<Note>,
+struct RecorderShared {
+    queue: SyncSender<WriterMessage>,
     waiting_bytes: AtomicUsize,
-    missing: Mutex<Missing>,
-    pending: Mutex<BTreeMap<u64, Pending>>,
+    missing: Mutex<LostEntries>,
+    pending: Mutex<BTreeMap<u64, TrackedCall>>,
     status: Mutex<RecorderStatus>,
     clock: Arc<dyn Clock>,
     origin: Mono,
-    /// The wall clock less the monotonic one. Held while both are read and their entry is queued, so that entries are in
-    /// the order of their times.
+    /// The wall clock minus the monotonic clock. The lock is held while both are read and the entry is queued, so that
+    /// entries are in the order of their times.
     offset: Mutex<i64>,
     calls: AtomicU64,
     relist: AtomicU64,
-    wishes: Mutex<Wishes>,
+    requests: Mutex<WriterRequests>,
     opened: Mutex<Receiver<Opened>>,
-    /// Whether it was known when the recording began how many incidents were in the capture.
+    /// Whether the number of earlier incidents in the capture is known.
     counted: AtomicBool,
-    /// How many there were, where it was not.
+    /// The number of earlier incidents, if it was not known at the start.
     earlier: AtomicU64,
+}
+
+impl RecorderShared {
+    /// Returns the nanoseconds since the recorder started.
+    fn now(&self) -> u64 {
+        nanos(self.clock.mono().since(self.origin))
+    }
 }
 
 /// A running recorder. Its clones record into the same capture.
 #[derive(Clone)]
-pub struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<RecorderShared>);
 
-/// Listens to one client.
-struct Listener {
+/// Records the calls of one client.
+struct CallRecorder {
     recorder: Recorder,
     relists: bool,
 }
 
 impl Recorder {
-    /// Starts to write to `directory`, which a thread opens: see [`Self::opened`] for what comes of that. Nothing is taken
-    /// down before [`Self::begin`].
+    /// Starts the writer thread, which opens `directory`; [`Self::opened`] returns the result. Nothing is recorded before
+    /// [`Self::begin`].
     pub fn start(directory: PathBuf, limits: Limits, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let (recorder, writer, notes) = Self::prepare(directory, limits, clock);
         thread::Builder::new().name("recorder".into()).spawn(move || writer.run(&notes))?;
         Ok(recorder)
     }
 
-    fn prepare(directory: PathBuf, limits: Limits, clock: Arc<dyn Clock>) -> (Self, Writer, Receiver<Note>) {
+    fn prepare(
+        directory: PathBuf,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, CaptureWriter, Receiver<WriterMessage>) {
         let (queue, notes) = sync_channel(MOST_WAITING);
         let (first, opened) = sync_channel(1);
         let origin = clock.mono();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RecorderShared {
             queue,
             waiting_bytes: AtomicUsize::new(0),
             missing: Mutex::default(),
@@ -200,83 +212,81 @@ impl Recorder {
             origin,
             calls: AtomicU64::new(1),
             relist: AtomicU64::new(0),
-            wishes: Mutex::default(),
+            requests: Mutex::default(),
             opened: Mutex::new(opened),
             counted: AtomicBool::new(false),
             earlier: AtomicU64::new(0),
         });
-        let writer = Writer {
+        let writer = CaptureWriter {
             store: None,
-            carried: Carried::default(),
+            carried: CarriedEntries::default(),
             directory,
             limits,
             trouble: None,
             shared: Arc::clone(&shared),
             first: Some(first),
             begun: false,
-            missing: Missing::default(),
+            missing: LostEntries::default(),
             lost: 0,
         };
         (Self(shared), writer, notes)
     }
 
-    /// What came of opening the directory, how many incidents it has; nothing if that takes longer than `patience`. An error
-    /// that is not the disk's ([`Error::is_of_the_disk`]) is an end, any other is tried again for as long as this records.
-    pub fn opened(&self, patience: Duration) -> Option<Opened> {
-        let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.recv_timeout(patience).ok();
+    /// Returns the number of incidents in the directory once it is open; `None` after `limit`. The writer tries again after
+    /// an error of the disk ([`Error::is_of_the_disk`]), and gives up after any other error.
+    pub fn opened(&self, limit: Duration) -> Option<Opened> {
+        let opened = locked(&self.0.opened);
+        let opened = opened.recv_timeout(limit).ok();
         self.0.counted.store(matches!(opened, Some(Ok(_))), Ordering::SeqCst);
         opened
     }
 
-    /// A session begins: who records, and how. From here on this is a capture, unless that takes longer than `patience` or
-    /// the disk does not take it: then it is one as soon as it does.
-    pub fn begin(&self, session: Session, patience: Duration) {
+    /// Begins a session. Waits at most `limit` until it is written; a disk that is slow or full gets it later.
+    pub fn begin(&self, session: Session, limit: Duration) {
         let (done, over) = sync_channel(1);
-        if self.send(Note::Begin(session, self.0.clock.wall().nanos(), done)).is_none() {
-            // What is not done yet comes before everything that is taken down from now on.
-            let _ = over.recv_timeout(patience);
+        if self.send(WriterMessage::Begin(session, self.0.clock.wall().nanos(), done)).is_none() {
+            // After the time limit, the session is still written before all later entries.
+            let _ = over.recv_timeout(limit);
         }
     }
 
-    /// More is known of the session than when it began.
+    /// Adds details to the session that were not known when it began.
     pub fn update_session(&self, session: Session) {
         let more = (session, self.0.clock.wall(), self.now());
-        self.wish(|wishes| wishes.introduce = Some(more));
+        self.request(|requests| requests.session_update = Some(more));
     }
 
-    /// The number that an incident of this recording has in the capture.
+    /// Returns the number in the capture for an incident of this recording.
     pub fn number_in_capture(&self, incident: u64) -> u64 {
         incident.saturating_add(self.0.earlier.load(Ordering::SeqCst))
     }
 
-    /// What listens to a client: one that makes the calls of relists, or any other.
+    /// Returns an observer that records the calls of a client. `relists` means that the client makes the calls of relists.
     pub fn observer(&self, relists: bool) -> Arc<dyn CallObserver> {
-        Arc::new(Listener { recorder: self.clone(), relists })
+        Arc::new(CallRecorder { recorder: self.clone(), relists })
     }
 
-    /// From now on calls belong to this relist.
+    /// Notes that the calls from now on belong to this relist; 0 stands for none.
     pub fn relist_begins(&self, number: u64) {
         self.0.relist.store(number, Ordering::SeqCst);
     }
 
-    /// Nanoseconds since the recorder started.
+    /// Returns the nanoseconds since the recorder started.
     pub fn now(&self) -> u64 {
-        let since = self.0.clock.mono().since(self.0.origin);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        self.0.now()
     }
 
-    /// Takes down something that happens now.
+    /// Records an entry with the present time.
     pub fn note(&self, body: Body) {
-        let mut offset = self.0.offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offset = locked(&self.0.offset);
         let earliest = self.now();
         let wall = self.0.clock.wall();
         let latest = self.now();
         if let Some(by) = jumped(&mut offset, wall, earliest..=latest) {
             let jump = Body::Jump(super::entry::Jump { by });
-            self.queue(Entry { wall: wall.nanos(), mono: earliest, body: Some(jump) });
+            self.queue(CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(jump) });
         }
-        self.queue(Entry { wall: wall.nanos(), mono: earliest, body: Some(body) });
+        self.queue(CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(body) });
     }
 
     /// Records a document.
@@ -289,51 +299,52 @@ impl Recorder {
 
     /// Records a document that is already JSON text.
     pub fn document_text(&self, kind: u32, text: String) {
-        self.note(Body::Document(Document { kind, text: text.into(), inflated: 0 }));
+        self.note(Body::Document(StoredDocument { kind, text: text.into(), inflated: 0 }));
     }
 
-    fn queue(&self, entry: Entry) {
+    fn queue(&self, entry: CaptureEntry) {
         let bytes = weight(&entry);
         let waiting = self.0.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
         let fits = waiting == 0 || waiting.saturating_add(bytes) <= MOST_WAITING_BYTES;
-        let unsent = if fits { self.send(Note::Entry(entry)) } else { Some(Note::Entry(entry)) };
-        let Some(Note::Entry(entry)) = unsent else { return };
+        let unsent =
+            if fits { self.send(WriterMessage::Entry(entry)) } else { Some(WriterMessage::Entry(entry)) };
+        let Some(WriterMessage::Entry(entry)) = unsent else { return };
         self.0.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
         if matches!(entry.body, Some(Body::Incident(_))) {
-            self.wish(|wishes| wishes.incidents.push(entry));
+            self.request(|requests| requests.incidents.push(entry));
         } else {
-            self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).add(&entry);
+            locked(&self.0.missing).add(&entry);
         }
     }
 
-    /// What did not fit.
-    fn send(&self, note: Note) -> Option<Note> {
+    /// Queues a message; returns it if the queue is full.
+    fn send(&self, note: WriterMessage) -> Option<WriterMessage> {
         match self.0.queue.try_send(note) {
             Ok(()) => None,
             Err(TrySendError::Full(note) | TrySendError::Disconnected(note)) => Some(note),
         }
     }
 
-    /// Calls that the runtime has not answered for so long, whoever made them; without the event stream, which is there to
-    /// stay open. The one that was sent first comes first.
-    pub fn pending_calls(&self) -> Vec<PendingCall> {
+    /// Returns the pending calls of all clients in the order in which they were sent, without the event stream, which is
+    /// always pending.
+    pub fn pending_calls(&self) -> Vec<LivePendingCall> {
         let now = self.0.clock.mono();
-        let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = pending.values().map(|call| PendingCall {
+        let pending = locked(&self.0.pending);
+        let calls = pending.values().map(|call| LivePendingCall {
             rpc: call.rpc,
             id: call.id.clone(),
-            waited: now.since(call.asked),
+            waited: now.since(call.sent),
             ended: call.ended.subscribe(),
         });
         calls.collect()
     }
 
-    /// Takes down an incident, which is opened, learned of or closed.
+    /// Records an incident, which was opened, diagnosed or closed.
     pub fn incident(&self, incident: super::entry::Incident) {
         self.note(Body::Incident(incident));
     }
 
-    /// Takes down a relist that is over, and that began at `began`.
+    /// Records a finished relist, which began at `began`.
     pub fn relist_finished(&self, began: u64, relist: &Relist) {
         self.note(Body::Relist(RelistDone {
             number: relist.relist,
@@ -345,54 +356,54 @@ impl Recorder {
         }));
     }
 
-    /// Ends the file that is written and opens the directory anew, which may be another by now.
+    /// Closes the current segment and opens the directory again, which may be another one by now.
     pub fn reopen(&self) {
-        self.wish(|wishes| wishes.reopen = true);
+        self.request(|requests| requests.reopen = true);
     }
 
-    fn wish(&self, wish: impl FnOnce(&mut Wishes)) {
-        wish(&mut self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner));
-        // Where the queue has no room for this, the writer has work before it, and looks after that.
-        self.send(Note::Look);
+    fn request(&self, request: impl FnOnce(&mut WriterRequests)) {
+        request(&mut locked(&self.0.requests));
+        // If the queue is full, the writer finds the request after the queued entries.
+        self.send(WriterMessage::Wake);
     }
 
-    /// How it goes.
+    /// Returns the state of the recorder.
     pub fn status(&self) -> RecorderStatus {
-        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        status.lost += self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).entries;
+        let mut status = locked(&self.0.status).clone();
+        status.lost += locked(&self.0.missing).entries;
         status
     }
 
-    /// Writes what is left and ends in good order, for as long as patience lasts: false if the disk did not take it.
-    pub fn close(&self, why: &str, patience: Duration) -> bool {
+    /// Writes the queued entries and closes the capture. Returns whether this was done within `limit`.
+    pub fn close(&self, why: &str, limit: Duration) -> bool {
         let (done, over) = sync_channel(1);
-        self.wish(|wishes| wishes.close = Some((why.to_owned(), done)));
-        over.recv_timeout(patience).is_ok()
+        self.request(|requests| requests.close = Some((why.to_owned(), done)));
+        over.recv_timeout(limit).is_ok()
     }
 }
 
-/// By how much the wall clock was set since it was read last. The monotonic clock was read before and after it: however
-/// long a thread stands still between two readings, that is no jump.
+/// Returns by how much the wall clock was set since it was last read. The monotonic clock is read before and after the wall
+/// clock, so that a thread that pauses between two readings does not look like a jump.
 fn jumped(offset: &mut i64, wall: Wall, mono: RangeInclusive<u64>) -> Option<i64> {
     let to = |mono: u64| wall.nanos().saturating_sub(i64::try_from(mono).unwrap_or(i64::MAX));
     let nearest = (*offset).max(to(*mono.end())).min(to(*mono.start()));
     let by = nearest.saturating_sub(*offset);
-    // Drift is followed, so that it never adds up to a jump.
+    // The offset follows drift, so that drift never adds up to a jump.
     *offset = nearest;
     (u128::from(by.unsigned_abs()) > JUMP.as_nanos()).then_some(by)
 }
 
-/// How many bytes an entry holds back while it waits.
-fn weight(entry: &Entry) -> usize {
+/// Returns the size of an entry in the queue.
+fn weight(entry: &CaptureEntry) -> usize {
     match &entry.body {
-        Some(Body::Ended(ended)) => ended.answers.iter().map(|answer| answer.bytes.len()).sum(),
+        Some(Body::CallFinished(ended)) => ended.answers.iter().map(|answer| answer.bytes.len()).sum(),
         Some(Body::Document(document)) => document.text.len(),
-        Some(Body::Told(told)) => told.answer.bytes.len(),
+        Some(Body::StreamMessage(streamed)) => streamed.answer.bytes.len(),
         _ => 0,
     }
 }
 
-impl CallObserver for Listener {
+impl CallObserver for CallRecorder {
     fn call_started(&self, rpc: Rpc, request: Bytes) -> u64 {
         let shared = &self.recorder.0;
         let call = shared.calls.fetch_add(1, Ordering::SeqCst);
@@ -400,138 +411,138 @@ impl CallObserver for Listener {
         if rpc != Rpc::GetContainerEvents {
             let subject = Subject::read(rpc, request.clone()).ok();
             let id = subject.map(|subject| subject.id().to_owned()).filter(|id| !id.is_empty());
-            let asked = shared.clock.mono();
-            let pending = Pending { rpc, id, asked, ended: watch::Sender::new(None) };
-            shared.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(call, pending);
+            let sent = shared.clock.mono();
+            let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };
+            locked(&shared.pending).insert(call, pending);
         }
-        self.recorder.note(Body::Asked(Asked { call, rpc: rpc_number(rpc), request, relist }));
+        self.recorder.note(Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }));
         call
     }
 
     fn message_received(&self, call: u64, message: Bytes) {
-        self.recorder.note(Body::Told(Told { call, answer: raw(message) }));
+        self.recorder.note(Body::StreamMessage(StreamMessage { call, answer: raw(message) }));
     }
 
     fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
         let (outcome, messages) = match end {
-            CallEnd::Answered(messages) => (Outcome::Answered, messages),
-            CallEnd::Failed(error) => (Outcome::Failed(error.clone()), Vec::new()),
-            CallEnd::Abandoned => (Outcome::Abandoned, Vec::new()),
+            CallEnd::Answered(messages) => (RecordedOutcome::Answered, messages),
+            CallEnd::Failed(error) => (RecordedOutcome::Failed(error.clone()), Vec::new()),
+            CallEnd::Abandoned => (RecordedOutcome::Abandoned, Vec::new()),
         };
-        let mut pending = self.recorder.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&self.recorder.0.pending);
         if let Some(call) = pending.remove(&call) {
             let end = match &outcome {
-                Outcome::Failed(cri::Error::Silent { .. }) => Some(WaitEnd::GivenUp(took)),
-                Outcome::Answered | Outcome::Failed(_) => Some(WaitEnd::Answered(took)),
-                // Whoever made it has no use for it any more, which says nothing of its end.
-                Outcome::Abandoned | Outcome::Unknown => None,
+                RecordedOutcome::Failed(cri::Error::Silent { .. }) => Some(WaitEnd::GivenUp(took)),
+                RecordedOutcome::Answered | RecordedOutcome::Failed(_) => Some(WaitEnd::Answered(took)),
+                // The caller abandoned the call, so its end is not known.
+                RecordedOutcome::Abandoned | RecordedOutcome::Unknown => None,
             };
             call.ended.send_replace(end);
         }
         drop(pending);
-        let mut ended = Ended::new(call, took, &outcome);
+        let mut ended = CallFinished::new(call, took, &outcome);
         ended.answers = messages.into_iter().map(raw).collect();
-        self.recorder.note(Body::Ended(ended));
+        self.recorder.note(Body::CallFinished(ended));
     }
 }
 
-/// The thread that writes.
-struct Writer {
+/// The writer thread.
+struct CaptureWriter {
     store: Option<Store>,
-    /// What the next segment repeats, while there is no store.
-    carried: Carried,
+    /// The entries that the next segment repeats, while there is no store.
+    carried: CarriedEntries,
     directory: PathBuf,
     limits: Limits,
-    /// Since when nothing can be written, by the entries' own clock, and why.
+    /// Since when nothing can be written, by the monotonic clock, and why.
     trouble: Option<(u64, String)>,
-    shared: Arc<Shared>,
-    /// Who waits for the first attempt to open the directory.
+    shared: Arc<RecorderShared>,
+    /// Receives the result of the first attempt to open the directory.
     first: Option<SyncSender<Opened>>,
     /// Whether the session has begun.
     begun: bool,
-    /// Entries that are lost, and that the capture does not know of yet.
-    missing: Missing,
-    /// All that are lost.
+    /// The lost entries that the capture does not mention yet.
+    missing: LostEntries,
+    /// The number of lost entries.
     lost: u64,
 }
 
-impl Writer {
-    fn run(mut self, notes: &Receiver<Note>) {
+impl CaptureWriter {
+    fn run(mut self, notes: &Receiver<WriterMessage>) {
         if let Err(why) = self.open() {
             self.trouble = Some((0, why.to_string()));
             self.answer(Err(why));
         }
         self.report();
         loop {
-            // What was queued before a wish comes first.
+            // Entries that were queued before a request are written first.
             let note = if let Ok(note) = notes.try_recv() {
                 note
             } else {
-                if self.fulfil() {
+                if self.handle_requests() {
                     return;
                 }
-                // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
+                // The thread sleeps until the next message, so that an idle recorder uses no processor time.
                 let Ok(note) = notes.recv() else { return };
                 note
             };
-            self.take(note);
+            self.handle(note);
             self.report();
         }
     }
 
-    fn take(&mut self, note: Note) {
+    fn handle(&mut self, note: WriterMessage) {
         match note {
-            Note::Entry(entry) => {
+            WriterMessage::Entry(entry) => {
                 self.shared.waiting_bytes.fetch_sub(weight(&entry), Ordering::SeqCst);
                 self.write(entry);
             }
-            Note::Begin(session, wall, done) => {
+            WriterMessage::Begin(session, wall, done) => {
                 self.begun = true;
                 match &mut self.store {
                     Some(store) => store.begin(session, wall),
                     None => self.carried.begin(session),
                 }
                 self.count();
-                // Whoever waited may have gone on.
+                // The receiver may have reached its time limit.
                 let _ = done.send(());
             }
-            Note::Look => {}
+            WriterMessage::Wake => {}
         }
     }
 
-    /// Does what is wished; whether that is the end.
-    fn fulfil(&mut self) -> bool {
-        let wishes = std::mem::take(&mut *self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner));
-        for entry in wishes.incidents {
+    /// Handles the requests; returns whether the recorder was closed.
+    fn handle_requests(&mut self) -> bool {
+        let requests = std::mem::take(&mut *locked(&self.shared.requests));
+        for entry in requests.incidents {
             self.write(entry);
         }
-        if let Some((session, wall, mono)) = wishes.introduce {
+        if let Some((session, wall, mono)) = requests.session_update {
             match &mut self.store {
-                // What cannot be written now is in the head of the next segment.
-                Some(store) => drop(store.introduce(session, wall.nanos(), mono)),
-                None => self.carried.introduce(session),
+                // If this cannot be written now, the next segment begins with it.
+                Some(store) => drop(store.update_session(session, wall.nanos(), mono)),
+                None => self.carried.update_session(session),
             }
         }
-        if wishes.reopen {
+        if requests.reopen {
             self.reopen();
             self.report();
         }
-        let Some((why, done)) = wishes.close else { return false };
+        let Some((why, done)) = requests.close else { return false };
         self.close(why);
-        // Whoever asked may have left.
+        // The receiver may have reached its time limit.
         let _ = done.send(());
         true
     }
 
-    /// Tells whoever waits for it what came of the first attempt.
+    /// Sends the result of the first attempt to open the directory.
     fn answer(&mut self, opened: Opened) {
         if let Some(first) = self.first.take() {
-            // Whoever waited may have gone on.
+            // The receiver may have reached its time limit.
             let _ = first.send(opened);
         }
     }
 
-    /// Opens the directory and goes on with the session there.
+    /// Opens the directory and continues the session there.
     fn open(&mut self) -> Result<(), Error> {
         let store = Store::open(&self.directory, self.limits)?;
         self.answer(Ok(store.incidents()));
@@ -543,7 +554,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Learns once how many incidents there were, so that those of this recording have numbers of their own.
+    /// Reads once how many incidents the capture has, so that the numbers of new incidents follow.
     fn count(&mut self) {
         let Some(store) = self.store.as_ref().filter(|_| self.begun) else { return };
         if !self.shared.counted.swap(true, Ordering::SeqCst) {
@@ -554,7 +565,7 @@ impl Writer {
     }
 
     fn report(&self) {
-        let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = locked(&self.shared.status);
         if let Some(store) = &self.store {
             status.extent = store.extent();
         }
@@ -562,12 +573,11 @@ impl Writer {
         status.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
     }
 
-    fn write(&mut self, mut entry: Entry) {
-        let again = u64::try_from(AGAIN_AFTER.as_nanos()).unwrap_or(u64::MAX);
+    fn write(&mut self, mut entry: CaptureEntry) {
+        let again = nanos(AGAIN_AFTER);
         let resting =
             self.trouble.as_ref().is_some_and(|(since, _)| entry.mono < since.saturating_add(again));
-        let dropped =
-            std::mem::take(&mut *self.shared.missing.lock().unwrap_or_else(PoisonError::into_inner));
+        let dropped = std::mem::take(&mut *locked(&self.shared.missing));
         self.lost += dropped.entries;
         self.missing.add_all(dropped);
         let mono = entry.mono;
@@ -585,10 +595,9 @@ impl Writer {
                     }
                     let known = self.trouble.as_ref().map(|(_, why)| why.clone());
                     let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-                    let lost = Body::Lost(self.missing.entry(why));
-                    let told = Entry { body: Some(lost), ..entry.clone() };
-                    store.write(told).map_err(|why| why.to_string())?;
-                    self.missing = Missing::default();
+                    let body = Some(Body::Lost(self.missing.entry(why)));
+                    store.write(CaptureEntry { body, ..entry.clone() }).map_err(|why| why.to_string())?;
+                    self.missing = LostEntries::default();
                 }
                 store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
             }
@@ -600,7 +609,7 @@ impl Writer {
         }
         self.missing.add(&entry);
         self.lost += 1;
-        // What is open is known all the same, and said again as soon as there is a segment.
+        // Open calls and incidents are remembered, and repeated in the next segment.
         match &mut self.store {
             Some(store) => store.pass_over(entry),
             None => self.carried.remember(entry),
@@ -623,11 +632,10 @@ impl Writer {
     fn close(&mut self, why: String) {
         if let Some(store) = &mut self.store {
             let wall = self.shared.clock.wall().nanos();
-            let since = self.shared.clock.mono().since(self.shared.origin);
-            let mono = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-            // A disk that takes no more has no use for this word either.
-            let _ = store.write(Entry { wall, mono, body: Some(Body::Stopped(Stopped { why })) });
-            // What was reserved is given back before it is said what is there.
+            let mono = self.shared.now();
+            // If the disk is full, this entry is lost too.
+            let _ = store.write(CaptureEntry { wall, mono, body: Some(Body::Stopped(Stopped { why })) });
+            // The reserved space is released before the size is reported.
             store.seal();
         }
         self.report();
@@ -646,7 +654,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
-    fn a_wall_clock_that_is_read_late_has_not_jumped() {
+    fn late_reading_of_the_wall_clock_is_no_jump() {
         let mut offset = 100 * SECOND;
         let read = |offset: &mut i64, wall: i64, mono: RangeInclusive<u64>| {
             jumped(offset, Wall::from_nanos(wall), mono).map(|by| by / SECOND)
@@ -694,7 +702,7 @@ mod tests {
         std::env::temp_dir().join(format!("plegctl-recorder-{}-{name}", std::process::id()))
     }
 
-    fn prepared(name: &str, clock: Arc<dyn Clock>) -> (Recorder, Writer, Receiver<Note>) {
+    fn prepared(name: &str, clock: Arc<dyn Clock>) -> (Recorder, CaptureWriter, Receiver<WriterMessage>) {
         let limits = Limits { size: 16 << 20, age: Duration::MAX, incidents: 1 };
         Recorder::prepare(place(name), limits, clock)
     }
@@ -704,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_put_aside_between_its_two_clocks_records_no_jump() {
+    fn pause_between_the_readings_of_two_clocks_is_no_jump() {
         // Of each reading of both clocks the second and the third come ten seconds late.
         let steps = std::iter::repeat_n([0, 10, 10], 50).flatten();
         let clock = Arc::new(Slow(Mutex::new([0, 0].into_iter().chain(steps).collect()), Mutex::new(5)));
@@ -722,7 +730,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_and_reopening_wait_for_a_queue_that_is_full() {
+    fn closing_and_reopening_work_with_a_full_queue() {
         let (recorder, writer, notes) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
         recorder.begin(Session::default(), Duration::ZERO);
         for _ in 1..MOST_WAITING {
@@ -736,7 +744,7 @@ mod tests {
         let shared = Arc::clone(&recorder.0);
         let writer = thread::spawn(move || {
             // Not before it is to end.
-            while shared.wishes.lock().unwrap().close.is_none() {
+            while shared.requests.lock().unwrap().close.is_none() {
                 thread::yield_now();
             }
             writer.run(&notes);
@@ -749,20 +757,21 @@ mod tests {
         // Besides the words: the heads of two segments, what is said of the lost one, the incident, and the word at the end.
         assert_eq!((capture.segments.len(), entries), (2, u64::try_from(MOST_WAITING).unwrap() - 1 + 5));
         assert_eq!(capture.incidents[&1].to, 2, "how an incident ends is never lost");
-        assert!(capture.runs[0].stopped);
+        assert!(capture.sessions[0].stopped);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn what_is_lost_is_said_with_the_calls_that_ended_in_it() {
+    fn loss_entry_names_the_calls_that_ended_in_it() {
         let ended = |mono, call| {
-            let body = Body::Ended(Ended::new(call, Duration::ZERO, &Outcome::Answered));
-            Entry { wall: 0, mono, body: Some(body) }
+            let body =
+                Body::CallFinished(CallFinished::new(call, Duration::ZERO, &RecordedOutcome::Answered));
+            CaptureEntry { wall: 0, mono, body: Some(body) }
         };
-        let mut missing = Missing::default();
+        let mut missing = LostEntries::default();
         missing.add(&ended(5, 1));
-        missing.add(&Entry { wall: 0, mono: 6, body: Some(Body::Relist(RelistDone::default())) });
-        let mut later = Missing::default();
+        missing.add(&CaptureEntry { wall: 0, mono: 6, body: Some(Body::Relist(RelistDone::default())) });
+        let mut later = LostEntries::default();
         later.add(&ended(9, 2));
         missing.add_all(later);
         assert_eq!((missing.entries, missing.since, missing.more_ends), (3, 5, false));

@@ -1,25 +1,25 @@
 //! Replays a capture as a runtime: it answers each call with the recorded answer, in recorded time.
 //!
-//! There are two ways ([`Way`]). *At a moment*, only what was known at that moment counts: a call that had ended has
+//! There are two modes ([`ReplayMode`]). *At a moment*, only what was known at that moment counts: a call that had ended has
 //! its answer, and a call that was open is silent, whatever its later result. If the end of a call was lost, its result
 //! is not known. *Played*, the recorded relists are replayed one after the other, and the recorded durations move the
-//! clock. In both ways, a call that the recorder did not make fails as *not recorded*.
+//! clock. In both modes, a call that the recorder did not make fails as *not recorded*.
 //!
-//! [`Playback`] finds the answers. [`Stage`] serves a playback on an in-process server and creates clients for it.
-//! [`Exact`] is the service for plegctl's own clients, [`Plain`] the one for other CRI clients.
+//! [`Playback`] finds the answers. [`ReplayServer`] serves a playback on an in-process server and creates clients for it.
+//! [`OwnClientService`] is the service for plegctl's own clients, [`AnyClientService`] the one for other CRI clients.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::clock::ReplayClock;
-use super::entry::{Outcome, kind};
+use super::entry::{RecordedOutcome, kind};
 use super::node::{KubeletSample, NodeSample};
-use super::play::Stream;
-use super::read::{CallState, Capture, End, Moment, RecordedCall};
-use super::stacks::KeptStacks;
+use super::play::StreamReplay;
+use super::read::{CallState, Capture, CaptureMoment, RecordedCall, RecordedEnd};
+use super::stacks::RecordedStacks;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::{Listed, owners};
 use crate::cri::server::{
@@ -28,20 +28,21 @@ use crate::cri::server::{
 use crate::cri::{Client, Code, Error, EventStream, OutcomeOverride, Rpc, Version};
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::stacks::report::StackReport;
+use crate::threads::locked;
 
 /// The length of one step of a long wait, so that events during the wait are delivered in time.
 const STEP: Duration = Duration::from_millis(500);
 
 /// How often the replay checks whether an event was processed.
-const TAKING: Duration = Duration::from_micros(200);
+const PROCESSING_CHECK: Duration = Duration::from_micros(200);
 
 /// A call that has been open for less time is not silent: the answer before it counts.
-const ON_ITS_WAY: Duration = Duration::from_secs(2);
+const MIN_SILENCE: Duration = Duration::from_secs(2);
 
 /// If two answers in a row took longer, the runtime counts as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// An answer that took longer ended a silence, which is over.
+/// An answer that took longer ended a silence.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A status that is older than this is reported as old.
@@ -53,19 +54,19 @@ const TOO_HEAVY: &str = "unpacking its answer costs more than a capture of this 
 /// The maximum number of errors, and of durations, that are stored until the client fetches them.
 const MOST_ERRORS: usize = 4096;
 
-/// The prefix of an error message that refers to an error in [`Errors`].
+/// The prefix of an error message that refers to an error in [`SentErrors`].
 const TICKET: &str = "recorded error ";
 
 /// The subject of a call. Equal requests have the same key, even if their bytes differ.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Key {
+enum RequestKey {
     Runtime(Rpc),
     One(Rpc, String),
     Everything(Rpc),
     Some(Rpc, Bytes),
 }
 
-impl Key {
+impl RequestKey {
     fn of(rpc: Rpc, subject: &Subject, request: &Bytes) -> Self {
         match subject {
             Subject::Runtime => Self::Runtime(rpc),
@@ -100,7 +101,7 @@ impl Speed {
 
 /// How a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum ReplayMode {
     /// As it was at one moment, the start of the playback.
     At,
     /// One relist after the other, at this speed, since this time of the machine's clock.
@@ -109,7 +110,7 @@ enum Way {
 
 /// What the caller that plays relists does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum PlaybackStep {
     /// Wait for this duration, then call `next` again.
     Wait(Duration),
     /// Make the next relist.
@@ -123,18 +124,18 @@ pub enum Next {
 /// A capture that is replayed.
 pub struct Playback {
     capture: Arc<Capture>,
-    calls: HashMap<Key, Vec<usize>>,
+    calls: HashMap<RequestKey, Vec<usize>>,
     clock: Arc<ReplayClock>,
-    start: (Moment, Wall),
-    way: Mutex<Way>,
+    start: (CaptureMoment, Wall),
+    mode: Mutex<ReplayMode>,
     /// The index of the next relist to play.
     place: AtomicUsize,
     /// The relist that is being played.
-    current: Mutex<Option<Current>>,
-    errors: Errors,
+    current: Mutex<Option<PlayedRelist>>,
+    errors: SentErrors,
     /// The recorded durations of the latest answers, until the client fetches them.
     took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
-    stream: Stream,
+    stream: StreamReplay,
     incident: Option<u64>,
     /// Why the runtime could not be reached at the start moment.
     unreachable: Option<Error>,
@@ -164,7 +165,8 @@ pub struct Unanswered {
     pub waited: Duration,
 }
 
-struct Current {
+/// The relist that is being played, and its calls that were already used.
+struct PlayedRelist {
     session: usize,
     number: u64,
     used: Vec<usize>,
@@ -173,14 +175,14 @@ struct Current {
 /// Errors that the in-process server returns to a client. gRPC transports only a code and a message, so the message
 /// contains a number under which the client finds the original error here.
 #[derive(Default)]
-struct Errors {
+struct SentErrors {
     known: Mutex<(u64, HashMap<u64, Error>)>,
 }
 
-impl Errors {
+impl SentErrors {
     fn send(&self, error: Error) -> Refusal {
         let code = error.code().unwrap_or(Code::Unavailable);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         known.0 += 1;
         let ticket = known.0;
         if known.1.len() >= MOST_ERRORS {
@@ -192,20 +194,14 @@ impl Errors {
 
     fn receive(&self, words: &str) -> Option<Error> {
         let ticket = words.strip_prefix(TICKET)?.parse().ok()?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&ticket)
+        locked(&self.known).1.remove(&ticket)
     }
 }
 
-/// The recorded call for a request, if there is one.
-enum Recorded<'a> {
-    Call(&'a RecordedCall),
-    Nothing,
-}
-
 /// What was known about a request at a moment.
-enum Known<'a> {
+enum KnownResult<'a> {
     /// The last answer, and its call.
-    Answer(&'a RecordedCall, &'a End),
+    Answer(&'a RecordedCall, &'a RecordedEnd),
     /// The call had not been answered for this long.
     Silent(&'a RecordedCall, Duration),
     /// The call had been sent, but its result was lost.
@@ -226,17 +222,17 @@ impl RecordedStream for Playback {
 
 impl Playback {
     /// Replays `capture` as it was at `start`; from now on `clock` shows recorded time.
-    pub fn at(capture: Capture, start: (Moment, Wall), clock: Arc<ReplayClock>) -> Self {
-        let mut calls: HashMap<Key, Vec<usize>> = HashMap::new();
+    pub fn at(capture: Capture, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
+        let mut calls: HashMap<RequestKey, Vec<usize>> = HashMap::new();
         for (place, call) in capture.calls.iter().enumerate() {
             if let Ok(subject) = Subject::read(call.rpc, call.request.clone()) {
-                calls.entry(Key::of(call.rpc, &subject, &call.request)).or_default().push(place);
+                calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(place);
             }
         }
-        clock.go_on_from(start.1);
+        clock.run_from(start.1);
         let capture = Arc::new(capture);
         Self {
-            stream: Stream::of(&capture, start.0),
+            stream: StreamReplay::of(&capture, start.0),
             unreachable: unreachable_at(&capture, start.0),
             incident: None,
             judged: AtomicBool::new(false),
@@ -245,16 +241,16 @@ impl Playback {
             calls,
             clock,
             start,
-            way: Mutex::new(Way::At),
+            mode: Mutex::new(ReplayMode::At),
             place: AtomicUsize::new(0),
             current: Mutex::default(),
-            errors: Errors::default(),
+            errors: SentErrors::default(),
             took: Mutex::default(),
         }
     }
 
     /// The recorded event stream.
-    pub const fn stream(&self) -> &Stream {
+    pub const fn stream(&self) -> &StreamReplay {
         &self.stream
     }
 
@@ -262,22 +258,22 @@ impl Playback {
     pub fn play(&self, speed: Speed) {
         let first = self.capture.relists.iter().position(|relist| relist.ended >= self.start.0);
         self.place.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Played(speed, self.clock.own());
-        self.clock.stand_at(Duration::ZERO, self.start.1);
+        *locked(&self.mode) = ReplayMode::Played(speed, self.clock.own());
+        self.clock.set(Duration::ZERO, self.start.1);
     }
 
-    fn way(&self) -> Way {
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mode(&self) -> ReplayMode {
+        *locked(&self.mode)
     }
 
     /// Whether relists are played.
     pub fn is_played(&self) -> bool {
-        matches!(self.way(), Way::Played(..))
+        matches!(self.mode(), ReplayMode::Played(..))
     }
 
     /// The node's name.
     pub fn node(&self) -> Option<String> {
-        let run = self.capture.runs.get(self.start.0.session)?;
+        let run = self.capture.sessions.get(self.start.0.session)?;
         Some(run.session.node.clone()).filter(|node| !node.is_empty())
     }
 
@@ -302,14 +298,14 @@ impl Playback {
 
     /// Returns what the last goroutine dump shows about the calls that have not been answered since.
     pub fn stacks(&self) -> Option<StackReport> {
-        let (kept, at) = self.last_document::<KeptStacks>(kind::STACKS)?;
+        let (kept, at) = self.last_document::<RecordedStacks>(kind::STACKS)?;
         let age = self.now().since(at);
         let open = self.unanswered().into_iter().filter(|call| call.waited >= age);
-        kept.of_calls(&open.map(|call| call.rpc.name()).collect())
+        kept.about_calls(&open.map(|call| call.rpc.name()).collect())
     }
 
     /// Returns the last document of this kind before now, with its moment.
-    fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, Moment)> {
+    fn last_document<T: serde::de::DeserializeOwned>(&self, kind: u32) -> Option<(T, CaptureMoment)> {
         let now = self.now();
         let known = self.capture.documents.iter().filter(|document| document.kind == kind);
         let mut known = known.filter(|document| document.at <= now && document.at.session == now.session);
@@ -330,45 +326,47 @@ impl Playback {
     }
 
     /// Returns what the caller does next. `waited` means that the caller has finished the requested wait.
-    pub fn next(&self, waited: bool) -> Next {
-        let Way::Played(speed, origin) = self.way() else { return Next::Relist };
+    pub fn next(&self, waited: bool) -> PlaybackStep {
+        let ReplayMode::Played(speed, origin) = self.mode() else { return PlaybackStep::Relist };
         let place = self.place.load(Ordering::SeqCst);
         let relist = self.capture.relists.get(place);
         let at = relist.map(|relist| {
             let (since, wall) = self.time_of(relist.began, relist.wall, relist.ended.since(relist.began));
             (since, wall, relist)
         });
-        let told = self.stream.next().map(|(at, wall)| self.time_of(at, wall, Duration::ZERO));
-        let told = told.filter(|told| at.is_none_or(|(since, ..)| told.0 <= since));
-        let (since, wall) = match (told, at) {
-            (Some(told), _) => told,
+        let event = self.stream.next().map(|(at, wall)| self.time_of(at, wall, Duration::ZERO));
+        let event = event.filter(|event| at.is_none_or(|(since, ..)| event.0 <= since));
+        let (since, wall) = match (event, at) {
+            (Some(event), _) => event,
             (None, Some((since, wall, _))) => (since, wall),
-            (None, None) => return Next::End,
+            (None, None) => return PlaybackStep::End,
         };
         let now = self.clock.mono();
         let wait = speed.wait(since, self.clock.own().since(origin));
         if !waited && wait > Duration::ZERO {
-            return Next::Wait(wait);
+            return PlaybackStep::Wait(wait);
         }
         // The replayed answers may take a little longer than the recorded ones; the clock never runs backwards.
         let since = since.max(now.since(Mono::default()));
-        self.clock.stand_at(since, wall);
-        if told.is_some() {
-            self.stream.tell(&self.capture);
-            return Next::Listen;
+        self.clock.set(since, wall);
+        if event.is_some() {
+            self.stream.send_next(&self.capture);
+            return PlaybackStep::Listen;
         }
-        let Some(relist) = relist else { return Next::End };
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Current { session: relist.began.session, number: relist.done.number, used: Vec::new() });
+        let Some(relist) = relist else { return PlaybackStep::End };
+        *locked(&self.current) = Some(PlayedRelist {
+            session: relist.began.session,
+            number: relist.done.number,
+            used: Vec::new(),
+        });
         self.place.store(place + 1, Ordering::SeqCst);
-        Next::Relist
+        PlaybackStep::Relist
     }
 
     /// Returns the time since the start of the replay at which an entry began, and the time of the wall clock then.
     /// `ended` is the wall clock's time at its end.
-    fn time_of(&self, began: Moment, ended: Wall, took: Duration) -> (Duration, Wall) {
-        let took = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
-        let wall = Wall::from_nanos(ended.nanos().saturating_sub(took));
+    fn time_of(&self, began: CaptureMoment, ended: Wall, took: Duration) -> (Duration, Wall) {
+        let wall = ended.minus(took);
         let since = if began.session == self.start.0.session {
             began.since(self.start.0)
         } else {
@@ -379,37 +377,34 @@ impl Playback {
     }
 
     /// Finds the recorded call for `key`: in the played relist, else the last one before `now`.
-    fn find(&self, key: &Key, now: Moment) -> Recorded<'_> {
-        let Some(places) = self.calls.get(key) else { return Recorded::Nothing };
+    fn find(&self, key: &RequestKey, now: CaptureMoment) -> Option<&RecordedCall> {
+        let places = self.calls.get(key)?;
         let call = |place: usize| self.capture.calls.get(place);
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = locked(&self.current);
         if let Some(current) = current.as_mut() {
             let own = places.iter().copied().find(|place| {
                 call(*place).is_some_and(|call| {
-                    call.asked.session == current.session
+                    call.sent.session == current.session
                         && call.relist == current.number
                         && !self.capture.was_cut_short(call)
                 }) && !current.used.contains(place)
             });
             if let Some(place) = own {
                 current.used.push(place);
-                return call(place).map_or(Recorded::Nothing, Recorded::Call);
+                return call(place);
             }
         }
-        let before = places.partition_point(|place| call(*place).is_some_and(|call| call.asked <= now));
+        let before = places.partition_point(|place| call(*place).is_some_and(|call| call.sent <= now));
         let mut before = places.iter().take(before).rev().filter_map(|place| call(*place));
         let last = before.find(|call| !self.capture.was_cut_short(call));
-        match last.filter(|call| call.asked.session == now.session) {
-            Some(call) => Recorded::Call(call),
-            None => Recorded::Nothing,
-        }
+        last.filter(|call| call.sent.session == now.session)
     }
 
     /// Returns the current moment of the replay.
-    fn now(&self) -> Moment {
-        match self.way() {
-            Way::At => self.start.0,
-            Way::Played(..) => {
+    fn now(&self) -> CaptureMoment {
+        match self.mode() {
+            ReplayMode::At => self.start.0,
+            ReplayMode::Played(..) => {
                 let place = self.place.load(Ordering::SeqCst);
                 let current = place.checked_sub(1).and_then(|place| self.capture.relists.get(place));
                 current.map_or(self.start.0, |relist| relist.began)
@@ -418,35 +413,43 @@ impl Playback {
     }
 
     /// Returns the calls for `key` that were sent before `now`, the last one first.
-    fn sent_by<'a>(&'a self, key: &Key, now: Moment) -> impl Iterator<Item = &'a RecordedCall> + use<'a> {
+    fn sent_by<'a>(
+        &'a self,
+        key: &RequestKey,
+        now: CaptureMoment,
+    ) -> impl Iterator<Item = &'a RecordedCall> + use<'a> {
         let places = self.calls.get(key).map(Vec::as_slice).unwrap_or_default();
         let call = |place: &usize| self.capture.calls.get(*place);
-        let sent = places.partition_point(|place| call(place).is_some_and(|call| call.asked <= now));
+        let sent = places.partition_point(|place| call(place).is_some_and(|call| call.sent <= now));
         let sent = places.get(..sent).unwrap_or_default().iter().rev().filter_map(call);
-        sent.take_while(move |call| call.asked.session == now.session)
+        sent.take_while(move |call| call.sent.session == now.session)
     }
 
     /// Returns what was known about `key` at `now`, from the last call that has a known state.
-    fn known(&self, key: &Key, now: Moment) -> Known<'_> {
-        let mut on_its_way = None;
+    fn known(&self, key: &RequestKey, now: CaptureMoment) -> KnownResult<'_> {
+        let mut just_sent = None;
         for call in self.sent_by(key, now) {
             match self.capture.state_at(call, now) {
-                CallState::NotKnown => return Known::Lost,
-                CallState::Open(waited) if waited < ON_ITS_WAY => on_its_way = Some((call, waited)),
-                CallState::Open(waited) => return Known::Silent(call, waited),
+                CallState::NotKnown => return KnownResult::Lost,
+                CallState::Open(waited) if waited < MIN_SILENCE => just_sent = Some((call, waited)),
+                CallState::Open(waited) => return KnownResult::Silent(call, waited),
                 CallState::Ended(end) => match &end.outcome {
-                    Outcome::Abandoned if end.took < ON_ITS_WAY => {}
-                    Outcome::Abandoned | Outcome::Failed(Error::Silent { .. }) => {
+                    RecordedOutcome::Abandoned if end.took < MIN_SILENCE => {}
+                    RecordedOutcome::Abandoned | RecordedOutcome::Failed(Error::Silent { .. }) => {
                         // Nothing more is known about a call that was given up: the recorder soon repeats it, or never
                         // does.
-                        let since = now.since(call.asked.plus(end.took));
-                        return if since < SILENCE { Known::Silent(call, since) } else { Known::Lost };
+                        let since = now.since(call.sent.plus(end.took));
+                        return if since < SILENCE {
+                            KnownResult::Silent(call, since)
+                        } else {
+                            KnownResult::Lost
+                        };
                     }
-                    _ => return Known::Answer(call, end),
+                    _ => return KnownResult::Answer(call, end),
                 },
             }
         }
-        on_its_way.map_or(Known::Nothing, |(call, waited)| Known::Silent(call, waited))
+        just_sent.map_or(KnownResult::Nothing, |(call, waited)| KnownResult::Silent(call, waited))
     }
 
     /// Returns every call that had not been answered at the replayed moment. A silent call for a container or sandbox
@@ -462,14 +465,14 @@ impl Playback {
         let mut found = Vec::new();
         for key in self.calls.keys() {
             let (rpc, id) = match key {
-                Key::Runtime(Rpc::GetContainerEvents) | Key::Some(..) => continue,
-                Key::Runtime(rpc) | Key::Everything(rpc) => (*rpc, None),
-                Key::One(rpc, id) if is_gone(*rpc, id) => continue,
-                Key::One(rpc, id) => (*rpc, Some(id.clone())),
+                RequestKey::Runtime(Rpc::GetContainerEvents) | RequestKey::Some(..) => continue,
+                RequestKey::Runtime(rpc) | RequestKey::Everything(rpc) => (*rpc, None),
+                RequestKey::One(rpc, id) if is_gone(*rpc, id) => continue,
+                RequestKey::One(rpc, id) => (*rpc, Some(id.clone())),
             };
             // The recorder calls Version on two connections, and two silent calls are stronger evidence than one.
             let most = if rpc == Rpc::Version { 2 } else { 1 };
-            if let Known::Silent(last, waited) = self.known(key, now) {
+            if let KnownResult::Silent(last, waited) = self.known(key, now) {
                 let open = self.sent_by(key, now).skip_while(|call| call.number != last.number).skip(1);
                 let open = open.map_while(|call| match self.capture.state_at(call, now) {
                     CallState::Open(waited) => Some(waited),
@@ -487,16 +490,16 @@ impl Playback {
     /// Returns the ids and their owners from the last list that had been answered. Without `also_old`: `None` if a
     /// later list call is silent.
     fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<Listed>> {
-        let (key, now) = (Key::Everything(rpc), self.start.0);
+        let (key, now) = (RequestKey::Everything(rpc), self.start.0);
         let end = match self.known(&key, now) {
-            Known::Answer(_, end) => Some(end),
+            KnownResult::Answer(_, end) => Some(end),
             _ if !also_old => None,
             _ => self.sent_by(&key, now).find_map(|call| match self.capture.state_at(call, now) {
-                CallState::Ended(end) if end.outcome == Outcome::Answered => Some(end),
+                CallState::Ended(end) if end.outcome == RecordedOutcome::Answered => Some(end),
                 _ => None,
             }),
         };
-        let messages = self.capture.messages(end.filter(|end| end.outcome == Outcome::Answered)?)?;
+        let messages = self.capture.messages(end.filter(|end| end.outcome == RecordedOutcome::Answered)?)?;
         Some(messages.iter().flat_map(|message| owners(rpc, message)).collect())
     }
 
@@ -507,13 +510,13 @@ impl Playback {
 
     /// Marks the answers from now on as the basis of a verdict: a long duration counts only if the slowness still
     /// lasts.
-    pub fn is_judged(&self) {
+    pub fn answer_for_verdict(&self) {
         self.judged.store(true, Ordering::SeqCst);
     }
 
     /// Returns remarks for the report about the answers: the subject and the reason.
     pub fn remarks(&self) -> Vec<(String, String)> {
-        let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let remarks = locked(&self.remarks);
         let old = remarks.oldest.map(|oldest| {
             (
                 format!("{} statuses at this moment", remarks.old),
@@ -529,13 +532,19 @@ impl Playback {
 
     /// Returns the duration of an answer that counts for a verdict. A silence that was over does not count. The runtime
     /// is slow only if two answers in a row were slow.
-    fn lasting(&self, key: &Key, call: &RecordedCall, end: &End, now: Moment) -> Option<Duration> {
+    fn lasting(
+        &self,
+        key: &RequestKey,
+        call: &RecordedCall,
+        end: &RecordedEnd,
+        now: CaptureMoment,
+    ) -> Option<Duration> {
         if end.took < SLOW {
             return Some(end.took);
         }
         let earlier = self.sent_by(key, now).skip_while(|other| other.number != call.number).skip(1);
         let answered = earlier.filter_map(|call| match self.capture.state_at(call, now) {
-            CallState::Ended(end) if end.outcome == Outcome::Answered => Some(end.took),
+            CallState::Ended(end) if end.outcome == RecordedOutcome::Answered => Some(end.took),
             _ => None,
         });
         let before = answered.into_iter().next();
@@ -543,7 +552,7 @@ impl Playback {
             Some(before) if before >= SLOW && end.took < SILENCE => Some(end.took.min(before)),
             _ => {
                 let ended = call.wall.plus(end.took);
-                let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut remarks = locked(&self.remarks);
                 if remarks.late.len() < 8 {
                     remarks.late.push((call.rpc, end.took, ended));
                 }
@@ -567,7 +576,7 @@ impl Playback {
         let limit = deadline.unwrap_or(took);
         let mut left = took.min(limit);
         while left > Duration::ZERO {
-            let step = left.min(STEP).min(self.until_told().unwrap_or(STEP));
+            let step = left.min(STEP).min(self.until_stream_item().unwrap_or(STEP));
             left -= step;
             let then = self.clock.mono().plus(step).since(Mono::default());
             let wait = speed.wait(then, self.clock.own().since(origin));
@@ -577,15 +586,15 @@ impl Playback {
                 tokio::time::sleep(wait).await;
             }
             self.clock.advance(step);
-            self.tell_what_is_due().await;
+            self.deliver_due_items().await;
         }
         took <= limit
     }
 
     /// Stores the recorded duration of an answer for the client, which reports it instead of the time that the replay
     /// needs.
-    fn takes(&self, request: &Bytes, rpc: Rpc, took_then: Duration) {
-        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+    fn store_duration(&self, request: &Bytes, rpc: Rpc, took_then: Duration) {
+        let mut took = locked(&self.took);
         if took.len() >= MOST_ERRORS {
             took.clear();
         }
@@ -593,7 +602,7 @@ impl Playback {
     }
 
     /// Returns the time until the next item of the event stream.
-    fn until_told(&self) -> Option<Duration> {
+    fn until_stream_item(&self) -> Option<Duration> {
         let (at, wall) = self.stream.next()?;
         let (since, _) = self.time_of(at, wall, Duration::ZERO);
         Some(Mono::at(since).since(self.clock.mono()))
@@ -601,11 +610,11 @@ impl Playback {
 
     /// Delivers the events that are due, and waits until each is processed, so that they arrive before the open call is
     /// answered.
-    async fn tell_what_is_due(&self) {
-        while self.until_told() == Some(Duration::ZERO) {
-            self.stream.tell(&self.capture);
-            while !self.stream.is_taken() {
-                tokio::time::sleep(TAKING).await;
+    async fn deliver_due_items(&self) {
+        while self.until_stream_item() == Some(Duration::ZERO) {
+            self.stream.send_next(&self.capture);
+            while !self.stream.is_processed() {
+                tokio::time::sleep(PROCESSING_CHECK).await;
             }
         }
     }
@@ -616,7 +625,7 @@ impl Playback {
             return Err(Error::NotRecorded { rpc: call.rpc, why });
         };
         match &end.outcome {
-            Outcome::Answered => {
+            RecordedOutcome::Answered => {
                 let refusals = self.capture.refusals();
                 self.capture.messages(end).ok_or_else(|| {
                     let is_too_heavy = self.capture.refusals() > refusals;
@@ -624,17 +633,17 @@ impl Playback {
                     Error::NotRecorded { rpc: call.rpc, why: why.to_owned() }
                 })
             }
-            Outcome::Failed(error) => Err(error.clone()),
-            Outcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
-            Outcome::Unknown => {
+            RecordedOutcome::Failed(error) => Err(error.clone()),
+            RecordedOutcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
+            RecordedOutcome::Unknown => {
                 let why = "it ended in a way that this version of plegctl does not know".to_owned();
                 Err(Error::NotRecorded { rpc: call.rpc, why })
             }
         }
     }
 
-    fn introduction(&self, now: Moment) -> Answer {
-        let session = self.capture.runs.get(now.session).map(|run| &run.session);
+    fn version_of_session(&self, now: CaptureMoment) -> Answer {
+        let session = self.capture.sessions.get(now.session).map(|run| &run.session);
         Answer::one(message::version(Version {
             version: "0.1.0".to_owned(),
             runtime_name: session.map(|session| session.runtime.clone()).unwrap_or_default(),
@@ -644,19 +653,19 @@ impl Playback {
     }
 
     async fn play_back(&self, request: CallRequest) -> Result<Answer, Error> {
-        match self.way() {
-            Way::At => self.answer_then(&request),
-            Way::Played(speed, origin) => self.play_call(request, speed, origin).await,
+        match self.mode() {
+            ReplayMode::At => self.answer_then(&request),
+            ReplayMode::Played(speed, origin) => self.play_call(request, speed, origin).await,
         }
     }
 
     /// Returns the answer that was known at the replayed moment.
     fn answer_then(&self, request: &CallRequest) -> Result<Answer, Error> {
         let (rpc, now) = (request.rpc, self.start.0);
-        let mut key = Key::of(rpc, &request.subject, &request.message);
+        let mut key = RequestKey::of(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
         let mut part = None;
-        if matches!(known, Known::Nothing)
+        if matches!(known, KnownResult::Nothing)
             && let Some(wider) = self.wider(&key)
         {
             // The requested part of a list is in the recorded whole list.
@@ -664,25 +673,27 @@ impl Playback {
             known = self.known(&wider, now);
             key = wider;
         }
-        if rpc == Rpc::Version && !matches!(known, Known::Silent(..)) {
+        if rpc == Rpc::Version && !matches!(known, KnownResult::Silent(..)) {
             if let Some(error) = &self.unreachable {
                 return Err(error.clone());
             }
             match &known {
-                Known::Answer(_, End { outcome: Outcome::Failed(error), .. }) if is_about_the_way(error) => {
-                    return Ok(self.introduction(now));
+                KnownResult::Answer(_, RecordedEnd { outcome: RecordedOutcome::Failed(error), .. })
+                    if is_connection_error(error) =>
+                {
+                    return Ok(self.version_of_session(now));
                 }
                 // The recorder called Version before it began to write; the answer is in the session entry.
-                Known::Lost | Known::Nothing => return Ok(self.introduction(now)),
-                Known::Answer(..) | Known::Silent(..) => {}
+                KnownResult::Lost | KnownResult::Nothing => return Ok(self.version_of_session(now)),
+                KnownResult::Answer(..) | KnownResult::Silent(..) => {}
             }
         }
         let not_recorded = |why: &str| Error::NotRecorded { rpc, why: why.to_owned() };
         let (call, end) = match known {
-            Known::Answer(call, end) => (call, end),
-            Known::Silent(_, waited) => return Err(Error::Silent { rpc, waited }),
-            Known::Lost => return Err(not_recorded("its result was not recorded")),
-            Known::Nothing => return Err(not_recorded("the recorder had not made this call by then")),
+            KnownResult::Answer(call, end) => (call, end),
+            KnownResult::Silent(_, waited) => return Err(Error::Silent { rpc, waited }),
+            KnownResult::Lost => return Err(not_recorded("its result was not recorded")),
+            KnownResult::Nothing => return Err(not_recorded("the recorder had not made this call by then")),
         };
         let took = if self.judged.load(Ordering::SeqCst) {
             self.note_age(call, end, now);
@@ -691,7 +702,7 @@ impl Playback {
             Some(end.took)
         };
         if let Some(took) = took {
-            self.takes(&request.message, rpc, took);
+            self.store_duration(&request.message, rpc, took);
         }
         let answer = self.messages_of(call)?;
         Ok(Answer::all(match part {
@@ -700,31 +711,31 @@ impl Playback {
         }))
     }
 
-    fn note_age(&self, call: &RecordedCall, end: &End, now: Moment) {
+    fn note_age(&self, call: &RecordedCall, end: &RecordedEnd, now: CaptureMoment) {
         let is_status = matches!(call.rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus);
-        if is_status && now.since(call.asked.plus(end.took)) >= OLD {
+        if is_status && now.since(call.sent.plus(end.took)) >= OLD {
             let answered = call.wall.plus(end.took);
-            let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut remarks = locked(&self.remarks);
             remarks.old += 1;
             remarks.oldest = Some(remarks.oldest.map_or(answered, |oldest| oldest.min(answered)));
         }
     }
 
     async fn play_call(&self, request: CallRequest, speed: Speed, origin: Mono) -> Result<Answer, Error> {
-        let key = Key::of(request.rpc, &request.subject, &request.message);
+        let key = RequestKey::of(request.rpc, &request.subject, &request.message);
         let now = self.now();
         let mut part = None;
         let mut found = self.find(&key, now);
-        if matches!(found, Recorded::Nothing)
+        if found.is_none()
             && let Some(wider) = self.wider(&key)
         {
             part = Some(&request.subject);
             found = self.find(&wider, now);
         }
         let call = match found {
-            Recorded::Call(call) => call,
-            Recorded::Nothing if request.rpc == Rpc::Version => return Ok(self.introduction(now)),
-            Recorded::Nothing => {
+            Some(call) => call,
+            None if request.rpc == Rpc::Version => return Ok(self.version_of_session(now)),
+            None => {
                 let why = "the recorder had not made this call by then".to_owned();
                 return Err(Error::NotRecorded { rpc: request.rpc, why });
             }
@@ -743,11 +754,11 @@ impl Playback {
 
     /// Returns a recorded key whose answer contains the answer to `key`: the whole list, or the only id with this
     /// prefix.
-    fn wider(&self, key: &Key) -> Option<Key> {
+    fn wider(&self, key: &RequestKey) -> Option<RequestKey> {
         match key {
-            Key::Some(rpc, _) => Some(Key::Everything(*rpc)),
-            Key::One(rpc, id) if !id.is_empty() => {
-                let begins = |known: &&Key| matches!(known, Key::One(other, known) if other == rpc && known.starts_with(id));
+            RequestKey::Some(rpc, _) => Some(RequestKey::Everything(*rpc)),
+            RequestKey::One(rpc, id) if !id.is_empty() => {
+                let begins = |known: &&RequestKey| matches!(known, RequestKey::One(other, known) if other == rpc && known.starts_with(id));
                 let mut known = self.calls.keys().filter(begins);
                 known.next().filter(|_| known.next().is_none()).cloned()
             }
@@ -757,7 +768,7 @@ impl Playback {
 }
 
 /// Whether the error means that the connection to the runtime failed, which affects every other call too.
-const fn is_about_the_way(error: &Error) -> bool {
+const fn is_connection_error(error: &Error) -> bool {
     matches!(
         error,
         Error::NoSuchSocket { .. }
@@ -770,43 +781,45 @@ const fn is_about_the_way(error: &Error) -> bool {
 }
 
 /// Returns why the runtime could not be reached, from the last call that had ended.
-fn unreachable_at(capture: &Capture, now: Moment) -> Option<Error> {
-    let ended = capture.calls.iter().filter(|call| call.asked.session == now.session && call.asked <= now);
+fn unreachable_at(capture: &Capture, now: CaptureMoment) -> Option<Error> {
+    let ended = capture.calls.iter().filter(|call| call.sent.session == now.session && call.sent <= now);
     let ended = ended.filter_map(|call| match capture.state_at(call, now) {
-        CallState::Ended(end) => Some((call.asked.plus(end.took), &end.outcome)),
+        CallState::Ended(end) => Some((call.sent.plus(end.took), &end.outcome)),
         _ => None,
     });
-    let told = ended.filter_map(|(at, outcome)| match outcome {
-        Outcome::Failed(error) if is_about_the_way(error) => Some((at, Some(error))),
-        Outcome::Failed(Error::Silent { .. }) | Outcome::Abandoned | Outcome::Unknown => None,
-        Outcome::Answered | Outcome::Failed(_) => Some((at, None)),
+    let known = ended.filter_map(|(at, outcome)| match outcome {
+        RecordedOutcome::Failed(error) if is_connection_error(error) => Some((at, Some(error))),
+        RecordedOutcome::Failed(Error::Silent { .. })
+        | RecordedOutcome::Abandoned
+        | RecordedOutcome::Unknown => None,
+        RecordedOutcome::Answered | RecordedOutcome::Failed(_) => Some((at, None)),
     });
-    told.max_by_key(|(at, _)| *at)?.1.cloned()
+    known.max_by_key(|(at, _)| *at)?.1.cloned()
 }
 
 /// A playback behind an in-process server. Its clients get exactly the recorded answers and errors.
-pub struct Stage {
+pub struct ReplayServer {
     playback: Arc<Playback>,
     server: InProcess,
 }
 
 /// The service for plegctl's own clients, which get the original errors.
-struct Exact(Arc<Playback>);
+struct OwnClientService(Arc<Playback>);
 
 /// The service for other CRI clients, which get gRPC errors; a silent call never ends.
-pub struct Plain(pub Arc<Playback>);
+pub struct AnyClientService(pub Arc<Playback>);
 
-impl Service for Exact {
+impl Service for OwnClientService {
     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
         self.0.play_back(request).await.map_err(|error| self.0.errors.send(error))
     }
 }
 
-impl Service for Plain {
+impl Service for AnyClientService {
     /// crictl calls `ImageFsInfo` before everything else, and `ImageStatus` for names. A capture does not contain their
     /// answers. An empty answer lets crictl continue, an error would not.
-    async fn answer_extra(self: Arc<Self>, asked: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
-        Some(match asked {
+    async fn answer_extra(self: Arc<Self>, request: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
+        Some(match request {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
             _ => Err(Refusal::new(
                 Code::Unavailable,
@@ -816,7 +829,7 @@ impl Service for Plain {
     }
 
     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
-        let said = |error: Error| {
+        let refusal = |error: Error| {
             let message = match &error {
                 Error::Runtime { message, .. } | Error::Unimplemented { message, .. } => message.clone(),
                 other => other.to_string(),
@@ -826,16 +839,16 @@ impl Service for Plain {
         match self.0.play_back(request).await {
             // The client waits, as the recorder did.
             Err(Error::Silent { .. }) => std::future::pending().await,
-            ended => ended.map_err(said),
+            ended => ended.map_err(refusal),
         }
     }
 }
 
-impl Stage {
+impl ReplayServer {
     /// Starts the server; `endpoint` is the name that the user gave.
     pub fn open(endpoint: &str, playback: Playback) -> io::Result<Self> {
         let playback = Arc::new(playback);
-        let server = InProcess::start(endpoint, Arc::new(Exact(Arc::clone(&playback))))?;
+        let server = InProcess::start(endpoint, Arc::new(OwnClientService(Arc::clone(&playback))))?;
         Ok(Self { playback, server })
     }
 
@@ -857,7 +870,7 @@ impl OutcomeOverride for Playback {
     }
 
     fn duration(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {
-        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut took = locked(&self.took);
         took.remove(&(rpc, Bytes::copy_from_slice(request)))
     }
 }
@@ -867,7 +880,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_steps_of_a_replay_take_does_not_add_up() {
+    fn duration_of_replay_steps_does_not_add_up() {
         let seconds = Duration::from_secs;
         // A hundred recorded seconds at ten times the speed; each step itself takes 30 ms.
         let mut passed = Duration::ZERO;
@@ -878,7 +891,7 @@ mod tests {
         assert_eq!(
             Speed::Times(1).wait(seconds(5), seconds(7)),
             Duration::ZERO,
-            "who is late waits for nothing"
+            "a late replay does not wait"
         );
         assert_eq!(Speed::Max.wait(seconds(5), Duration::ZERO), Duration::ZERO);
     }

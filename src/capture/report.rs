@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::entry::{Outcome, kind};
+use super::entry::{RecordedOutcome, kind};
 use super::list::{CaptureList, ListedIncident};
 use super::node::KubeletSample;
-use super::read::{Capture, Moment, NOT_OVER, RecordedCall, Written};
+use super::read::{Capture, CaptureMoment, DocumentEntry, NOT_OVER, RecordedCall};
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
@@ -189,16 +189,16 @@ impl CaptureReport {
     /// Creates the report on the part of a capture in `range`.
     pub fn of(capture: &Capture, range: Range) -> Result<Self, Error> {
         let list = CaptureList::of(capture);
-        let run = capture.runs.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
+        let run = capture.sessions.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
         let session = &run.session;
         let slow = Duration::from_nanos(session.slow);
         let refusals = capture.refusals();
         let (calls, calls_left_out) = bars(capture, range, slow);
         let answers_not_judged = usize::try_from(capture.refusals() - refusals).unwrap_or(usize::MAX);
-        let mut shelf = Shelf { capture, range, left: MOST_DOCUMENTS, not_judged: 0 };
-        let (events, events_left_out) = shelf.documents(kind::EVENT, MOST_EVENTS);
-        let (health, _) = shelf.documents(kind::HEALTH, usize::MAX);
-        let stacks = shelf.stacks();
+        let mut documents = DocumentReader { capture, range, left: MOST_DOCUMENTS, not_judged: 0 };
+        let (events, events_left_out) = documents.first(kind::EVENT, MOST_EVENTS);
+        let (health, _) = documents.first(kind::HEALTH, usize::MAX);
+        let stacks = documents.stacks();
         Ok(Self {
             from: range.from.unwrap_or(list.from).max(list.from),
             to: range.to.unwrap_or(list.to).min(list.to),
@@ -219,7 +219,7 @@ impl CaptureReport {
             calls_left_out,
             events,
             events_left_out,
-            documents_not_judged: shelf.not_judged,
+            documents_not_judged: documents.not_judged,
             answers_not_judged,
             health,
             jumps: capture
@@ -228,28 +228,28 @@ impl CaptureReport {
                 .filter(|(time, _)| range.has(*time))
                 .map(|(time, jump)| JumpPoint { time: *time, by_seconds: Seconds::from_nanos(jump.by) })
                 .collect(),
-            kubelet: looks(capture, range),
+            kubelet: kubelet_points(capture, range),
             stacks,
         })
     }
 }
 
 /// Reads the documents of a part of a capture, up to a memory limit.
-struct Shelf<'a> {
+struct DocumentReader<'a> {
     capture: &'a Capture,
     range: Range,
     left: usize,
     not_judged: usize,
 }
 
-impl<'a> Shelf<'a> {
-    fn of(&self, kind: u32) -> Vec<&'a Written> {
-        let wanted = |document: &&Written| document.kind == kind && self.range.has(document.wall);
+impl<'a> DocumentReader<'a> {
+    fn of(&self, kind: u32) -> Vec<&'a DocumentEntry> {
+        let wanted = |document: &&DocumentEntry| document.kind == kind && self.range.has(document.wall);
         self.capture.documents.iter().filter(wanted).collect()
     }
 
     /// Returns the first documents of a kind, and the number of the others.
-    fn documents(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
+    fn first(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
         let (mut read, mut more) = (Vec::new(), 0);
         for document in self.of(kind) {
             if read.len() < most {
@@ -264,7 +264,7 @@ impl<'a> Shelf<'a> {
     /// Returns the goroutine reports, each with its time.
     fn stacks(&mut self) -> Vec<Value> {
         let wanted = self.of(kind::STACKS);
-        let timed = |document: &Written| {
+        let timed = |document: &DocumentEntry| {
             let mut stacks = self.read(document)?;
             stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
             Some(stacks)
@@ -272,7 +272,7 @@ impl<'a> Shelf<'a> {
         wanted.into_iter().filter_map(timed).collect()
     }
 
-    fn read(&mut self, document: &Written) -> Option<Value> {
+    fn read(&mut self, document: &DocumentEntry) -> Option<Value> {
         let refusals = self.capture.refusals();
         let text = self.capture.text(document);
         let weight = text.as_ref().map_or(0, |text| memory_bound(text));
@@ -285,12 +285,12 @@ impl<'a> Shelf<'a> {
     }
 }
 
-fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
+fn kubelet_points(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
     let wanted = capture
         .documents
         .iter()
         .filter(|document| document.kind == kind::KUBELET && range.has(document.wall));
-    let point = |document: &Written| {
+    let point = |document: &DocumentEntry| {
         let sample: KubeletSample = serde_json::from_slice(&capture.text(document)?).ok()?;
         let seen = sample.text.as_ref().and_then(|text| Metrics::parse(text).ok()?.last_seen);
         let epoch = Duration::from_secs_f64(document.wall.seconds_since(Wall::default()).max(0.0));
@@ -322,9 +322,9 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
         if relist.done.number == 1 {
             whole = Some(session);
         }
-        let last = good.filter(|last: &Moment| last.session == session);
+        let last = good.filter(|last: &CaptureMoment| last.session == session);
         let none_yet = last.is_none() && whole == Some(session);
-        let since = last.unwrap_or(if none_yet { Moment { session, mono: 0 } } else { relist.began });
+        let since = last.unwrap_or(if none_yet { CaptureMoment { session, mono: 0 } } else { relist.began });
         let seen = listed.get(&(session, relist.done.number)).copied();
         let listed = match relist.done.error.as_str() {
             "" => Some(seen.unwrap_or(relist.ended)),
@@ -359,14 +359,16 @@ const fn is_list(rpc: cri::Rpc) -> bool {
 }
 
 /// Returns when the second list call of each relist was answered, by session and number.
-fn listed(capture: &Capture) -> HashMap<(usize, u64), Moment> {
+fn listed(capture: &Capture) -> HashMap<(usize, u64), CaptureMoment> {
     let mut first = HashMap::new();
     let mut listed = HashMap::new();
     for call in capture.calls.iter().filter(|call| call.relist > 0 && is_list(call.rpc)) {
-        let Some(end) = call.end.as_ref().filter(|end| end.outcome == Outcome::Answered) else { continue };
-        let relist = (call.asked.session, call.relist);
+        let Some(end) = call.end.as_ref().filter(|end| end.outcome == RecordedOutcome::Answered) else {
+            continue;
+        };
+        let relist = (call.sent.session, call.relist);
         if first.insert(relist, call.rpc).is_some_and(|rpc| rpc != call.rpc) {
-            listed.insert(relist, call.asked.plus(end.took));
+            listed.insert(relist, call.sent.plus(end.took));
         }
     }
     listed
@@ -398,18 +400,18 @@ fn bar(
     if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
         return None;
     }
-    let last = capture.runs.get(call.asked.session).map_or(call.asked, |run| run.to);
+    let last = capture.sessions.get(call.sent.session).map_or(call.sent, |run| run.to);
     let (took, outcome, message) = match &call.end {
-        None => (last.since(call.asked), "open", None),
+        None => (last.since(call.sent), "open", None),
         Some(end) => match &end.outcome {
-            Outcome::Answered => (end.took, "ok", None),
-            Outcome::Failed(error) if error.is_not_found() => return None,
-            Outcome::Failed(error @ cri::Error::Silent { .. }) => {
+            RecordedOutcome::Answered => (end.took, "ok", None),
+            RecordedOutcome::Failed(error) if error.is_not_found() => return None,
+            RecordedOutcome::Failed(error @ cri::Error::Silent { .. }) => {
                 (end.took, "silent", Some(error.to_string()))
             }
-            Outcome::Failed(error) => (end.took, "error", Some(error.to_string())),
-            Outcome::Abandoned => (end.took, "silent", None),
-            Outcome::Unknown => return None,
+            RecordedOutcome::Failed(error) => (end.took, "error", Some(error.to_string())),
+            RecordedOutcome::Abandoned => (end.took, "silent", None),
+            RecordedOutcome::Unknown => return None,
         },
     };
     if outcome == "ok" && took < slow {

@@ -1,4 +1,5 @@
-//! One file of a capture: a header, then frames. A segment leans on no other, so that old ones can go.
+//! Reads and writes segments: files of a capture with a header, followed by frames. Each segment can be read alone, so that old
+//! segments can be deleted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,33 +8,33 @@ use prost::Message;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::budget;
-use super::entry::Entry;
+use super::entry::CaptureEntry;
 use super::frame::{self, Found};
-use super::private::Directory;
+use super::private::PrivateDirectory;
 
-/// What every segment begins with.
+/// The first bytes of each segment.
 const MAGIC: [u8; 8] = *b"plegcap\n";
 
-/// The way of writing that this release has. It is raised only when an older release could not read the result at all:
-/// fields and kinds of entries may be added without.
+/// The version of the format. It is raised only for a change that makes segments unreadable for older releases; new fields and
+/// new kinds of entries do not need that.
 pub const VERSION: u16 = 1;
 
-/// Magic, version, and room.
+/// The size of the header: magic, version and reserved bytes.
 pub const HEADER: usize = 16;
 
-/// What segments are called.
+/// The suffix of file names.
 const SUFFIX: &str = ".seg";
 
 /// Why a file is not read as a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotOurs {
-    /// It begins with something else.
-    Other,
-    /// A later release wrote it in a way that this one does not know.
+pub enum HeaderError {
+    /// The file does not begin with [`MAGIC`].
+    NoSegment,
+    /// A later release wrote the file in another version of the format.
     Version(u16),
 }
 
-/// The header of a file.
+/// Returns the header of a segment.
 pub fn header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     for (place, byte) in header.iter_mut().zip(MAGIC.into_iter().chain(VERSION.to_le_bytes())) {
@@ -42,25 +43,25 @@ pub fn header() -> [u8; HEADER] {
     header
 }
 
-/// Whether these bytes are a segment that this release reads.
-pub fn check(bytes: &[u8]) -> Result<(), NotOurs> {
-    let Some(rest) = bytes.strip_prefix(&MAGIC) else { return Err(NotOurs::Other) };
+/// Checks that this release can read these bytes as a segment.
+pub fn check(bytes: &[u8]) -> Result<(), HeaderError> {
+    let Some(rest) = bytes.strip_prefix(&MAGIC) else { return Err(HeaderError::NoSegment) };
     match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
         Some(VERSION) => Ok(()),
-        Some(version) => Err(NotOurs::Version(version)),
-        None => Err(NotOurs::Other),
+        Some(version) => Err(HeaderError::Version(version)),
+        None => Err(HeaderError::NoSegment),
     }
 }
 
 /// The largest number that a segment can have.
 pub const LAST: u64 = 9_999_999_999;
 
-/// The file name of segment `number`.
+/// Returns the file name of segment `number`.
 pub fn name(number: u64) -> String {
     format!("{number:010}{SUFFIX}")
 }
 
-/// The number of the segment with this file name.
+/// Returns the number of the segment with this file name.
 pub fn number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let digits =
@@ -68,25 +69,25 @@ pub fn number(name: &str) -> Option<u64> {
     digits?.parse().ok()
 }
 
-/// The entries of a segment, in order, and how much of it could not be read.
+/// Iterates over the entries of a segment, and counts the bytes that cannot be read.
 pub struct Entries<'a> {
     bytes: &'a [u8],
     offset: usize,
-    /// Bytes that are no entry.
+    /// The number of bytes that are not part of an entry.
     pub damaged: u64,
-    /// Bytes at the end of what is the beginning of an entry: whoever wrote it was stopped, or the file was cut.
+    /// The number of bytes of an incomplete last entry: the recorder was killed, or the file was truncated.
     pub cut: u64,
-    /// Where the first fault is.
+    /// The offset of the first fault.
     pub fault: Option<usize>,
 }
 
 impl<'a> Entries<'a> {
-    /// Of a segment that [`check`] accepts.
+    /// Creates an iterator over a segment that [`check`] accepts.
     pub const fn of(bytes: &'a [u8]) -> Self {
         Self { bytes, offset: HEADER, damaged: 0, cut: 0, fault: None }
     }
 
-    /// Where the last entry read so far ends.
+    /// Returns the end of the last entry that was read.
     pub const fn end(&self) -> usize {
         self.offset
     }
@@ -98,8 +99,8 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    /// Where it begins, and what it is.
-    type Item = (usize, Entry);
+    /// The offset of an entry, and the entry.
+    type Item = (usize, CaptureEntry);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -126,7 +127,7 @@ impl Iterator for Entries<'_> {
                     } else {
                         self.damage(used);
                     }
-                    // Nothing more comes of it.
+                    // The rest is not read again.
                     self.bytes = self.bytes.get(..self.offset).unwrap_or_default();
                     return None;
                 }
@@ -135,7 +136,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// A segment that is written.
+/// A segment that is being written.
 pub struct Segment {
     file: File,
     /// Its number.
@@ -145,42 +146,42 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes segment `number` in `directory`, with room for `size` bytes, all of them taken from the disk now: an entry
-    /// that is written later has its place.
-    pub fn create(directory: &Directory, number: u64, size: u64) -> io::Result<Self> {
+    /// Creates segment `number` in `directory` and reserves `size` bytes of disk space, so that a later entry has space even if
+    /// the disk is full by then.
+    pub fn create(directory: &PrivateDirectory, number: u64, size: u64) -> io::Result<Self> {
         let name = name(number);
         let file = directory.create(&name)?;
         let made = reserve(&file, size).and_then(|()| (&file).write_all(&header()));
         if let Err(why) = made {
-            // What has no room is not left behind half made.
+            // An incomplete segment is not left behind.
             let _ = directory.remove(&name);
             return Err(why);
         }
         Ok(Self { file, number, size, used: u64::try_from(HEADER).unwrap_or_default() })
     }
 
-    /// How many bytes are left.
+    /// Returns the number of free bytes.
     pub const fn room(&self) -> u64 {
         self.size.saturating_sub(self.used)
     }
 
-    /// Its size on the disk.
+    /// Returns the size on the disk.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Appends whole frames, which must fit.
+    /// Appends complete frames, which must fit.
     pub fn append(&mut self, frames: &[u8]) -> io::Result<()> {
         self.file.write_all(frames)?;
         self.used += u64::try_from(frames.len()).unwrap_or_default();
         Ok(())
     }
 
-    /// Gives back what is not used; its size then.
+    /// Releases the unused disk space; returns the size after that.
     pub fn seal(self) -> u64 {
-        // A segment that stays too long is only too long: its end is found all the same.
+        // If the file cannot be truncated, readers still find the end of its entries.
         let cut = self.file.set_len(self.used).is_ok();
-        // The disk may be what is broken; what it does not take now it may take later.
+        // If the disk fails now, the kernel may still write the data later.
         let _ = self.file.sync_data();
         if cut { self.used } else { self.size }
     }
@@ -188,14 +189,14 @@ impl Segment {
 
 fn reserve(file: &File, size: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, size) {
-        // A file system that cannot reserve still takes the size.
+        // On a file system that cannot reserve space, only the length is set.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file.set_len(size),
         other => other.map_err(Into::into),
     }
 }
 
-/// A frame around `entry`.
-pub fn framed(entry: &Entry) -> Vec<u8> {
+/// Encodes `entry` as a frame.
+pub fn framed(entry: &CaptureEntry) -> Vec<u8> {
     let mut out = Vec::new();
     frame::put(&mut out, &entry.encode_to_vec());
     out
@@ -206,15 +207,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_knows_its_own() {
+    fn only_segments_of_this_version_are_accepted() {
         assert_eq!(check(&header()), Ok(()));
-        assert_eq!(check(b"plegcap\n\x02\x00......"), Err(NotOurs::Version(2)));
-        assert_eq!(check(b"plegcap\n\x01"), Err(NotOurs::Other));
-        assert_eq!(check(b""), Err(NotOurs::Other));
+        assert_eq!(check(b"plegcap\n\x02\x00......"), Err(HeaderError::Version(2)));
+        assert_eq!(check(b"plegcap\n\x01"), Err(HeaderError::NoSegment));
+        assert_eq!(check(b""), Err(HeaderError::NoSegment));
     }
 
     #[test]
-    fn segments_are_told_by_their_names() {
+    fn number_of_a_segment_is_in_its_name() {
         assert_eq!(number("0000000012.seg"), Some(12));
         for other in ["12.seg", "0000000012", "lock", "00000000ab.seg", "+000000012.seg"] {
             assert_eq!(number(other), None, "{other}");

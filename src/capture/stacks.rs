@@ -9,15 +9,15 @@ use crate::stacks::report::{Finding, StackReport};
 /// The part of a recorded [`StackReport`] that a later verdict uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct KeptStacks {
+pub struct RecordedStacks {
     summary: String,
     primary: Option<Finding>,
     findings: Vec<Finding>,
 }
 
-impl KeptStacks {
+impl RecordedStacks {
     /// Returns the report on calls with these names; `None` if no finding is about one of them.
-    pub fn of_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
+    pub fn about_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
         let Self { summary, primary, mut findings } = self;
         findings.retain(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
         for found in &mut findings {
@@ -52,15 +52,15 @@ mod tests {
             r#"{{"kind":"StackReport","summary":"11 calls wait","dumps":[],"primary":{finding},
             "findings":[{finding}],"waits":[],"groups":[],"limits":[]}}"#
         );
-        let kept = || serde_json::from_str::<KeptStacks>(&text).unwrap();
-        let report = kept().of_calls(&BTreeSet::from(["ListContainers", "Version"])).unwrap();
+        let kept = || serde_json::from_str::<RecordedStacks>(&text).unwrap();
+        let report = kept().about_calls(&BTreeSet::from(["ListContainers", "Version"])).unwrap();
         let found = &report.findings[0];
         assert_eq!(found.holder.as_ref().unwrap().waits_for.pid, Some(7880));
         assert_eq!(crate::stacks::words::sentence(found), "11 calls wait");
-        assert_eq!(kept().of_calls(&BTreeSet::from(["Version"])), None);
+        assert_eq!(kept().about_calls(&BTreeSet::from(["Version"])), None);
         // The one sentence of the capture is not about another finding.
         let other = text.replacen("ListContainers", "ContainerStatus", 1);
-        let kept: KeptStacks = serde_json::from_str(&other).unwrap();
-        assert_eq!(kept.of_calls(&BTreeSet::from(["ListContainers"])).unwrap().summary, "a lock is held");
+        let kept: RecordedStacks = serde_json::from_str(&other).unwrap();
+        assert_eq!(kept.about_calls(&BTreeSet::from(["ListContainers"])).unwrap().summary, "a lock is held");
     }
 }

@@ -4,8 +4,8 @@
 //! Segments that no incident pins are deleted first, then pinned ones. On a full disk only unpinned segments are
 //! deleted.
 //!
-//! A [`Store`] has one [`Current`] segment that it writes to, and [`Sealed`] segments that are complete. A [`Pin`]
-//! keeps the segments around an incident. [`Carried`] has the entries that each new segment repeats.
+//! A [`Store`] has one [`OpenSegment`] segment that it writes to, and [`SealedSegment`] segments that are complete. A [`IncidentPin`]
+//! keeps the segments around an incident. [`CarriedEntries`] has the entries that each new segment repeats.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::entry::{Body, Entry, Incident, Lost, Session, rpc};
+use super::entry::{Body, CaptureEntry, Incident, Lost, Session, nanos, rpc};
 use super::keeper::{Keeper, ListKey};
-use super::private::{Directory, Refusal};
-use super::segment::{self, Entries, NotOurs, Segment, framed};
-use super::timeline::{Position, Timeline};
+use super::private::{DirectoryRefusal, PrivateDirectory};
+use super::segment::{self, Entries, HeaderError, Segment, framed};
+use super::timeline::{RunTime, RunTimeline};
 use super::{Error, frame};
 use crate::cri::Rpc;
 use crate::report::bytes::bytes as in_words;
@@ -83,26 +83,26 @@ pub struct Extent {
 }
 
 /// A complete segment.
-struct Sealed {
+struct SealedSegment {
     number: u64,
     size: u64,
     /// The positions of its first and last entry; `None` if no entry can be read.
-    span: Option<(Position, Position)>,
+    span: Option<(RunTime, RunTime)>,
 }
 
 /// The segment that is being written.
-struct Current {
+struct OpenSegment {
     segment: Segment,
     keeper: Keeper,
-    span: (Position, Position),
+    span: (RunTime, RunTime),
 }
 
 /// The time around an incident whose segments are kept.
-struct Pin {
+struct IncidentPin {
     number: u64,
-    from: Position,
+    from: RunTime,
     /// `None` while the incident lasts.
-    to: Option<Position>,
+    to: Option<RunTime>,
     /// How long after the end of the incident segments are kept.
     after: u64,
 }
@@ -110,23 +110,23 @@ struct Pin {
 /// What the next segment repeats, in this directory or in another one: the session, the open calls and the open
 /// incident.
 #[derive(Debug, Default)]
-pub struct Carried {
+pub struct CarriedEntries {
     session: Session,
     /// Calls without an end, by number.
-    asked: BTreeMap<u64, Entry>,
+    open_calls: BTreeMap<u64, CaptureEntry>,
     /// The open incident.
-    incident: Option<Entry>,
+    incident: Option<CaptureEntry>,
 }
 
-impl Carried {
+impl CarriedEntries {
     /// Updates the repeated entries with an entry, whether that entry is written or not.
-    pub fn remember(&mut self, entry: Entry) {
+    pub fn remember(&mut self, entry: CaptureEntry) {
         match &entry.body {
-            Some(Body::Asked(asked)) => {
-                self.asked.insert(asked.call, entry);
+            Some(Body::CallStarted(started)) => {
+                self.open_calls.insert(started.call, entry);
             }
-            Some(Body::Ended(ended)) => {
-                self.asked.remove(&ended.call);
+            Some(Body::CallFinished(ended)) => {
+                self.open_calls.remove(&ended.call);
             }
             Some(Body::Incident(incident)) => {
                 self.incident = (incident.to == 0).then_some(entry);
@@ -142,7 +142,7 @@ impl Carried {
     }
 
     /// Replaces the session's details, for example once the runtime's name is known; its id stays.
-    pub fn introduce(&mut self, session: Session) {
+    pub fn update_session(&mut self, session: Session) {
         self.session = Session { id: self.session.id, ..session };
     }
 
@@ -156,17 +156,17 @@ impl Carried {
 
 /// A capture that is open for writing.
 pub struct Store {
-    directory: Directory,
+    directory: PrivateDirectory,
     /// The lock, held until the store is dropped.
     _lock: fs::File,
     limits: Limits,
     segment_size: u64,
-    carried: Carried,
-    current: Option<Current>,
+    carried: CarriedEntries,
+    current: Option<OpenSegment>,
     /// In the order of their numbers.
-    sealed: Vec<Sealed>,
-    pins: Vec<Pin>,
-    timeline: Timeline,
+    sealed: Vec<SealedSegment>,
+    pins: Vec<IncidentPin>,
+    timeline: RunTimeline,
     next: u64,
     dropped: u64,
     incidents: u64,
@@ -177,9 +177,9 @@ impl Store {
     /// Opens the capture in the directory `path`, or creates one. The segments of earlier recorders are kept.
     pub fn open(path: &Path, limits: Limits) -> Result<Self, Error> {
         let fail = |source| Error::Directory { path: path.to_path_buf(), source };
-        let directory = Directory::open(path).map_err(|refusal| match refusal {
-            Refusal::Io(source) => fail(source),
-            Refusal::Unsafe(why) => Error::Unsafe { path: path.to_path_buf(), why },
+        let directory = PrivateDirectory::open(path).map_err(|refusal| match refusal {
+            DirectoryRefusal::Io(source) => fail(source),
+            DirectoryRefusal::Unsafe(why) => Error::Unsafe { path: path.to_path_buf(), why },
         })?;
         // Check this before the lock is created, so that a directory that is not a capture is not changed.
         if !is_ours_or_empty(&directory).map_err(fail)? {
@@ -199,11 +199,11 @@ impl Store {
             _lock: lock,
             limits,
             segment_size: (whole / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT),
-            carried: Carried::default(),
+            carried: CarriedEntries::default(),
             current: None,
             sealed: Vec::new(),
             pins: Vec::new(),
-            timeline: Timeline::default(),
+            timeline: RunTimeline::default(),
             next: numbers.iter().filter(|number| **number < segment::LAST).max().map_or(1, |last| last + 1),
             dropped: 0,
             incidents: 0,
@@ -219,7 +219,7 @@ impl Store {
     /// Takes over a segment of an earlier recorder. An unreadable segment counts towards the size limit too.
     fn adopt(&mut self, number: u64) {
         let name = segment::name(number);
-        let mut sealed = Sealed { number, size: self.directory.size(&name), span: None };
+        let mut sealed = SealedSegment { number, size: self.directory.size(&name), span: None };
         if let Ok(bytes) = self.directory.read(&name, MOST_ADOPTED)
             && segment::check(&bytes).is_ok()
         {
@@ -231,7 +231,7 @@ impl Store {
                         self.enter(session.id);
                         self.timeline.last()
                     }
-                    _ => self.timeline.place(entry.mono),
+                    _ => self.timeline.at(entry.mono),
                 };
                 let (first, last) = sealed.span.unwrap_or((position, position));
                 sealed.span = Some((first.min(position), last.max(position)));
@@ -247,13 +247,13 @@ impl Store {
     }
 
     /// Ends the current segment, and returns what the next one repeats.
-    pub fn into_carried(mut self) -> Carried {
+    pub fn into_carried(mut self) -> CarriedEntries {
         self.seal();
         std::mem::take(&mut self.carried)
     }
 
     /// Continues a session that began in another directory, or before this directory could be opened.
-    pub fn resume(&mut self, carried: Carried) {
+    pub fn resume(&mut self, carried: CarriedEntries) {
         self.seal();
         self.carried = carried;
         self.enter(self.carried.session.id);
@@ -274,10 +274,10 @@ impl Store {
     }
 
     /// Writes the session again with details that were not known when it began.
-    pub fn introduce(&mut self, session: Session, wall: i64, mono: u64) -> io::Result<()> {
-        self.carried.introduce(session);
+    pub fn update_session(&mut self, session: Session, wall: i64, mono: u64) -> io::Result<()> {
+        self.carried.update_session(session);
         let body = Body::Session(self.carried.session.clone());
-        self.write(Entry { wall, mono, body: Some(body) })
+        self.write(CaptureEntry { wall, mono, body: Some(body) })
     }
 
     /// The next entries belong to this session.
@@ -312,7 +312,7 @@ impl Store {
     }
 
     /// Updates the timeline and the pins, which decide which segments are kept.
-    fn observe(&mut self, entry: &Entry, position: Position) {
+    fn observe(&mut self, entry: &CaptureEntry, position: RunTime) {
         match &entry.body {
             Some(Body::Jump(_)) => self.timeline.jumped(position),
             Some(Body::Incident(incident)) => self.pin(incident, entry.wall, position),
@@ -322,7 +322,7 @@ impl Store {
 
     /// Pins the segments around an incident; if there are too many pins, the oldest is removed. The incident's times
     /// are by the wall clock, which may be set at any time, so only their differences are used.
-    fn pin(&mut self, incident: &Incident, wall: i64, position: Position) {
+    fn pin(&mut self, incident: &Incident, wall: i64, position: RunTime) {
         self.incidents = self.incidents.max(incident.number);
         let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
         let after = match incident.pinned_to {
@@ -335,13 +335,13 @@ impl Store {
             (pin.to, pin.after) = (to, after);
             return;
         }
-        let latest = u64::try_from(LATEST.as_nanos()).unwrap_or(u64::MAX);
+        let latest = nanos(LATEST);
         let late = positive(wall.saturating_sub(incident.from)).min(latest);
         let before = positive(incident.from.saturating_sub(incident.pinned_from));
         let from = position.saturating_sub(late).saturating_sub(before);
         // The end of an earlier incident may be lost, so its pin ends here at the latest.
         self.end_pins();
-        self.pins.push(Pin { number: incident.number, from, to, after });
+        self.pins.push(IncidentPin { number: incident.number, from, to, after });
         self.pins.sort_unstable_by_key(|pin| pin.number);
         let surplus = self.pins.len().saturating_sub(self.limits.incidents);
         self.pins.drain(..surplus);
@@ -349,12 +349,12 @@ impl Store {
 
     /// Removes a call that has ended, but whose end cannot be written, from the calls that the next segment repeats.
     pub fn forget(&mut self, call: u64) {
-        self.carried.asked.remove(&call);
+        self.carried.open_calls.remove(&call);
     }
 
     /// Writes one entry. After an error, the capture is unchanged and the next entry is tried.
-    pub fn write(&mut self, entry: Entry) -> io::Result<()> {
-        let position = self.timeline.place(entry.mono);
+    pub fn write(&mut self, entry: CaptureEntry) -> io::Result<()> {
+        let position = self.timeline.at(entry.mono);
         self.observe(&entry, position);
         let list = self.list_of(&entry);
         let mut written = self.append(&entry, list, position);
@@ -367,13 +367,13 @@ impl Store {
     }
 
     /// Processes an entry that is not written.
-    pub fn pass_over(&mut self, entry: Entry) {
-        let position = self.timeline.place(entry.mono);
+    pub fn pass_over(&mut self, entry: CaptureEntry) {
+        let position = self.timeline.at(entry.mono);
         self.observe(&entry, position);
         self.carried.remember(entry);
     }
 
-    fn append(&mut self, entry: &Entry, list: Option<ListKey>, position: Position) -> io::Result<()> {
+    fn append(&mut self, entry: &CaptureEntry, list: Option<ListKey>, position: RunTime) -> io::Result<()> {
         if self.current.is_none() {
             self.start_segment(entry.wall)?;
         }
@@ -405,16 +405,18 @@ impl Store {
     }
 
     /// Returns the key of the list call that this entry answers, if it answers one.
-    fn list_of(&self, entry: &Entry) -> Option<ListKey> {
-        let Some(Body::Ended(ended)) = &entry.body else { return None };
-        let Some(Body::Asked(asked)) = &self.carried.asked.get(&ended.call)?.body else { return None };
+    fn list_of(&self, entry: &CaptureEntry) -> Option<ListKey> {
+        let Some(Body::CallFinished(ended)) = &entry.body else { return None };
+        let Some(Body::CallStarted(started)) = &self.carried.open_calls.get(&ended.call)?.body else {
+            return None;
+        };
         let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-        let is_list = rpc(asked.rpc).is_some_and(|rpc| lists.contains(&rpc));
-        is_list.then(|| (asked.rpc, self.hashes.hash_one(&asked.request)))
+        let is_list = rpc(started.rpc).is_some_and(|rpc| lists.contains(&rpc));
+        is_list.then(|| (started.rpc, self.hashes.hash_one(&started.request)))
     }
 
     /// Returns the entry as it is written: its answers as a reference, as a difference, or compressed.
-    fn frame(&mut self, mut entry: Entry, list: Option<ListKey>) -> Vec<u8> {
+    fn frame(&mut self, mut entry: CaptureEntry, list: Option<ListKey>) -> Vec<u8> {
         if let Some(current) = &mut self.current {
             current.keeper.keep_all(&mut entry, list);
         }
@@ -435,7 +437,7 @@ impl Store {
                     // Another program created this file. It counts towards the size limit, and the next number is
                     // tried.
                     let number = self.next;
-                    self.sealed.push(Sealed {
+                    self.sealed.push(SealedSegment {
                         number,
                         size: self.directory.size(&segment::name(number)),
                         span: None,
@@ -457,7 +459,7 @@ impl Store {
         };
         self.next += 1;
         let here = self.timeline.last();
-        self.current = Some(Current { segment, keeper: Keeper::new(), span: (here, here) });
+        self.current = Some(OpenSegment { segment, keeper: Keeper::new(), span: (here, here) });
         Ok(())
     }
 
@@ -471,9 +473,9 @@ impl Store {
         self.carried.session.dropped = self.dropped;
         self.carried.session.segment = number;
         let session = Body::Session(self.carried.session.clone());
-        let mut frames = framed(&Entry { wall, mono: 0, body: Some(session) });
-        for asked in self.carried.asked.values() {
-            let again = framed(asked);
+        let mut frames = framed(&CaptureEntry { wall, mono: 0, body: Some(session) });
+        for call in self.carried.open_calls.values() {
+            let again = framed(call);
             // The repeated calls are optional, so they use at most a quarter of the segment.
             if length(&frames) + length(&again) < segment.room() / 4 {
                 frames.extend(again);
@@ -504,7 +506,7 @@ impl Store {
 
     /// Deletes segments beyond the age limit that no incident pins.
     fn forget_old(&mut self) {
-        let is_old = |store: &Self, sealed: &Sealed| {
+        let is_old = |store: &Self, sealed: &SealedSegment| {
             !store.is_pinned(sealed)
                 && sealed.span.is_some_and(|(_, end)| store.timeline.is_older(end, store.limits.age))
         };
@@ -515,7 +517,7 @@ impl Store {
         }
     }
 
-    fn is_pinned(&self, sealed: &Sealed) -> bool {
+    fn is_pinned(&self, sealed: &SealedSegment) -> bool {
         sealed.span.is_some_and(|(first, last)| {
             self.pins.iter().any(|pin| pin.from <= last && pin.to.is_none_or(|to| first <= to))
         })
@@ -550,10 +552,10 @@ impl Store {
 
     /// Ends the current segment.
     pub fn seal(&mut self) {
-        let Some(Current { segment, span, .. }) = self.current.take() else { return };
+        let Some(OpenSegment { segment, span, .. }) = self.current.take() else { return };
         let number = segment.number;
         let size = segment.seal();
-        self.sealed.push(Sealed { number, size, span: Some(span) });
+        self.sealed.push(SealedSegment { number, size, span: Some(span) });
         self.sealed.sort_unstable_by_key(|sealed| sealed.number);
     }
 
@@ -586,9 +588,9 @@ fn length(frames: &[u8]) -> u64 {
 }
 
 /// Returns the entry without its large parts.
-fn without_answers(mut entry: Entry) -> Entry {
+fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
     match &mut entry.body {
-        Some(Body::Ended(ended)) => {
+        Some(Body::CallFinished(ended)) => {
             ended.answers.clear();
             ended.omitted = true;
         }
@@ -596,11 +598,11 @@ fn without_answers(mut entry: Entry) -> Entry {
             let (why, since) = ("a document does not fit a segment".to_owned(), entry.mono.max(1));
             entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
         }
-        Some(Body::Told(_)) => {
+        Some(Body::StreamMessage(_)) => {
             let (why, since) = ("an event does not fit a segment".to_owned(), entry.mono.max(1));
             entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
         }
-        Some(Body::Asked(asked)) => asked.request.clear(),
+        Some(Body::CallStarted(started)) => started.request.clear(),
         _ => {}
     }
     entry
@@ -621,7 +623,7 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
 }
 
 /// Returns the numbers of the segments in a directory, lowest first.
-fn numbers(directory: &Directory) -> io::Result<Vec<u64>> {
+fn numbers(directory: &PrivateDirectory) -> io::Result<Vec<u64>> {
     let names = directory.names()?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
     numbers.sort_unstable();
@@ -629,7 +631,7 @@ fn numbers(directory: &Directory) -> io::Result<Vec<u64>> {
 }
 
 /// Renumbers the segments from 1 if the highest possible number is used.
-fn renumbered(directory: &Directory, mut numbers: Vec<u64>) -> Vec<u64> {
+fn renumbered(directory: &PrivateDirectory, mut numbers: Vec<u64>) -> Vec<u64> {
     if numbers.last().is_none_or(|last| *last < segment::LAST) {
         return numbers;
     }
@@ -644,14 +646,14 @@ fn renumbered(directory: &Directory, mut numbers: Vec<u64>) -> Vec<u64> {
     numbers
 }
 
-fn is_ours_or_empty(directory: &Directory) -> io::Result<bool> {
+fn is_ours_or_empty(directory: &PrivateDirectory) -> io::Result<bool> {
     let names = directory.names()?;
     let is_segment = |name: &std::ffi::OsString| name.to_str().and_then(segment::number).is_some();
     // A directory that is its own file system contains `lost+found`.
     Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
 }
 
-fn lock(directory: &Directory, path: &Path) -> Result<fs::File, Error> {
+fn lock(directory: &PrivateDirectory, path: &Path) -> Result<fs::File, Error> {
     let mut file =
         directory.lock(LOCK).map_err(|source| Error::Directory { path: path.join(LOCK), source })?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -688,7 +690,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).map_err(fail)?;
     // A segment in a directory may have a damaged header, so a small file is read in any case.
-    if about.len() <= LARGEST_SEGMENT || segment::check(&bytes) != Err(NotOurs::Other) {
+    if about.len() <= LARGEST_SEGMENT || segment::check(&bytes) != Err(HeaderError::NoSegment) {
         file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(fail)?;
     }
     Ok(bytes)

@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Jump, Outcome, Session, rpc_number};
+use super::entry::{
+    Body, CallFinished, CallStarted, CaptureEntry, Incident, Jump, RecordedOutcome, Session, StoredMessage,
+    rpc_number,
+};
+use super::testing::TestPath;
 use super::{
     Capture, Error, IncidentAction, IncidentDetector, IncidentRules, Limits, Recorder, ReplayClock, Store,
     segment, store,
@@ -21,26 +24,22 @@ const START: i64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400;
 
-/// A directory that is deleted at the end of the test.
-struct Place(PathBuf);
+/// A directory that contains a capture.
+struct CaptureParent(TestPath);
 
-impl Place {
+impl CaptureParent {
     fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("plegctl-store-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
+        let path = TestPath::new();
+        fs::create_dir(&path.0).unwrap();
         Self(path)
     }
 
-    fn capture(&self) -> PathBuf {
-        self.0.join("capture")
+    fn path(&self) -> &Path {
+        &self.0.0
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+    fn capture(&self) -> PathBuf {
+        self.path().join("capture")
     }
 }
 
@@ -49,7 +48,7 @@ fn limits(size: u64) -> Limits {
 }
 
 /// A store with the clocks of its recorder.
-struct Recording {
+struct TestRecorder {
     store: Store,
     /// Seconds since its session began.
     mono: u64,
@@ -58,8 +57,8 @@ struct Recording {
     calls: u64,
 }
 
-impl Recording {
-    fn start(place: &Place, limits: Limits) -> Self {
+impl TestRecorder {
+    fn start(place: &CaptureParent, limits: Limits) -> Self {
         let mut store = Store::open(&place.capture(), limits).unwrap();
         store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, START);
         Self { store, mono: 0, ahead: 0, calls: 0 }
@@ -69,8 +68,8 @@ impl Recording {
         START + (i64::try_from(self.mono).unwrap() + self.ahead) * 1_000_000_000
     }
 
-    fn entry(&self, body: Body) -> Entry {
-        Entry { wall: self.wall(), mono: self.mono * SECOND, body: Some(body) }
+    fn entry(&self, body: Body) -> CaptureEntry {
+        CaptureEntry { wall: self.wall(), mono: self.mono * SECOND, body: Some(body) }
     }
 
     fn write(&mut self, body: Body) -> std::io::Result<()> {
@@ -91,10 +90,10 @@ impl Recording {
             .collect();
         let call = self.calls;
         let rpc = rpc_number(Rpc::ContainerStatus);
-        self.write(Body::Asked(Asked { call, rpc, request: Bytes::new(), relist: 0 }))?;
-        let mut ended = Ended::new(call, Duration::from_millis(3), &Outcome::Answered);
-        ended.answers.push(Answer { bytes: bytes.into(), ..Answer::default() });
-        self.write(Body::Ended(ended))
+        self.write(Body::CallStarted(CallStarted { call, rpc, request: Bytes::new(), relist: 0 }))?;
+        let mut ended = CallFinished::new(call, Duration::from_millis(3), &RecordedOutcome::Answered);
+        ended.answers.push(StoredMessage { bytes: bytes.into(), ..StoredMessage::default() });
+        self.write(Body::CallFinished(ended))
     }
 
     fn noises(&mut self, count: u64, seconds: u64) {
@@ -129,7 +128,7 @@ impl Recording {
     }
 }
 
-fn segments(place: &Place) -> Vec<u64> {
+fn segments(place: &CaptureParent) -> Vec<u64> {
     let found = store::segments_in(&place.capture()).unwrap();
     found.into_iter().map(|(number, _)| number).collect()
 }
@@ -140,17 +139,17 @@ fn on_disk(directory: &Path) -> u64 {
 }
 
 /// Replaces a segment with a directory, which cannot be deleted as a file.
-fn make_stubborn(place: &Place, number: u64) {
+fn make_stubborn(place: &CaptureParent, number: u64) {
     let path = place.capture().join(segment::name(number));
     fs::remove_file(&path).unwrap();
     fs::create_dir_all(path.join("inside")).unwrap();
 }
 
 #[test]
-fn a_segment_that_cannot_be_removed_costs_the_next_one_and_the_bound_holds() {
-    let place = Place::new();
+fn segment_that_cannot_be_removed_does_not_break_the_size_limit() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 2;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(20, 1);
     make_stubborn(&place, 1);
     for _ in 0..200 {
@@ -163,10 +162,10 @@ fn a_segment_that_cannot_be_removed_costs_the_next_one_and_the_bound_holds() {
 }
 
 #[test]
-fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
-    let place = Place::new();
+fn recording_stops_with_a_reason_if_no_segment_can_be_removed() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     let mut why = None;
     for _ in 0..200 {
         let refused = recording.noise(1).err();
@@ -186,15 +185,15 @@ fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
         ),
         "{why}"
     );
-    // Recording continues as soon as a segment can be deleted.
+    // TestRecorder continues as soon as a segment can be deleted.
     fs::remove_dir_all(place.capture().join(segment::name(1))).unwrap();
     recording.noises(1, 1);
 }
 
 #[test]
-fn a_wall_clock_that_is_set_removes_nothing() {
-    let place = Place::new();
-    let mut recording = Recording::start(&place, limits(64 << 20));
+fn jump_of_the_wall_clock_deletes_nothing() {
+    let place = CaptureParent::new();
+    let mut recording = TestRecorder::start(&place, limits(64 << 20));
     // A segment is 1 MiB here; an hour of calls fills four.
     for days in [8, 30, -30, -60, 3_650] {
         recording.noises(400, 9);
@@ -205,37 +204,37 @@ fn a_wall_clock_that_is_set_removes_nothing() {
     assert_eq!((recording.store.extent().dropped, kept[0]), (0, 1));
     // A recorder whose clock is years ahead at its start deletes nothing either.
     drop(recording);
-    let mut recording = Recording::start(&place, limits(64 << 20));
+    let mut recording = TestRecorder::start(&place, limits(64 << 20));
     recording.ahead = 10 * 365 * i64::try_from(DAY).unwrap();
     recording.noises(400, 9);
     assert_eq!((recording.store.extent().dropped, segments(&place)[0]), (0, 1));
 }
 
 #[test]
-fn what_is_older_than_allowed_goes_by_the_time_that_recorders_ran() {
-    let place = Place::new();
-    let hours = |recording: &mut Recording, hours: u64| recording.noises(hours, 3_600);
+fn age_limit_counts_only_the_time_that_recorders_ran() {
+    let place = CaptureParent::new();
+    let hours = |recording: &mut TestRecorder, hours: u64| recording.noises(hours, 3_600);
     // Two sessions of four days; the time between them is not known.
     for _ in 0..2 {
-        let mut recording = Recording::start(&place, limits(8 << 20));
+        let mut recording = TestRecorder::start(&place, limits(8 << 20));
         recording.ahead = -99_999;
         hours(&mut recording, 96);
         assert_eq!(segments(&place)[0], 1);
     }
-    let first = Capture::open(&place.capture()).unwrap().runs[0].session.id;
-    let mut recording = Recording::start(&place, limits(8 << 20));
+    let first = Capture::open(&place.capture()).unwrap().sessions[0].session.id;
+    let mut recording = TestRecorder::start(&place, limits(8 << 20));
     hours(&mut recording, 110);
     let capture = Capture::open(&place.capture()).unwrap();
-    assert!(capture.dropped > 0 && capture.runs[0].session.id != first, "{:?}", capture.runs);
+    assert!(capture.dropped > 0 && capture.sessions[0].session.id != first, "{:?}", capture.sessions);
     // Of eight and a half days, the last seven are left, plus the rest of the oldest segment.
     let calls = capture.calls.len();
     assert!((168..200).contains(&calls), "{calls} calls");
 }
 
 #[test]
-fn nothing_from_before_a_clock_was_set_goes_by_its_age() {
-    let place = Place::new();
-    let mut recording = Recording::start(&place, limits(8 << 20));
+fn age_limit_ignores_segments_from_before_a_jump() {
+    let place = CaptureParent::new();
+    let mut recording = TestRecorder::start(&place, limits(8 << 20));
     recording.noises(24, 3_600);
     let before = segments(&place).len();
     recording.set_clock(1);
@@ -248,10 +247,10 @@ fn nothing_from_before_a_clock_was_set_goes_by_its_age() {
 
 #[test]
 fn two_hundred_kills_within_an_incident_leave_no_open_pin() {
-    let place = Place::new();
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 2;
     for kill in 0..200 {
-        let mut recording = Recording::start(&place, limits(bound));
+        let mut recording = TestRecorder::start(&place, limits(bound));
         recording.noises(1, 60);
         recording.incident();
         assert_eq!(recording.store.open_pins(), 1, "kill {kill}");
@@ -270,16 +269,16 @@ fn two_hundred_kills_within_an_incident_leave_no_open_pin() {
 }
 
 #[test]
-fn what_an_incident_pinned_that_a_kill_ended_goes_with_its_age() {
-    let place = Place::new();
+fn pinned_segments_of_a_killed_recorder_are_deleted_by_age() {
+    let place = CaptureParent::new();
     let few = Limits { incidents: 1, ..limits(8 << 20) };
-    let mut recording = Recording::start(&place, few);
+    let mut recording = TestRecorder::start(&place, few);
     recording.noises(10, 60);
     recording.incident();
     recording.noises(40, 60);
     recording.store.kill();
     // The pin of the incident ends five minutes after the kill.
-    let mut recording = Recording::start(&place, few);
+    let mut recording = TestRecorder::start(&place, few);
     recording.noises(400, 3_600);
     let incidents = Capture::open(&place.capture()).unwrap().incidents.len();
     assert_eq!((segments(&place)[0], incidents), (1, 1), "the incident itself is kept");
@@ -292,25 +291,25 @@ fn what_an_incident_pinned_that_a_kill_ended_goes_with_its_age() {
 }
 
 #[test]
-fn an_incident_of_an_older_release_that_never_ended_pins_nothing_for_ever() {
-    let place = Place::new();
-    let mut recording = Recording::start(&place, limits(8 << 20));
+fn incident_of_an_older_release_without_an_end_is_unpinned_later() {
+    let place = CaptureParent::new();
+    let mut recording = TestRecorder::start(&place, limits(8 << 20));
     recording.noises(10, 60);
     let mut incident = recording.incident();
     incident.pinned_to = i64::MAX;
     recording.write(Body::Incident(incident)).unwrap();
     recording.noises(10, 60);
     recording.store.kill();
-    let mut recording = Recording::start(&place, limits(8 << 20));
+    let mut recording = TestRecorder::start(&place, limits(8 << 20));
     assert_eq!(recording.store.open_pins(), 0);
     recording.noises(400, 3_600);
     assert!(recording.store.extent().dropped > 5);
 }
 
 #[test]
-fn an_incident_whose_end_was_not_written_is_over_all_the_same() {
-    let place = Place::new();
-    let mut recording = Recording::start(&place, limits(8 << 20));
+fn incident_whose_end_was_not_written_ends_with_its_session() {
+    let place = CaptureParent::new();
+    let mut recording = TestRecorder::start(&place, limits(8 << 20));
     let mut incident = recording.incident();
     incident.to = recording.wall();
     let entry = recording.entry(Body::Incident(incident));
@@ -323,10 +322,10 @@ fn an_incident_whose_end_was_not_written_is_over_all_the_same() {
 }
 
 #[test]
-fn an_incident_in_which_the_clock_was_set_back_pins_itself_alone() {
-    let place = Place::new();
+fn incident_during_which_the_clock_was_set_back_pins_only_itself() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 4;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(60, 60);
     let mut incident = recording.incident();
     recording.noises(5, 60);
@@ -346,16 +345,16 @@ fn an_incident_in_which_the_clock_was_set_back_pins_itself_alone() {
 }
 
 #[test]
-fn a_segment_with_the_last_number_leaves_the_directory_usable() {
-    let place = Place::new();
+fn directory_with_the_largest_segment_number_stays_usable() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 2;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(20, 1);
     drop(recording);
     let named = |number: u64| place.capture().join(segment::name(number));
     let before = segments(&place).len();
     fs::rename(named(u64::try_from(before).unwrap()), named(segment::LAST)).unwrap();
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(1, 1);
     let capture = Capture::open(&place.capture()).unwrap();
     let calls: Vec<_> = capture.calls.iter().map(|call| call.number).collect();
@@ -366,10 +365,10 @@ fn a_segment_with_the_last_number_leaves_the_directory_usable() {
 }
 
 #[test]
-fn a_number_that_somebody_else_took_is_passed_over_and_counts_against_the_bound() {
-    let place = Place::new();
+fn foreign_file_with_a_segment_number_is_skipped_and_counts_against_the_size_limit() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 2;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     let theirs = place.capture().join(segment::name(2));
     fs::write(&theirs, vec![7; 150_000]).unwrap();
     for _ in 0..200 {
@@ -380,29 +379,29 @@ fn a_number_that_somebody_else_took_is_passed_over_and_counts_against_the_bound(
 }
 
 #[test]
-fn a_segment_that_cannot_be_read_does_not_keep_a_recorder_from_starting() {
-    let place = Place::new();
+fn recorder_starts_in_spite_of_an_unreadable_segment() {
+    let place = CaptureParent::new();
     let bound = store::SMALLEST * 2;
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(20, 1);
     drop(recording);
-    let precious = place.0.join("precious");
+    let precious = place.path().join("precious");
     fs::write(&precious, vec![0; 100]).unwrap();
     let named = |number: u64| place.capture().join(segment::name(number));
     fs::remove_file(named(1)).unwrap();
     std::os::unix::fs::symlink(&precious, named(1)).unwrap();
     make_stubborn(&place, 2);
-    let mut recording = Recording::start(&place, limits(bound));
+    let mut recording = TestRecorder::start(&place, limits(bound));
     recording.noises(200, 1);
     assert!(!named(1).exists() && named(2).is_dir());
     assert_eq!(fs::metadata(&precious).unwrap().len(), 100);
 }
 
 #[test]
-fn a_directory_that_is_swapped_for_a_link_while_it_is_written_is_not_followed() {
-    let place = Place::new();
-    let mut recording = Recording::start(&place, limits(store::SMALLEST));
-    let (moved, trap) = (place.0.join("moved"), place.0.join("trap"));
+fn directory_replaced_by_a_link_during_the_recording_is_not_followed() {
+    let place = CaptureParent::new();
+    let mut recording = TestRecorder::start(&place, limits(store::SMALLEST));
+    let (moved, trap) = (place.path().join("moved"), place.path().join("trap"));
     fs::create_dir(&trap).unwrap();
     fs::write(trap.join(segment::name(1)), "precious").unwrap();
     fs::rename(place.capture(), &moved).unwrap();
@@ -416,9 +415,9 @@ fn a_directory_that_is_swapped_for_a_link_while_it_is_written_is_not_followed() 
 }
 
 /// Starts a recorder whose clocks the test sets.
-fn recorder(place: &Place) -> (Recorder, Arc<ReplayClock>) {
+fn recorder(place: &CaptureParent) -> (Recorder, Arc<ReplayClock>) {
     let clock = Arc::new(ReplayClock::new());
-    clock.stand_at(Duration::ZERO, Wall::from_nanos(START));
+    clock.set(Duration::ZERO, Wall::from_nanos(START));
     let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
     let recorder = Recorder::start(place.capture(), limits(16 << 20), shared).unwrap();
     (recorder, clock)
@@ -436,18 +435,18 @@ fn until(recorder: &Recorder, wanted: impl Fn(&super::recorder::RecorderStatus) 
 
 fn asked(recorder: &Recorder, call: u64) {
     let rpc = rpc_number(Rpc::ListContainers);
-    recorder.note(Body::Asked(Asked { call, rpc, request: Bytes::new(), relist: 1 }));
+    recorder.note(Body::CallStarted(CallStarted { call, rpc, request: Bytes::new(), relist: 1 }));
 }
 
 #[test]
-fn after_a_reopening_that_failed_the_next_segment_has_the_node_the_runtime_and_the_open_calls() {
-    let place = Place::new();
+fn segment_after_a_failed_reopening_has_the_session_and_the_open_calls() {
+    let place = CaptureParent::new();
     let (recorder, clock) = recorder(&place);
     assert!(matches!(recorder.opened(Duration::MAX), Some(Ok(0))));
     recorder.begin(Session { runtime: "containerd".into(), ..session() }, Duration::MAX);
     asked(&recorder, 1);
     until(&recorder, |state| state.extent.segments == 1);
-    fs::rename(place.capture(), place.0.join("moved")).unwrap();
+    fs::rename(place.capture(), place.path().join("moved")).unwrap();
     // A file is now in the place of the directory.
     fs::write(place.capture(), "").unwrap();
     recorder.reopen();
@@ -455,14 +454,14 @@ fn after_a_reopening_that_failed_the_next_segment_has_the_node_the_runtime_and_t
     // The recorder also remembers the calls that begin and end meanwhile.
     asked(&recorder, 2);
     asked(&recorder, 3);
-    recorder.note(Body::Ended(Ended::new(2, Duration::ZERO, &Outcome::Answered)));
+    recorder.note(Body::CallFinished(CallFinished::new(2, Duration::ZERO, &RecordedOutcome::Answered)));
     until(&recorder, |state| state.lost == 3);
     fs::remove_file(place.capture()).unwrap();
     clock.advance(Duration::from_secs(60));
     asked(&recorder, 4);
     assert!(recorder.close("done", Duration::MAX));
     let capture = Capture::open(&place.capture()).unwrap();
-    let run = &capture.runs[0].session;
+    let run = &capture.sessions[0].session;
     assert_eq!((run.node.as_str(), run.runtime.as_str()), ("node-7", "containerd"));
     let mut open: Vec<_> =
         capture.calls.iter().filter(|call| call.end.is_none()).map(|call| call.number).collect();
@@ -472,8 +471,8 @@ fn after_a_reopening_that_failed_the_next_segment_has_the_node_the_runtime_and_t
 }
 
 #[test]
-fn a_runtime_that_introduces_itself_late_is_named_in_the_capture() {
-    let place = Place::new();
+fn runtime_that_answers_version_late_is_named_in_the_capture() {
+    let place = CaptureParent::new();
     let (recorder, _) = recorder(&place);
     assert!(recorder.opened(Duration::MAX).is_some());
     recorder.begin(session(), Duration::MAX);
@@ -482,18 +481,18 @@ fn a_runtime_that_introduces_itself_late_is_named_in_the_capture() {
     asked(&recorder, 2);
     assert!(recorder.close("done", Duration::MAX));
     let capture = Capture::open(&place.capture()).unwrap();
-    assert_eq!((capture.runs.len(), capture.calls.len()), (1, 2));
-    assert_eq!(capture.runs[0].session.runtime, "containerd");
+    assert_eq!((capture.sessions.len(), capture.calls.len()), (1, 2));
+    assert_eq!(capture.sessions[0].session.runtime, "containerd");
 }
 
 #[test]
-fn incidents_of_a_recording_that_began_without_its_disk_have_numbers_of_their_own() {
-    let place = Place::new();
-    let mut earlier = Recording::start(&place, limits(16 << 20));
+fn incidents_of_a_recording_that_began_without_its_disk_have_new_numbers() {
+    let place = CaptureParent::new();
+    let mut earlier = TestRecorder::start(&place, limits(16 << 20));
     earlier.incident();
     earlier.incident();
     drop(earlier);
-    fs::rename(place.capture(), place.0.join("away")).unwrap();
+    fs::rename(place.capture(), place.path().join("away")).unwrap();
     fs::write(place.capture(), "").unwrap();
     let (recorder, clock) = recorder(&place);
     assert!(matches!(recorder.opened(Duration::MAX), Some(Err(_))));
@@ -502,7 +501,7 @@ fn incidents_of_a_recording_that_began_without_its_disk_have_numbers_of_their_ow
     recorder.incident(incident(0));
     until(&recorder, |state| state.lost == 1);
     fs::remove_file(place.capture()).unwrap();
-    fs::rename(place.0.join("away"), place.capture()).unwrap();
+    fs::rename(place.path().join("away"), place.capture()).unwrap();
     clock.advance(Duration::from_secs(60));
     recorder.incident(incident(START + 1));
     assert!(recorder.close("done", Duration::MAX));
@@ -512,7 +511,7 @@ fn incidents_of_a_recording_that_began_without_its_disk_have_numbers_of_their_ow
 }
 
 #[test]
-fn a_full_or_broken_disk_may_be_well_later_and_anything_else_is_for_the_user() {
+fn only_errors_of_the_disk_are_tried_again() {
     use rustix::io::Errno;
     let of = |errno: Errno| Error::Directory { path: "/x".into(), source: errno.into() };
     for errno in

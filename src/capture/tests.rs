@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,32 +12,17 @@ use proptest::test_runner::{Config, TestRunner};
 use prost::bytes::Bytes;
 
 use super::entry::{
-    Answer, Asked, Body, Ended, Entry, Incident, Lost, Outcome, RelistDone, Session, rpc_number,
+    Body, CallFinished, CallStarted, CaptureEntry, Incident, Lost, RecordedOutcome, RelistDone, Session,
+    StoredMessage, rpc_number,
 };
 use super::list::CheckReport;
+use super::testing::TestPath;
 use super::{Capture, Error, Limits, Store, segment, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const START: i64 = 1_700_000_000_000_000_000;
-
-/// A directory that is deleted at the end of the test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(std::env::temp_dir().join(format!("plegctl-capture-{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn limits(size: u64) -> Limits {
     Limits { size, age: 7 * 24 * 60 * MINUTE, incidents: 20 }
@@ -48,22 +32,23 @@ fn at(second: u64) -> i64 {
     START + i64::try_from(second).unwrap() * 1_000_000_000
 }
 
-fn entry(second: u64, body: Body) -> Entry {
-    Entry { wall: at(second), mono: second * 1_000_000_000, body: Some(body) }
+fn entry(second: u64, body: Body) -> CaptureEntry {
+    CaptureEntry { wall: at(second), mono: second * 1_000_000_000, body: Some(body) }
 }
 
-fn asked(second: u64, call: u64, rpc: Rpc) -> Entry {
-    let asked = Asked { call, rpc: rpc_number(rpc), request: Bytes::from_static(b"\n\0"), relist: second };
-    entry(second, Body::Asked(asked))
+fn asked(second: u64, call: u64, rpc: Rpc) -> CaptureEntry {
+    let asked =
+        CallStarted { call, rpc: rpc_number(rpc), request: Bytes::from_static(b"\n\0"), relist: second };
+    entry(second, Body::CallStarted(asked))
 }
 
-fn answered(second: u64, call: u64, bytes: &[u8]) -> Entry {
-    let mut ended = Ended::new(call, Duration::from_millis(3), &Outcome::Answered);
-    ended.answers.push(Answer { bytes: Bytes::copy_from_slice(bytes), ..Answer::default() });
-    entry(second, Body::Ended(ended))
+fn answered(second: u64, call: u64, bytes: &[u8]) -> CaptureEntry {
+    let mut ended = CallFinished::new(call, Duration::from_millis(3), &RecordedOutcome::Answered);
+    ended.answers.push(StoredMessage { bytes: Bytes::copy_from_slice(bytes), ..StoredMessage::default() });
+    entry(second, Body::CallFinished(ended))
 }
 
-fn relist(second: u64) -> Entry {
+fn relist(second: u64) -> CaptureEntry {
     entry(second, Body::Relist(RelistDone { number: second, ..RelistDone::default() }))
 }
 
@@ -118,8 +103,8 @@ fn on_disk(place: &Path) -> u64 {
 }
 
 #[test]
-fn a_capture_is_read_as_it_was_written_and_takes_little() {
-    let place = Place::new();
+fn capture_is_read_as_it_was_written_and_is_small() {
+    let place = TestPath::new();
     recorded(&place.0, 16 << 20, 300);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!((capture.relists.len(), capture.damaged(), capture.dropped), (300, 0, 0));
@@ -149,8 +134,8 @@ fn shuffled(second: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
-    let place = Place::new();
+fn shuffled_list_is_stored_as_a_permutation_and_restored() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(64 << 20)).unwrap();
     store.begin(Session::default(), at(0));
     for second in 0..400 {
@@ -179,8 +164,8 @@ fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
 }
 
 #[test]
-fn what_is_kept_never_exceeds_the_bound_and_the_newest_is_kept() {
-    let place = Place::new();
+fn capture_never_exceeds_its_size_limit_and_contains_the_newest_entries() {
+    let place = TestPath::new();
     let bound = store::SMALLEST * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     store.begin(Session::default(), at(0));
@@ -203,7 +188,7 @@ fn what_is_kept_never_exceeds_the_bound_and_the_newest_is_kept() {
     assert!(capture.calls.len() < 60);
 }
 
-fn incident(number: u64, second: u64, from: u64, to: u64) -> Entry {
+fn incident(number: u64, second: u64, from: u64, to: u64) -> CaptureEntry {
     let wall = |second: u64| START + i64::try_from(second * 1_000_000_000).unwrap();
     let incident = Incident {
         number,
@@ -231,8 +216,8 @@ fn noisy(store: &mut Store, seconds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
-    let place = Place::new();
+fn pinned_segments_are_deleted_last_and_count_against_the_size_limit() {
+    let place = TestPath::new();
     let bound = store::SMALLEST * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     store.begin(Session::default(), at(0));
@@ -259,8 +244,8 @@ fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
 }
 
 #[test]
-fn a_hang_is_known_in_every_segment_that_it_lasts_through() {
-    let place = Place::new();
+fn every_segment_contains_the_open_calls() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
     store.begin(Session::default(), at(0));
     store.write(asked(0, 1_000_000, Rpc::ListContainers)).unwrap();
@@ -269,12 +254,12 @@ fn a_hang_is_known_in_every_segment_that_it_lasts_through() {
     assert!(capture.dropped > 0);
     let hung: Vec<_> = capture.calls.iter().filter(|call| call.number == 1_000_000).collect();
     assert_eq!(hung.len(), 1);
-    assert_eq!((hung[0].asked.mono, hung[0].end.is_some()), (0, false));
+    assert_eq!((hung[0].sent.mono, hung[0].end.is_some()), (0, false));
 }
 
 #[test]
-fn a_cut_at_any_byte_loses_nothing_before_it() {
-    let place = Place::new();
+fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
+    let place = TestPath::new();
     recorded(&place.0, 16 << 20, 20);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
@@ -323,11 +308,11 @@ fn a_cut_at_any_byte_loses_nothing_before_it() {
 
 /// A recorder that is killed within an incident does not write the end of the incident.
 #[test]
-fn incident_whose_recorder_was_killed_is_not_open_for_ever() {
+fn incident_of_a_killed_recorder_ends_with_its_session() {
     use super::list::CaptureList;
     use crate::report::Seconds;
 
-    let place = Place::new();
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
     store.begin(Session::default(), at(0));
     let incident = Incident { number: 1, from: at(5), peak: at(5), ..Incident::default() };
@@ -347,8 +332,8 @@ fn incident_whose_recorder_was_killed_is_not_open_for_ever() {
 }
 
 #[test]
-fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
-    let place = Place::new();
+fn flipped_bit_loses_one_entry_and_the_differences_from_it() {
+    let place = TestPath::new();
     recorded(&place.0, 16 << 20, 60);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
@@ -366,7 +351,7 @@ fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
             prop_assert!(fault > 0);
             let found = answers(&capture);
             // The first entry of the segment is the session; without it, the other entries belong to no session.
-            prop_assert!(found.len() + 1 >= before || capture.runs.is_empty());
+            prop_assert!(found.len() + 1 >= before || capture.sessions.is_empty());
             Ok(())
         })
         .unwrap();
@@ -374,7 +359,7 @@ fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
 
 #[test]
 fn any_bytes_are_read_or_refused() {
-    let place = Place::new();
+    let place = TestPath::new();
     fs::create_dir_all(&place.0).unwrap();
     let file = place.0.join("0000000001.seg");
     recorded(&place.0.join("good"), 16 << 20, 5);
@@ -401,8 +386,8 @@ fn any_bytes_are_read_or_refused() {
 }
 
 #[test]
-fn a_recorder_that_was_killed_leaves_no_reserved_room() {
-    let place = Place::new();
+fn next_recorder_releases_the_space_reserved_by_a_killed_one() {
+    let place = TestPath::new();
     recorded(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let used = fs::metadata(&file).unwrap().len();
@@ -415,8 +400,8 @@ fn a_recorder_that_was_killed_leaves_no_reserved_room() {
 }
 
 #[test]
-fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
-    let place = Place::new();
+fn incomplete_entry_of_a_killed_recorder_is_counted_once() {
+    let place = TestPath::new();
     recorded(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
@@ -446,8 +431,8 @@ fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
 }
 
 #[test]
-fn what_has_begun_is_a_capture_before_anything_is_taken_down() {
-    let place = Place::new();
+fn directory_is_a_capture_before_the_first_call() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     assert!(Capture::open(&place.0).is_err());
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
@@ -455,10 +440,10 @@ fn what_has_begun_is_a_capture_before_anything_is_taken_down() {
     std::mem::forget(store);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!((capture.segments.len(), capture.damaged(), capture.cut()), (1, 0, 0));
-    assert_eq!(capture.runs[0].session.endpoint, "unix:///x");
+    assert_eq!(capture.sessions[0].session.endpoint, "unix:///x");
     assert!(matches!(capture.moment(Some("+0s")), Err(Error::Empty { .. })));
     // The capture's time begins with its first entry after the session.
-    let place = Place::new();
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     store.begin(Session::default(), at(5));
     write(&mut store, 7..9);
@@ -467,8 +452,8 @@ fn what_has_begun_is_a_capture_before_anything_is_taken_down() {
 }
 
 #[test]
-fn there_is_one_writer_at_a_time_and_readers_beside_it() {
-    let place = Place::new();
+fn capture_has_one_writer_and_many_readers() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     store.begin(Session::default(), at(0));
     write(&mut store, 0..5);
@@ -481,8 +466,8 @@ fn there_is_one_writer_at_a_time_and_readers_beside_it() {
 }
 
 #[test]
-fn nobody_else_may_read_it() {
-    let place = Place::new();
+fn only_the_owner_may_read_a_capture() {
+    let place = TestPath::new();
     recorded(&place.0, 1 << 20, 1);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&place.0), 0o700);
@@ -492,8 +477,8 @@ fn nobody_else_may_read_it() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
-    let place = Place::new();
+fn other_files_are_not_read_as_captures() {
+    let place = TestPath::new();
     fs::create_dir_all(&place.0).unwrap();
     assert!(matches!(Capture::open(&place.0), Err(Error::NotACapture { .. })));
     assert!(matches!(Capture::open(&place.0.join("none")), Err(Error::Directory { .. })));
@@ -508,8 +493,8 @@ fn what_is_no_capture_is_refused() {
 }
 
 #[test]
-fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
-    let place = Place::new();
+fn answer_in_no_segment_is_reported_as_missing() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
     store.begin(Session::default(), at(0));
     let mut noise = 7_u64;
@@ -530,7 +515,7 @@ fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
 
 /// The wall clock is set while the recorder runs; the test provides the clock.
 #[test]
-fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
+fn jump_of_the_wall_clock_is_recorded_and_loses_nothing() {
     use super::entry::kind;
     use super::report::CaptureReport;
     use super::{Playback, Range, Recorder, ReplayClock};
@@ -538,10 +523,10 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     use crate::pleg::stream::Relist;
     use std::sync::Arc;
 
-    let place = Place::new();
+    let place = TestPath::new();
     let clock = Arc::new(ReplayClock::new());
     let at = |second: i64| Wall::from_nanos(START + second * 1_000_000_000);
-    clock.stand_at(Duration::ZERO, at(0));
+    clock.set(Duration::ZERO, at(0));
     let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
     let session = Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() };
     let recorder = Recorder::start(place.0.clone(), limits(16 << 20), shared).unwrap();
@@ -555,7 +540,7 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     };
     for second in 0..30_u64 {
         let wall = at(i64::try_from(second).unwrap() + set(second));
-        clock.stand_at(Duration::from_secs(second), wall);
+        clock.set(Duration::from_secs(second), wall);
         let began = recorder.now();
         clock.advance(Duration::from_millis(100));
         recorder.document(kind::HEALTH, &serde_json::json!({ "second": second }));
@@ -579,10 +564,10 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
         assert!(point.age_seconds.duration() <= Duration::from_millis(1100), "{point:?}");
     }
     // A replay keeps the order of the relists and the time between them.
-    let playback = Playback::at(capture, (super::Moment::default(), at(0)), Arc::clone(&clock));
+    let playback = Playback::at(capture, (super::CaptureMoment::default(), at(0)), Arc::clone(&clock));
     playback.play(super::Speed::Max);
     let mut times = Vec::new();
-    while playback.next(true) == super::Next::Relist {
+    while playback.next(true) == super::PlaybackStep::Relist {
         times.push(clock.mono());
     }
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
@@ -607,7 +592,7 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
 /// Writes relists (number, second of the begin, second of the end, success of the list calls) and returns the age in
 /// seconds of each, with `age_at_least`.
 fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
-    let place = Place::new();
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
     for (number, began, ended, good) in numbers {
@@ -626,7 +611,7 @@ fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn the_age_counts_from_the_recorders_start_until_a_relist_has_succeeded() {
+fn age_counts_from_the_start_of_the_recorder_until_a_relist_succeeds() {
     let failing = [(1, 3, 5, false), (2, 10, 12, false), (3, 15, 16, true), (4, 20, 23, true)];
     assert_eq!(ages(&failing), [(5, true), (12, true), (16, true), (8, false)]);
     // If the beginning of the session was deleted, a relist may have succeeded in it.
@@ -634,14 +619,14 @@ fn the_age_counts_from_the_recorders_start_until_a_relist_has_succeeded() {
 }
 
 #[test]
-fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
-    let place = Place::new();
+fn age_counts_from_the_lists_of_a_relist_whose_status_call_hangs() {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
     let calls = [(2, 1, Rpc::ListPodSandbox), (3, 2, Rpc::ListContainers), (5, 3, Rpc::ContainerStatus)];
     for (second, number, rpc) in calls {
-        let asked = Asked { call: number, rpc: rpc_number(rpc), request: Bytes::new(), relist: 1 };
-        store.write(entry(second, Body::Asked(asked))).unwrap();
+        let asked = CallStarted { call: number, rpc: rpc_number(rpc), request: Bytes::new(), relist: 1 };
+        store.write(entry(second, Body::CallStarted(asked))).unwrap();
         if number < 3 {
             store.write(answered(second + 1, number, b"")).unwrap();
         }
@@ -663,17 +648,25 @@ fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
 }
 
 #[test]
-fn an_entry_of_very_many_answers_is_taken_apart_once() {
-    let place = Place::new();
+fn entry_with_very_many_answers_is_decoded_once() {
+    let place = TestPath::new();
     fs::create_dir(&place.0).unwrap();
-    let mut ended = Ended::new(1, Duration::from_millis(3), &Outcome::Answered);
+    let mut ended = CallFinished::new(1, Duration::from_millis(3), &RecordedOutcome::Answered);
     // Decoding the entry again for each answer would take hours.
     ended.answers = (1..=200_000)
-        .map(|number| Answer { number, bytes: Bytes::from_static(b"x"), here: true, ..Answer::default() })
+        .map(|number| StoredMessage {
+            number,
+            bytes: Bytes::from_static(b"x"),
+            here: true,
+            ..StoredMessage::default()
+        })
         .collect();
     let session = Session { id: 1, ..Session::default() };
-    let entries =
-        [entry(0, Body::Session(session)), asked(1, 1, Rpc::StreamContainers), entry(2, Body::Ended(ended))];
+    let entries = [
+        entry(0, Body::Session(session)),
+        asked(1, 1, Rpc::StreamContainers),
+        entry(2, Body::CallFinished(ended)),
+    ];
     let mut bytes = segment::header().to_vec();
     bytes.extend(entries.iter().flat_map(segment::framed));
     let file = place.0.join("many.plegcap");
@@ -684,8 +677,8 @@ fn an_entry_of_very_many_answers_is_taken_apart_once() {
 }
 
 #[test]
-fn what_is_given_up_while_it_is_read_is_not_damaged() {
-    let place = Place::new();
+fn segment_deleted_while_it_is_read_is_not_damaged() {
+    let place = TestPath::new();
     recorded(&place.0, 1 << 20, 1500);
     let capture = Capture::open(&place.0).unwrap();
     let all = CheckReport::of(&capture);
@@ -704,9 +697,9 @@ fn what_is_given_up_while_it_is_read_is_not_damaged() {
 }
 
 /// Returns what is known about the only call of a capture at a second.
-fn known(place: &Place, second: u64) -> String {
+fn known(place: &TestPath, second: u64) -> String {
     let capture = Capture::open(&place.0).unwrap();
-    let at = super::Moment { session: 0, mono: second * 1_000_000_000 };
+    let at = super::CaptureMoment { session: 0, mono: second * 1_000_000_000 };
     match capture.state_at(&capture.calls[0], at) {
         super::CallState::Ended(_) => "ended".to_owned(),
         super::CallState::Open(waited) => format!("open for {} s", waited.as_secs()),
@@ -714,8 +707,8 @@ fn known(place: &Place, second: u64) -> String {
     }
 }
 
-fn with_one_call(entries: impl IntoIterator<Item = Entry>) -> Place {
-    let place = Place::new();
+fn with_one_call(entries: impl IntoIterator<Item = CaptureEntry>) -> TestPath {
+    let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() }, at(0));
     store.write(asked(10, 1, Rpc::ListContainers)).unwrap();
@@ -724,10 +717,10 @@ fn with_one_call(entries: impl IntoIterator<Item = Entry>) -> Place {
 }
 
 #[test]
-fn a_call_is_open_until_its_answer_whatever_that_was() {
-    let mut ended = Ended::new(1, Duration::from_secs(25), &Outcome::Answered);
-    ended.answers.push(Answer { bytes: Bytes::from_static(b"x"), ..Answer::default() });
-    let place = with_one_call([entry(35, Body::Ended(ended)), relist(40)]);
+fn call_is_open_until_its_end() {
+    let mut ended = CallFinished::new(1, Duration::from_secs(25), &RecordedOutcome::Answered);
+    ended.answers.push(StoredMessage { bytes: Bytes::from_static(b"x"), ..StoredMessage::default() });
+    let place = with_one_call([entry(35, Body::CallFinished(ended)), relist(40)]);
     assert_eq!(
         [12, 34, 35, 40].map(|second| known(&place, second)),
         ["open for 2 s", "open for 24 s", "ended", "ended"]
@@ -735,7 +728,7 @@ fn a_call_is_open_until_its_answer_whatever_that_was() {
 }
 
 #[test]
-fn an_end_that_was_not_kept_accuses_nobody() {
+fn call_whose_end_was_lost_is_not_silent() {
     let ends = vec![super::entry::LostEnd { call: 1, mono: 11_000_000_000 }];
     let lost = Lost {
         entries: 1,
@@ -760,13 +753,13 @@ fn an_end_that_was_not_kept_accuses_nobody() {
 }
 
 #[test]
-fn nobody_knows_what_came_after_the_last_word_of_a_recorder_that_was_killed() {
+fn state_of_calls_is_unknown_after_the_last_entry_of_a_killed_recorder() {
     let place = with_one_call([relist(15)]);
     assert_eq!([15, 16].map(|second| known(&place, second)), ["open for 5 s", "not known"]);
 }
 
 #[test]
-fn without_a_moment_the_worst_of_the_last_incident_is_meant_and_else_the_end() {
+fn default_moment_is_the_worst_of_the_last_incident_else_the_end() {
     let worst = |number, peak| Incident { number, from: at(20), peak: at(peak), ..Incident::default() };
     let incidents = [worst(1, 25), worst(2, 30)];
     let place = with_one_call(incidents.map(|incident| entry(40, Body::Incident(incident))));

@@ -1,26 +1,29 @@
-//! The capture's own time: how long recorders have run, by their monotonic clocks, one session after the other.
+//! Computes the age of entries from the monotonic clocks of the recorders, one session after the other.
 //!
-//! The wall clock decides nothing here. Time in which no recorder ran does not count, so an age is never too large.
+//! The wall clock is not used, because it can be set. Time in which no recorder ran does not count, so an age is never too
+//! large.
 
 use std::time::Duration;
 
-/// Nanoseconds that recorders had run when something was written, since the oldest entry that the capture has.
-pub type Position = u64;
+use super::entry::nanos;
 
-/// Finds the position of each entry, as they are read or written in order.
+/// The time for which recorders had run when an entry was written, in nanoseconds since the oldest entry of the capture.
+pub type RunTime = u64;
+
+/// Computes the run time at each entry; entries are passed in order.
 #[derive(Debug, Default)]
-pub struct Timeline {
+pub struct RunTimeline {
     session: Option<u64>,
-    /// Position at which the session begins.
-    base: Position,
-    /// Monotonic time of the session's first entry.
+    /// The run time at which the session begins.
+    base: RunTime,
+    /// The monotonic time of the session's first entry.
     origin: Option<u64>,
-    last: Position,
-    jump: Option<Position>,
+    last: RunTime,
+    jump: Option<RunTime>,
 }
 
-impl Timeline {
-    /// The entries of this session come next; whether it is another one than before.
+impl RunTimeline {
+    /// Notes that the entries of this session come next. Returns whether the session is a new one.
     pub fn session(&mut self, id: u64) -> bool {
         if self.session == Some(id) {
             return false;
@@ -31,29 +34,28 @@ impl Timeline {
         true
     }
 
-    /// The position of an entry of the session.
-    pub fn place(&mut self, mono: u64) -> Position {
+    /// Returns the run time at an entry of the session.
+    pub fn at(&mut self, mono: u64) -> RunTime {
         let origin = *self.origin.get_or_insert(mono);
         let position = self.base.saturating_add(mono.saturating_sub(origin));
         self.last = self.last.max(position);
         position
     }
 
-    /// The latest position.
-    pub const fn last(&self) -> Position {
+    /// Returns the latest run time.
+    pub const fn last(&self) -> RunTime {
         self.last
     }
 
-    /// The wall clock was set at this position.
-    pub fn jumped(&mut self, position: Position) {
+    /// Notes that the wall clock was set at this run time.
+    pub fn jumped(&mut self, position: RunTime) {
         self.jump = self.jump.max(Some(position));
     }
 
-    /// Whether what ends at `end` is older than `age`. Nothing is that was written before the wall clock was last set:
-    /// only the bound on the size removes it.
-    pub fn is_older(&self, end: Position, age: Duration) -> bool {
-        let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        self.last.saturating_sub(end) > age && self.jump.is_none_or(|jump| end >= jump)
+    /// Whether a segment that ends at `end` is older than `age`. Segments from before the last jump of the wall clock are
+    /// never too old: only the size limit removes them.
+    pub fn is_older(&self, end: RunTime, age: Duration) -> bool {
+        self.last.saturating_sub(end) > nanos(age) && self.jump.is_none_or(|jump| end >= jump)
     }
 }
 
@@ -65,23 +67,23 @@ mod tests {
 
     #[test]
     fn sessions_follow_one_another_without_the_time_between_them() {
-        let mut timeline = Timeline::default();
+        let mut timeline = RunTimeline::default();
         assert!(timeline.session(7));
-        assert_eq!([100, 130, 110].map(|mono| timeline.place(mono)), [0, 30, 10]);
+        assert_eq!([100, 130, 110].map(|mono| timeline.at(mono)), [0, 30, 10]);
         assert!(!timeline.session(7) && timeline.session(8));
-        assert_eq!([5, 9].map(|mono| timeline.place(mono)), [30, 34]);
+        assert_eq!([5, 9].map(|mono| timeline.at(mono)), [30, 34]);
         assert_eq!(timeline.last(), 34);
     }
 
     #[test]
-    fn nothing_from_before_a_jump_is_old() {
-        let mut timeline = Timeline::default();
+    fn entries_from_before_a_jump_are_never_too_old() {
+        let mut timeline = RunTimeline::default();
         timeline.session(1);
-        timeline.place(0);
-        timeline.place(50);
+        timeline.at(0);
+        timeline.at(50);
         assert!(timeline.is_older(10, TICK * 20) && !timeline.is_older(30, TICK * 20));
         timeline.jumped(40);
-        timeline.place(100);
+        timeline.at(100);
         assert!(!timeline.is_older(10, TICK * 20) && timeline.is_older(45, TICK * 20));
     }
 }

@@ -21,22 +21,22 @@ use super::render::{capture as text, capture_html as html};
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::report::CaptureReport;
-use crate::capture::{Capture, Exported, Names, Range, export};
+use crate::capture::{Capture, Exported, Pseudonyms, Range, export};
 use crate::clock::Wall;
 use crate::report::{document, save};
 
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     #[command(subcommand)]
-    action: Action,
+    action: CaptureAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum CaptureAction {
     /// Show the time range and the incidents of a capture
     Ls {
         #[command(flatten)]
-        shown: Shown,
+        source: CaptureSource,
     },
     /// Export a part of a capture to one file, which can be used like the capture itself
     Export {
@@ -75,12 +75,12 @@ enum Action {
     /// Read every entry and every answer, and report what is missing; exit status 1 if anything is missing
     Check {
         #[command(flatten)]
-        shown: Shown,
+        source: CaptureSource,
     },
 }
 
 #[derive(Debug, Args)]
-struct Shown {
+struct CaptureSource {
     /// The directory of a recorder, or an exported file
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
     capture: PathBuf,
@@ -93,18 +93,18 @@ struct Shown {
 /// Runs the command.
 pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
-        Action::Ls { shown } => {
-            let list = CaptureList::of(&open(&shown.capture)?);
-            shown.output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
+        CaptureAction::Ls { source } => {
+            let list = CaptureList::of(&open(&source.capture)?);
+            source.output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
             Ok(Exit::Good)
         }
-        Action::Export { capture, file, incident, from, to, anonymise } => {
+        CaptureAction::Export { capture, file, incident, from, to, anonymise } => {
             let capture = open(capture)?;
             let range = match incident {
                 Some(number) => pinned(&capture, *number)?,
                 None => Range { from: at(&capture, from.as_deref())?, to: at(&capture, to.as_deref())? },
             };
-            let names = anonymise.then(Names::default);
+            let names = anonymise.then(Pseudonyms::default);
             let mut exported = Exported::default();
             let write = |out: &mut dyn Write| {
                 exported = export(&capture, range, names, out)?;
@@ -120,7 +120,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             context.remark(&text::exported(exported));
             Ok(Exit::Good)
         }
-        Action::Report { capture, incident, output } => {
+        CaptureAction::Report { capture, incident, output } => {
             let capture = open(capture)?;
             let range = match incident {
                 Some(number) => pinned(&capture, *number)?,
@@ -133,9 +133,9 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             })?;
             Ok(Exit::Good)
         }
-        Action::Check { shown } => {
-            let report = CheckReport::of(&open(&shown.capture)?);
-            shown.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
+        CaptureAction::Check { source } => {
+            let report = CheckReport::of(&open(&source.capture)?);
+            source.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
                 false if report.not_judged_answers > 0 => Exit::NoAnswer,

@@ -13,7 +13,7 @@ use std::{cell::Cell, thread};
 use super::render::Style;
 use super::stop_signals;
 use super::{ColorChoice, Error, GlobalArgs};
-use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
+use crate::capture::{self, Capture, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
 use crate::cri::{self, CallObserver, Client, Endpoint};
 use crate::host::{self, HostRoot};
@@ -64,7 +64,7 @@ pub struct Context {
     observer: OnceCell<Arc<dyn CallObserver>>,
     /// The clock of a replayed capture.
     replayed: Option<Arc<ReplayClock>>,
-    stage: OnceCell<Stage>,
+    replay_server: OnceCell<ReplayServer>,
 }
 
 /// Converts a Version answer for a report.
@@ -112,7 +112,7 @@ impl Context {
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
             replayed,
-            stage: OnceCell::new(),
+            replay_server: OnceCell::new(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Context {
         let client = match endpoint {
             Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
-            Endpoint::Capture { what } => self.stage(what)?.client(deadline),
+            Endpoint::Capture { what } => self.replay_server(what)?.client(deadline),
         };
         Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),
@@ -253,17 +253,18 @@ impl Context {
 
     /// Returns the capture that is replayed, once a client of it exists.
     pub fn playback(&self) -> Option<&Arc<Playback>> {
-        self.stage.get().map(Stage::playback)
+        self.replay_server.get().map(ReplayServer::playback)
     }
 
     /// Opens the capture `what`, which is `PATH[@TIME]`, once for all clients.
-    fn stage(&self, what: &str) -> Result<&Stage, Error> {
-        if let Some(stage) = self.stage.get() {
-            return Ok(stage);
+    fn replay_server(&self, what: &str) -> Result<&ReplayServer, Error> {
+        if let Some(replay_server) = self.replay_server.get() {
+            return Ok(replay_server);
         }
         let playback = self.open_capture(what)?;
-        let stage = Stage::open(&format!("{CAPTURE}{what}"), playback).map_err(Error::Start)?;
-        Ok(self.stage.get_or_init(|| stage))
+        let replay_server =
+            ReplayServer::open(&format!("{CAPTURE}{what}"), playback).map_err(Error::Start)?;
+        Ok(self.replay_server.get_or_init(|| replay_server))
     }
 
     /// Opens the capture `what` at its moment, and sets the clock to that moment.
@@ -314,7 +315,7 @@ impl Context {
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
             replayed: self.replayed.clone(),
-            stage: OnceCell::new(),
+            replay_server: OnceCell::new(),
         }
     }
 

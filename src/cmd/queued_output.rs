@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Notify;
 
 use super::render::words::{cut, wrapped};
+use crate::threads::locked;
 
 /// The number of lines that may be queued before the command waits for the writer. Memory is limited by this
 /// and by the events of one relist.
@@ -63,9 +64,7 @@ impl QueueState {
         match line {
             Line::Text(text) => Some(WriteStep::Text(text)),
             Line::Row(text) => Some(WriteStep::Row(text)),
-            Line::Status => {
-                self.status.lock().unwrap_or_else(PoisonError::into_inner).take().map(WriteStep::Status)
-            }
+            Line::Status => locked(&self.status).take().map(WriteStep::Status),
         }
     }
 }
@@ -127,7 +126,7 @@ impl QueuedOutput {
         let put: Arc<Mutex<WriteFn>> = Arc::new(Mutex::new(Box::new(put)));
         let puts = Arc::clone(&put);
         let write = move || {
-            let mut put = puts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut put = locked(&puts);
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
             shared.moved.notify_waiters();
@@ -154,7 +153,7 @@ impl QueuedOutput {
     /// Replaces the status line, if there is one; never waits.
     pub fn status(&self, text: String) {
         let unseen = {
-            let mut status = self.progress.status.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut status = locked(&self.progress.status);
             status.replace(text)
         };
         if unseen.is_none() {
@@ -172,7 +171,7 @@ impl QueuedOutput {
             }
             Transport::Direct(put) => {
                 let broken = &self.progress.broken;
-                let mut put = put.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut put = locked(put);
                 let step = self.progress.step(line);
                 let written = step
                     .map_or(Ok(()), |step| if broken.load(Ordering::SeqCst) { Ok(()) } else { put(step) });
@@ -226,7 +225,7 @@ impl QueuedOutput {
             Transport::Direct(_) if self.progress.broken.load(Ordering::SeqCst) => {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
-            Transport::Direct(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(WriteStep::End),
+            Transport::Direct(put) => locked(&put)(WriteStep::End),
         }
     }
 }

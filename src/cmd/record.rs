@@ -29,14 +29,14 @@ use super::queued_output::QueuedOutput;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, outlive_hangup};
 use super::{Error, Exit, metrics_server, positive_duration};
-use crate::capture::entry::{Session, kind};
+use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSampler, SampledKubelet};
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, Recording, RecordingHost,
     RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
 };
 use crate::capture::{
-    FindingSubject, IncidentRules, IncidentVerdict, Limits, PendingCall, Recorder, SMALLEST,
+    FindingSubject, IncidentRules, IncidentVerdict, Limits, LivePendingCall, Recorder, SMALLEST,
 };
 use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
@@ -240,7 +240,6 @@ async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion,
         None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
     };
     let runtime = version.clone().unwrap_or_default();
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let session = Session {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         node: context.node_name().unwrap_or_default(),
@@ -328,7 +327,7 @@ impl RecordingHost for CommandHost<'_> {
         self.metrics_reader(&self.context.with_kubelet(Some(kubelet))).ok().flatten()
     }
 
-    async fn diagnose(&self, pending: Vec<PendingCall>) -> Option<IncidentDiagnosis> {
+    async fn diagnose(&self, pending: Vec<LivePendingCall>) -> Option<IncidentDiagnosis> {
         let pending = pending.into_iter().map(|call| CallersPendingCall {
             rpc: call.rpc,
             id: call.id,

@@ -23,7 +23,7 @@ use super::output::Output;
 use super::render::sim as text;
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, complete};
-use crate::capture::Plain;
+use crate::capture::AnyClientService;
 use crate::cri::server::SocketServer;
 use crate::report::escape::escaped;
 use crate::report::{document, save};
@@ -131,7 +131,7 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
         out.flush()?;
-        listening.serve(Arc::new(Plain(playback)), stop_signals.next()).await?;
+        listening.serve(Arc::new(AnyClientService(playback)), stop_signals.next()).await?;
         Ok(())
     })?
 }

@@ -8,6 +8,8 @@ use rustix::process::{Signal as Kind, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Sleep;
 
+use crate::optional_future::or_pending;
+
 /// Signals that end a program by default, but that nobody sends to end plegctl. XFSZ means that a file
 /// exceeds `ulimit -f`, which is an error of that file.
 const HARMLESS: [Kind; 4] = [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::XFSZ];
@@ -47,16 +49,10 @@ impl StopSignals {
     /// Resolves at the first signal, or at the deadline.
     pub async fn next(&mut self) {
         let Self { interrupt, terminate, deadline } = self;
-        let deadline = async {
-            match deadline {
-                Some(deadline) => deadline.as_mut().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            () = deadline => {}
+            () = or_pending(deadline.as_mut()) => {}
         }
     }
 }

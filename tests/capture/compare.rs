@@ -169,7 +169,7 @@ fn recorded(directory: &Path) {
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
     let since = Instant::now();
     scripted.play(|events| {
-        while Capture::open(directory).unwrap().told.len() < events {
+        while Capture::open(directory).unwrap().stream_events.len() < events {
             assert!(since.elapsed() < PATIENCE, "{events} events were not read");
             thread::yield_now();
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plegctl::capture::{Capture, Moment};
+use plegctl::capture::{Capture, CaptureMoment};
 use serde_json::Value;
 
 use crate::support::captures::{CaptureDir, argument};
@@ -52,7 +52,7 @@ fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
 }
 
 /// Records until the capture contains the kubelet's metrics and `enough` other entries.
-fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, Moment) -> bool) {
+fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, CaptureMoment) -> bool) {
     let mut running = Invocation::new(&[["record", argument(directory)].as_slice(), how].concat()).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
     let since = Instant::now();

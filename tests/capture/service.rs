@@ -178,7 +178,7 @@ fn recorder_starts_before_the_runtime_and_records_its_absence() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(!output.stdout.contains("waiting for the runtime"), "said once: {output}");
     let capture = Capture::open(&directory).unwrap();
-    assert_eq!((capture.runs.len(), capture.runs[0].session.runtime.as_str()), (1, "containerd"));
+    assert_eq!((capture.sessions.len(), capture.sessions[0].session.runtime.as_str()), (1, "containerd"));
     let absent = capture.relists.iter().filter(|relist| relist.done.error.contains("refused")).count();
     assert!(absent > 0 && absent < capture.relists.len(), "{absent} of {}", capture.relists.len());
 }
@@ -238,7 +238,7 @@ fn recorder_without_an_endpoint_waits_for_a_runtime() {
     until(&mut running, "the runtime is");
     running.signal("TERM");
     assert_eq!(running.wait().code, Some(0));
-    let session = &Capture::open(&directory).unwrap().runs[0].session;
+    let session = &Capture::open(&directory).unwrap().sessions[0].session;
     assert_eq!(
         (session.endpoint.as_str(), session.runtime.as_str()),
         ("unix:///run/crio/crio.sock", "containerd")

@@ -19,7 +19,7 @@ fn replayed_event_stream_gives_the_same_events_each_time() {
     let directory = place.path("capture");
     record("sim:missed-events", &directory, &["--at", "20s", "--period", "500ms", "--for", "3s"]);
     let endpoint = replayed(&directory, "+0s");
-    let told = Capture::open(&directory).unwrap().told.len();
+    let told = Capture::open(&directory).unwrap().stream_events.len();
     assert!(told > 10, "{told} events");
     for mode in ["evented", "compare"] {
         let once = || {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::background::{Background, BackgroundResult};
 use super::kubelet_metrics::{KubeletMetricsReader, TIME_LIMIT};
-use super::state::{RecordingState, locked};
+use super::state::RecordingState;
 use super::{IncidentDiagnosis, RecordingHost, RecordingNotice, RecordingSettings};
 use crate::capture::entry::kind;
 use crate::capture::incident::{IncidentAction, Observation, open_call};
@@ -19,7 +19,7 @@ use crate::host;
 use crate::kubelet::{KubeletProcess, Search};
 use crate::pleg::SharedState;
 use crate::pleg::stream::{Health, Relist};
-use crate::threads::blocking;
+use crate::threads::{blocking, locked};
 
 /// The interval of checks while a relist runs or an incident is open.
 const TICK: Duration = Duration::from_millis(500);

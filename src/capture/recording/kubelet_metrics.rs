@@ -1,11 +1,12 @@
 //! Reads the kubelet's own metrics for the capture.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::capture::node::KubeletSample;
 use crate::clock::Clock;
 use crate::kubelet::{KubeletApi, Metrics, http};
+use crate::threads::locked;
 
 /// The time limit for the kubelet's answer.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -28,7 +29,7 @@ impl KubeletMetricsReader {
 
     /// Reads the metrics once, and keeps the few series that a capture needs.
     pub async fn read(&self, clock: &dyn Clock) -> KubeletSample {
-        let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let api = locked(&self.api).clone();
         let started = clock.mono();
         let answer = api.get("/metrics", TIME_LIMIT).await;
         let took = clock.mono().since(started).into();
@@ -40,7 +41,7 @@ impl KubeletMetricsReader {
                 if matches!(why, http::Error::Unauthorized { .. })
                     && let Some(api) = (self.renew)()
                 {
-                    *self.api.lock().unwrap_or_else(PoisonError::into_inner) = api;
+                    *locked(&self.api) = api;
                 }
                 KubeletSample { took, silent: why.is_silent(), why: Some(why.to_string()), text: None }
             }

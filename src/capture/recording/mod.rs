@@ -27,7 +27,7 @@ pub use state::IncidentCulprit;
 use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
 use super::node::NodeSampler;
-use super::recorder::{PendingCall, Recorder, RecorderStatus};
+use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::{Clock, Mono};
 use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Version};
 use crate::host::HostRoot;
@@ -40,9 +40,10 @@ use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink,
     TimerAction,
 };
+use crate::threads::locked;
 use background::Background;
 use incident_handler::IncidentHandler;
-use state::{RecordingState, locked};
+use state::RecordingState;
 
 /// How often the node, the kubelet's metrics and the runtime's version are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
@@ -90,7 +91,7 @@ pub trait RecordingHost {
     /// Returns a reader for the metrics of this kubelet, if they may be read.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
     /// Diagnoses the node, without repeating the pending calls.
-    async fn diagnose(&self, pending: Vec<PendingCall>) -> Option<IncidentDiagnosis>;
+    async fn diagnose(&self, pending: Vec<LivePendingCall>) -> Option<IncidentDiagnosis>;
     /// Prints a message.
     fn notify(&self, notice: RecordingNotice<'_>);
 }

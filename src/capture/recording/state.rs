@@ -1,7 +1,6 @@
 //! The state of a recording that its metrics page shows.
 
 use std::fmt::{self, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
@@ -37,11 +36,6 @@ pub struct IncidentCulprit {
     pub pod: String,
     /// The container's name.
     pub container: String,
-}
-
-/// Locks the state.
-pub fn locked(state: &Mutex<RecordingState>) -> MutexGuard<'_, RecordingState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RecordingState {

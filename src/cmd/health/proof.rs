@@ -15,8 +15,8 @@ use super::recorded;
 use crate::capture::entry::{Session, kind};
 use crate::capture::node::{KubeletSample, NodeSample, SampledKubelet};
 use crate::capture::{
-    Capture, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Limits, Moment, Observation,
-    Playback, Recorder, ReplayClock, Stage,
+    Capture, CaptureMoment, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Limits,
+    Observation, Playback, Recorder, ReplayClock, ReplayServer,
 };
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::message;
@@ -236,7 +236,7 @@ impl Runtime for StoryNode {
 struct LiveRun {
     began: f64,
     ended: f64,
-    moment: Moment,
+    moment: CaptureMoment,
     wall: Wall,
     report: HealthReport,
 }
@@ -514,7 +514,7 @@ async fn played(story: &Story, place: &Path) -> Vec<LiveRun> {
                 tokio::task::spawn_local(async move {
                     let began = node.now().as_secs_f64();
                     let report = health(node.clone()).await;
-                    let moment = Moment { session: 0, mono: recorder.now() };
+                    let moment = CaptureMoment { session: 0, mono: recorder.now() };
                     let (ended, wall) = (node.now().as_secs_f64(), node.clock.wall());
                     live.borrow_mut().push(LiveRun { began, ended, moment, wall, report });
                 });
@@ -529,11 +529,11 @@ async fn played(story: &Story, place: &Path) -> Vec<LiveRun> {
 }
 
 /// Returns the report for a moment of the capture.
-async fn replayed(place: &Path, (moment, wall): (Moment, Wall)) -> HealthReport {
+async fn replayed(place: &Path, (moment, wall): (CaptureMoment, Wall)) -> HealthReport {
     let clock = Arc::new(ReplayClock::new());
     let capture = Capture::open(place).unwrap();
     let playback = Playback::at(capture, (moment, wall), Arc::clone(&clock));
-    let stage = Stage::open("capture:test", playback).unwrap();
+    let stage = ReplayServer::open("capture:test", playback).unwrap();
     let [main, control] = [(); 2].map(|()| Arc::new(stage.client(30 * SECOND)));
     let mut inputs = Inputs::new(main, control, clock);
     plain(&mut inputs);

@@ -16,7 +16,7 @@ use crate::report::PodRef;
 
 /// Copies the recorded facts into the inputs of a run; the answers come from the replay.
 pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
-    playback.is_judged();
+    playback.answer_for_verdict();
     let (at, incident) = playback.chosen();
     inputs.recorded = Some(JudgedMoment { at, incident });
     inputs.callers_pending = playback

@@ -518,7 +518,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_hang_in_the_first_relist_grows_in_both_strips_and_is_said() {
+    fn hang_in_the_first_relist_grows_in_both_strips_and_has_a_note() {
         let text = text(&hung_at_once());
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!x", "{text}");
         assert_eq!(letters(&text, "latency"), "!x", "{text}");
@@ -526,14 +526,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_jump_of_hours_is_told_in_whole_hours() {
+    fn jump_of_hours_is_shown_in_whole_hours() {
         let by_seconds = crate::report::Seconds::from_nanos(-10_799_999_999_886);
         let jump = JumpPoint { time: Wall::default(), by_seconds };
         assert!(jumped(&jump).starts_with("the wall clock was set back by 3h, to "), "{}", jumped(&jump));
     }
 
     #[test]
-    fn a_relist_that_is_over_at_once_is_nothing_to_speak_of() {
+    fn short_wait_for_the_first_relist_has_no_note() {
         let mut quick = hung_at_once();
         let first = quick.relists[0].clone();
         let to = quick.from.plus(Duration::from_millis(50));

@@ -374,20 +374,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_outside_reorders_or_hides_the_page() {
+    fn text_from_outside_cannot_reorder_or_hide_the_page() {
         for letter in ['\u{200f}', '\u{61c}', '\u{2028}', '\u{feff}', '\u{202e}', '\u{200b}'] {
             assert_eq!(html(&format!("a{letter}é")), format!("a{}é", letter.escape_unicode()));
         }
     }
 
     #[test]
-    fn nothing_from_outside_is_markup() {
+    fn text_from_outside_is_no_markup() {
         assert_eq!(html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
         assert_eq!(html("a\u{1b}[31m\u{202e}b"), "a\\u{1b}[31m\\u{202e}b");
     }
 
     #[test]
-    fn what_was_not_judged_is_on_the_page() {
+    fn page_contains_what_was_not_judged() {
         let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
         let mut report = CaptureReport::of(&capture, crate::capture::Range::default()).unwrap();
         for (count, is_there) in [(0, false), (3, true)] {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_inside_the_runtime_is_on_the_page() {
+    fn page_contains_the_goroutine_findings() {
         let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
         let mut report = CaptureReport::of(&capture, crate::capture::Range::default()).unwrap();
         let drawn = |report: &CaptureReport| {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_not_thinned_away() {
+    fn thinning_keeps_peaks() {
         let mut points: Vec<(f64, f64)> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
         points[7777].1 = 99.0;
         let thin = thinned(&points);

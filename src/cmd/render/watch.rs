@@ -213,7 +213,7 @@ pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
 
 /// The content of the status line.
 #[derive(Clone, Copy, Debug)]
-pub struct Live<'a> {
+pub struct LiveStatus<'a> {
     /// The number of finished relists.
     pub relists: u64,
     /// The age of PLEG as the kubelet computes it: since the start of the last relist whose lists both
@@ -232,7 +232,7 @@ pub struct Live<'a> {
 }
 
 /// Formats the status line, the most important values first, because its end may be cut.
-pub fn status(shown: &Live<'_>) -> String {
+pub fn status(shown: &LiveStatus<'_>) -> String {
     let mut line = match shown.age {
         // Without a list there is no age.
         None => "PLEG has yet to relist".to_owned(),
@@ -484,8 +484,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_live_line_claims_nothing_before_the_first_relist_and_then_has_the_age_against_the_threshold() {
-        let begun = Live {
+    fn live_line_has_no_age_before_the_first_relist() {
+        let begun = LiveStatus {
             relists: 0,
             age: None,
             threshold: 180 * SECOND,
@@ -502,7 +502,7 @@ mod tests {
             p99: Duration::from_millis(40).into(),
             max: Duration::from_millis(50).into(),
         };
-        let later = Live {
+        let later = LiveStatus {
             relists: 7,
             age: Some(13 * SECOND),
             last: Duration::from_millis(25),
@@ -516,7 +516,7 @@ mod tests {
             "PLEG 13s of 3m  waiting 12.0s for ContainerStatus of shop/db-0 c1  relist 7  last 25.0ms  p50 20.0ms  \
              p99 40.0ms  max 50.0ms  pods 3"
         );
-        let over = status(&Live { age: Some(181 * SECOND), ..later });
+        let over = status(&LiveStatus { age: Some(181 * SECOND), ..later });
         assert!(over.starts_with("PLEG 3m1s of 3m  NOT HEALTHY  waiting "), "{over}");
     }
 

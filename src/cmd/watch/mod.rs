@@ -39,7 +39,7 @@ const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 pub struct WatchArgs {
     /// What to run: relists, the event stream as the kubelet's evented PLEG reads it, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
-    mode: Mode,
+    mode: WatchMode,
 
     /// Pause between the end of a relist and the start of the next [default: 1s; 300s in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
@@ -98,7 +98,7 @@ pub struct WatchArgs {
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
+    output: WatchOutput,
 }
 
 /// Parses `1`, `10` or `max`.
@@ -128,7 +128,7 @@ struct StreamArgs {
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum WatchMode {
     /// Relist repeatedly
     Generic,
     /// Read the runtime's event stream, with occasional relists
@@ -137,7 +137,7 @@ pub enum Mode {
     Compare,
 }
 
-impl Mode {
+impl WatchMode {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -156,7 +156,7 @@ impl Mode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub enum WatchOutput {
     /// A line for each event, and a live line on a terminal
     Table,
     /// One JSON object per line

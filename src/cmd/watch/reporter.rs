@@ -2,13 +2,13 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::{Mode, Output, WatchArgs};
+use super::{WatchArgs, WatchMode, WatchOutput};
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
@@ -18,6 +18,7 @@ use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
+use crate::optional_future::or_pending;
 use crate::pleg::guarded_stream::StreamObserver;
 use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
@@ -26,11 +27,12 @@ use crate::pleg::stream::{
 };
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, WatchTotals, document};
 use crate::report::save;
+use crate::threads::locked;
 
 /// Writes the records to stdout and the log.
 pub struct Reporter {
     view: QueuedOutput,
-    output: Output,
+    output: WatchOutput,
     log: Option<QueuedOutput>,
     show_initial: bool,
     live: bool,
@@ -49,7 +51,7 @@ impl Reporter {
     pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(QueuedOutput::plain));
-        let seen = output == Output::Table && Context::is_seen(&io::stdout());
+        let seen = output == WatchOutput::Table && Context::is_seen(&io::stdout());
         let live = seen && Context::can_rewrite();
         Ok(Self {
             view: match (live, seen) {
@@ -66,7 +68,7 @@ impl Reporter {
             tally: Mutex::default(),
             waited_for: Mutex::default(),
             given_up: Mutex::default(),
-            comparison: (arguments.mode == Mode::Compare).then(|| {
+            comparison: (arguments.mode == WatchMode::Compare).then(|| {
                 let comparison = Comparison::default();
                 Mutex::new(match no_removal_events(version) {
                     Some(why) => comparison.without_removals(why),
@@ -78,14 +80,14 @@ impl Reporter {
 
     /// Returns the counts and durations so far.
     pub fn tally(&self) -> MutexGuard<'_, WatchTotals> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.tally)
     }
 
     /// Passes something to the comparison, if there is one, and reports the divergences that result.
     fn compare(&self, see: impl FnOnce(&mut Comparison)) {
         let Some(comparison) = &self.comparison else { return };
         let decided = {
-            let mut comparison = comparison.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut comparison = locked(comparison);
             see(&mut comparison);
             comparison.take_divergences()
         };
@@ -97,7 +99,7 @@ impl Reporter {
 
     /// Returns the summary of the comparison so far.
     pub fn compared(&self) -> Option<CompareSummary> {
-        let comparison = self.comparison.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let comparison = locked(self.comparison.as_ref()?);
         let streamed = self.tally().stream_totals();
         Some(comparison.summary(&streamed))
     }
@@ -123,7 +125,7 @@ impl Reporter {
     pub fn relist(&self, relist: Relist) {
         let slow = self.tally().is_slow(&relist);
         self.tally().relist(&relist);
-        if self.output == Output::Table {
+        if self.output == WatchOutput::Table {
             if let Some(line) = text::failed_relist(&relist) {
                 self.view.line(line);
             } else if relist.interval_seconds.is_none() && !self.show_initial {
@@ -137,7 +139,7 @@ impl Reporter {
 
     /// Reports a change of PLEG's health.
     pub fn health(&self, health: Health) {
-        if self.output == Output::Table {
+        if self.output == WatchOutput::Table {
             self.view.line(text::health(&health));
         }
         self.json(&WatchRecord::Health(health));
@@ -151,7 +153,7 @@ impl Reporter {
 
     /// Prints lines for people; in JSON the records have the same facts.
     pub fn lines(&self, lines: impl IntoIterator<Item = String>) {
-        if self.output == Output::Table {
+        if self.output == WatchOutput::Table {
             lines.into_iter().for_each(|line| self.view.line(line));
         }
     }
@@ -165,18 +167,18 @@ impl Reporter {
     /// Returns a receiver for the outcome of the pending call.
     pub fn when_ended(&self) -> watch::Receiver<Option<CallEnd>> {
         let (sender, ended) = watch::channel(None);
-        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        *locked(&self.waited_for) = Some(sender);
         ended
     }
 
     /// Notes the start of a relist, which makes every call again.
     pub fn relist_begins(&self) {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        locked(&self.given_up).clear();
     }
 
     /// Returns the calls of this relist that were given up.
     pub fn given_up(&self) -> Vec<CallersAbandonedCall> {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.given_up).clone()
     }
 
     /// Prints a diagnosis in one line, during the problem.
@@ -202,12 +204,12 @@ impl Reporter {
     }
 
     fn write_json(&self, document: &impl Serialize) {
-        if self.output != Output::Jsonl && self.log.is_none() {
+        if self.output != WatchOutput::Jsonl && self.log.is_none() {
             return;
         }
         // Our own documents have string keys only, so writing them cannot fail.
         let Some(line) = json::text(document) else { return };
-        if self.output == Output::Jsonl {
+        if self.output == WatchOutput::Jsonl {
             self.view.line(line.clone());
         }
         if let Some(log) = &self.log {
@@ -227,12 +229,7 @@ impl Reporter {
     pub async fn broken(&self) {
         tokio::select! {
             () = self.view.broken() => {}
-            () = async {
-                match &self.log {
-                    Some(log) => log.broken().await,
-                    None => std::future::pending().await,
-                }
-            } => {}
+            () = or_pending(self.log.as_ref().map(QueuedOutput::broken)) => {}
         }
     }
 
@@ -284,8 +281,8 @@ impl StreamObserver for Reporter {
 impl Sink for &Reporter {
     fn event(&mut self, event: Event) {
         self.tally().event(&event);
-        if self.output == Output::Table && (self.show_initial || !event.initial) {
-            let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.output == WatchOutput::Table && (self.show_initial || !event.initial) {
+            let mut columns = locked(&self.columns);
             self.view.row(text::event(&event, &mut columns));
         }
         let seen = self.comparison.is_some().then(|| event.clone());
@@ -302,7 +299,7 @@ impl Sink for &Reporter {
         self.tally().call(call);
         let took = call.duration_seconds.duration();
         let given_up = call.outcome == Outcome::Silent;
-        if let Some(sender) = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(sender) = locked(&self.waited_for).take() {
             sender.send_replace(Some(if given_up {
                 CallEnd::GivenUp(took)
             } else {
@@ -311,7 +308,7 @@ impl Sink for &Reporter {
         }
         if let Some(open) = open.filter(|_| given_up) {
             let given_up = CallersAbandonedCall { rpc: open.rpc, id: open.id, waited: took };
-            self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(given_up);
+            locked(&self.given_up).push(given_up);
         }
         if call.duration_seconds.duration() >= SILENT_AFTER {
             self.lines([text::answered_late(self.clock.wall(), call)]);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::reporter::Reporter;
-use super::{Mode, TIMEOUT, WatchArgs};
-use crate::capture::Next;
+use super::{TIMEOUT, WatchArgs, WatchMode};
+use crate::capture::PlaybackStep;
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
@@ -20,7 +20,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
-use crate::optional_future::or_pending;
+use crate::optional_future::{SingleTask, or_pending};
 use crate::pleg::guarded_stream::{GuardedStream, RecordedStream, StreamItem, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
@@ -69,9 +69,9 @@ struct Interruptions {
 }
 
 /// An interruption of a wait.
-enum Interruption {
+enum WatchInterruption {
     /// The watch ends.
-    End(End),
+    End(WatchEndReason),
     /// The process is suspended.
     Suspend,
     /// Health and the status line are checked.
@@ -82,7 +82,7 @@ enum Interruption {
 
 /// Why a watch ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
+enum WatchEndReason {
     /// A signal, `--count` or `--for` ended it.
     Requested,
     /// The condition of `--until-…` is true; with a description.
@@ -101,7 +101,7 @@ impl<'a> WatchRun<'a> {
         let client = context.client(endpoint, TIMEOUT)?;
         let greeting = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
         let version = client.clone().with_deadline(greeting).version().await.result?;
-        let streams = arguments.mode != Mode::Generic;
+        let streams = arguments.mode != WatchMode::Generic;
         if streams {
             may_read(&version, arguments, context)?;
         }
@@ -118,14 +118,14 @@ impl<'a> WatchRun<'a> {
         if arguments.no_inspect {
             context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
-        let hint = arguments.mode == Mode::Evented && kubelet.evented_is_a_hint();
+        let hint = arguments.mode == WatchMode::Evented && kubelet.evented_is_a_hint();
         if hint {
             context.remark(&format!(
                 "kubelet {kubelet}: its EventedPLEG relists every second and also lists the pod of a \
                  container that stopped (according to its code; no recording confirms it)"
             ));
         }
-        let evented_gate = arguments.mode == Mode::Evented && !hint;
+        let evented_gate = arguments.mode == WatchMode::Evented && !hint;
         let hub = Arc::new(SharedState::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
             let bound = metrics_server::serve(address, Arc::clone(&hub), Arc::new(String::new));
@@ -171,7 +171,7 @@ impl<'a> WatchRun<'a> {
             waited: false,
             found: None,
             diagnosed: false,
-            not_seen: kubelet.era().unseen().filter(|_| arguments.mode != Mode::Evented),
+            not_seen: kubelet.era().unseen().filter(|_| arguments.mode != WatchMode::Evented),
         };
         session.state.reporter.started(WatchStarted {
             time: context.clock.wall(),
@@ -207,14 +207,14 @@ impl<'a> WatchRun<'a> {
                             None => self.pause(until).await?,
                         }
                     }
-                    None => Some(End::Requested),
+                    None => Some(WatchEndReason::Requested),
                 }
             };
             if let Some(end) = ended {
                 break end;
             }
         };
-        if matches!(end, End::ConditionMet(_)) && !self.diagnosed {
+        if matches!(end, WatchEndReason::ConditionMet(_)) && !self.diagnosed {
             // No call is pending: the condition became true after a call or in a pause.
             let given_up = self.state.reporter.given_up();
             let diagnosis =
@@ -238,16 +238,16 @@ impl<'a> WatchRun<'a> {
             // A capture defines the moments of its relists.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
-                Next::Relist => Some(TimerAction::Relist),
-                Next::End => None,
-                Next::Listen => {
+                PlaybackStep::Relist => Some(TimerAction::Relist),
+                PlaybackStep::End => None,
+                PlaybackStep::Listen => {
                     if let Some(guarded_stream) = &mut self.guarded_stream {
                         guarded_stream.handle_ready(&self.state.reporter);
                     }
                     // The wait gives the reader of the output time.
                     Some(TimerAction::Wait(self.state.context.clock.mono()))
                 }
-                Next::Wait(length) => {
+                PlaybackStep::Wait(length) => {
                     self.waited = true;
                     Some(TimerAction::Wait(context.clock.mono().plus(length)))
                 }
@@ -257,7 +257,7 @@ impl<'a> WatchRun<'a> {
     }
 
     /// Relists one pod, as a message of the stream requests.
-    async fn relist_pod(&mut self, uid: &str) -> Result<Option<End>, Error> {
+    async fn relist_pod(&mut self, uid: &str) -> Result<Option<WatchEndReason>, Error> {
         let Self { generic, client, interruptions, state, guarded_stream, .. } = self;
         let clock = &*state.context.clock;
         let started = clock.mono();
@@ -277,7 +277,7 @@ impl<'a> WatchRun<'a> {
 
     /// Makes one relist; returns `Some` if the watch is over. A relist that the stream requires does not
     /// change the period.
-    async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
+    async fn relist(&mut self, owed: bool) -> Result<Option<WatchEndReason>, Error> {
         let Self {
             generic,
             client,
@@ -301,9 +301,10 @@ impl<'a> WatchRun<'a> {
         reporter.relist_begins();
         let mut sink = reporter;
         let report = {
-            let mut diagnosis = Diagnosis { context, endpoint, reporter, running: None, begun: false };
+            let mut diagnosis =
+                Diagnosis { context, endpoint, reporter, task: SingleTask::default(), begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
-            let came = loop {
+            let ended = loop {
                 let interruption = tokio::select! {
                     biased;
                     report = &mut relist => break Ok(report),
@@ -315,7 +316,7 @@ impl<'a> WatchRun<'a> {
                     interruption = interruptions.next(reporter, guarded_stream.as_mut()) => interruption,
                 };
                 match state.answer(interruption, guarded_stream.as_mut(), Some(started)).await? {
-                    Some(End::ConditionMet(what)) => break Err(what),
+                    Some(WatchEndReason::ConditionMet(what)) => break Err(what),
                     Some(end) => return Ok(Some(end)),
                     None => {}
                 }
@@ -325,14 +326,14 @@ impl<'a> WatchRun<'a> {
                     diagnosis.begin();
                 }
             };
-            match came {
+            match ended {
                 Ok(report) => report,
                 Err(what) => {
                     // The pending call continues during the diagnosis, which does not repeat it.
                     diagnosis.begin();
                     *diagnosed = true;
                     let ended = tokio::select! {
-                        ended = diagnosis.beside(&mut relist, found) => ended,
+                        ended = diagnosis.finished_during(&mut relist, found) => ended,
                         () = interruptions.stop_signals.next() => None,
                     };
                     let (open, waited) = reporter.open_call(clock.mono());
@@ -341,7 +342,7 @@ impl<'a> WatchRun<'a> {
                     if let Some(report) = ended {
                         reporter.relist(report);
                     }
-                    return Ok(Some(End::ConditionMet(format!("{what}\n{became}"))));
+                    return Ok(Some(WatchEndReason::ConditionMet(format!("{what}\n{became}"))));
                 }
             }
         };
@@ -354,19 +355,19 @@ impl<'a> WatchRun<'a> {
         }
         let slow = arguments.until_slow.and_then(|limit| text::slow_relist(&report, limit));
         reporter.relist(report);
-        if let Some(end) = state.check_all(None).or(slow.map(End::ConditionMet)) {
+        if let Some(end) = state.check_all(None).or(slow.map(WatchEndReason::ConditionMet)) {
             return Ok(Some(end));
         }
         self.attend().await?;
         let enough = self.state.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        Ok(enough.then_some(End::Requested))
+        Ok(enough.then_some(WatchEndReason::Requested))
     }
 
     /// Opens the stream if it is due.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(guarded_stream) = &mut self.guarded_stream else { return Ok(()) };
         let fell_back = guarded_stream.open_if_due(&self.state.reporter).await.map_err(Error::Guard)?;
-        if fell_back && self.state.arguments.mode == Mode::Evented && !guarded_stream.is_hint() {
+        if fell_back && self.state.arguments.mode == WatchMode::Evented && !guarded_stream.is_hint() {
             self.timer.restart(PlegTiming::GENERIC, self.state.context.clock.mono());
             self.state.threshold.set(self.timer.timing().threshold);
         }
@@ -374,13 +375,13 @@ impl<'a> WatchRun<'a> {
     }
 
     /// Waits until the next relist, and until the writers have room. The end of the stream ends the wait.
-    async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
+    async fn pause(&mut self, until: Mono) -> Result<Option<WatchEndReason>, Error> {
         let length = until.since(self.state.context.clock.mono());
         self.rest(length, GuardedStream::is_due).await
     }
 
     /// Waits until the writers have room: without a reader of the output there are no relists.
-    async fn wait_for_room(&mut self) -> Result<Option<End>, Error> {
+    async fn wait_for_room(&mut self) -> Result<Option<WatchEndReason>, Error> {
         self.rest(Duration::ZERO, |_| false).await
     }
 
@@ -388,7 +389,7 @@ impl<'a> WatchRun<'a> {
         &mut self,
         length: Duration,
         enough: fn(&GuardedStream) -> bool,
-    ) -> Result<Option<End>, Error> {
+    ) -> Result<Option<WatchEndReason>, Error> {
         let Self { interruptions, state, guarded_stream, .. } = self;
         let reporter = &state.reporter;
         let mut rest = pin!(async {
@@ -408,7 +409,7 @@ impl<'a> WatchRun<'a> {
         Ok(None)
     }
 
-    fn finish(mut self, end: &End) -> Result<Exit, Error> {
+    fn finish(mut self, end: &WatchEndReason) -> Result<Exit, Error> {
         let WatchState { arguments, context, reporter, .. } = self.state;
         if let Some(mut guarded_stream) = self.guarded_stream.take() {
             guarded_stream.release("the watch is over", &reporter);
@@ -422,10 +423,10 @@ impl<'a> WatchRun<'a> {
         };
         summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
-        if let End::ConditionMet(what) = end {
+        if let WatchEndReason::ConditionMet(what) = end {
             reporter.lines(what.lines().map(str::to_owned));
         }
-        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, End::ConditionMet(_))) {
+        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, WatchEndReason::ConditionMet(_))) {
             reporter.diagnosis(report, context.style().color)?;
         }
         reporter.lines(text::summary(&summary, lasted, &ranges));
@@ -434,8 +435,8 @@ impl<'a> WatchRun<'a> {
         reporter.json(&WatchRecord::WatchSummary(summary));
         reporter.close(arguments.log.as_deref())?;
         Ok(match end {
-            End::ConditionMet(_) => Exit::Bad,
-            End::Requested | End::NoReader => Exit::Good,
+            WatchEndReason::ConditionMet(_) => Exit::Bad,
+            WatchEndReason::Requested | WatchEndReason::NoReader => Exit::Good,
         })
     }
 }
@@ -462,15 +463,15 @@ impl Interruptions {
         &mut self,
         reporter: &Reporter,
         guarded_stream: Option<&mut GuardedStream>,
-    ) -> Interruption {
+    ) -> WatchInterruption {
         let Self { stop_signals, suspension, ticks } = self;
         tokio::select! {
             biased;
-            () = stop_signals.next() => Interruption::End(End::Requested),
-            () = reporter.broken() => Interruption::End(End::NoReader),
-            () = or_pending(suspension.as_mut().map(Suspension::requested)) => Interruption::Suspend,
-            _ = ticks.tick() => Interruption::Tick,
-            news = or_pending(guarded_stream.map(|guarded_stream| guarded_stream.next_item(reporter.wait_for_room()))) => Interruption::Stream(news),
+            () = stop_signals.next() => WatchInterruption::End(WatchEndReason::Requested),
+            () = reporter.broken() => WatchInterruption::End(WatchEndReason::NoReader),
+            () = or_pending(suspension.as_mut().map(Suspension::requested)) => WatchInterruption::Suspend,
+            _ = ticks.tick() => WatchInterruption::Tick,
+            item = or_pending(guarded_stream.map(|guarded_stream| guarded_stream.next_item(reporter.wait_for_room()))) => WatchInterruption::Stream(item),
         }
     }
 }
@@ -511,15 +512,12 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
     }
 }
 
-/// A running diagnosis.
-type Running<'a> = Pin<Box<dyn Future<Output = Result<HealthReport, Error>> + 'a>>;
-
 /// A diagnosis that runs in parallel with a relist: once, and without repeating the pending call.
 struct Diagnosis<'a> {
     context: &'a Context,
     endpoint: &'a Endpoint,
     reporter: &'a Reporter,
-    running: Option<Running<'a>>,
+    task: SingleTask<'a, Result<HealthReport, Error>>,
     begun: bool,
 }
 
@@ -535,35 +533,34 @@ impl Diagnosis<'_> {
         let known =
             open.map(|open| CallersPendingCall { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
         let known = known.into_iter().collect();
-        self.running =
-            Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None)));
+        self.task.start(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None));
     }
 
     /// Returns the report; waits for ever if no diagnosis runs.
     async fn finished(&mut self) -> HealthReport {
-        let Some(running) = &mut self.running else { return std::future::pending().await };
-        let found = running.await;
-        self.running = None;
-        match found {
-            Ok(report) => report,
-            Err(_) => std::future::pending().await,
+        loop {
+            if let Ok(report) = self.task.result().await {
+                return report;
+            }
         }
     }
 
     /// Finishes the diagnosis while the relist continues. Returns the relist's report, if it has ended by
     /// then.
-    async fn beside(
+    async fn finished_during(
         &mut self,
         relist: &mut Pin<&mut impl Future<Output = Relist>>,
         found: &mut Option<HealthReport>,
     ) -> Option<Relist> {
-        let mut running = self.running.take()?;
+        if !self.task.is_running() {
+            return None;
+        }
         let mut ended = None;
         loop {
             tokio::select! {
                 biased;
                 report = &mut *relist, if ended.is_none() => ended = Some(report),
-                report = &mut running => {
+                report = self.task.result() => {
                     *found = report.ok();
                     return ended;
                 }
@@ -587,27 +584,27 @@ impl WatchState<'_> {
     /// Handles an interruption.
     async fn answer(
         &self,
-        interruption: Interruption,
+        interruption: WatchInterruption,
         mut guarded_stream: Option<&mut GuardedStream>,
         relist: Option<Mono>,
-    ) -> Result<Option<End>, Error> {
+    ) -> Result<Option<WatchEndReason>, Error> {
         match interruption {
-            Interruption::End(end) => return Ok(Some(end)),
-            Interruption::Suspend => {
+            WatchInterruption::End(end) => return Ok(Some(end)),
+            WatchInterruption::Suspend => {
                 if let Some(guarded_stream) = guarded_stream {
                     guarded_stream.release("closed by plegctl before it was suspended", &self.reporter);
                 }
                 Suspension::stop_here().await.map_err(Error::Start)?;
             }
-            Interruption::Tick => {
+            WatchInterruption::Tick => {
                 if let Some(guarded_stream) = &mut guarded_stream {
                     guarded_stream.check(&self.reporter);
                 }
                 return Ok(self.check_all(relist));
             }
-            Interruption::Stream(news) => {
+            WatchInterruption::Stream(item) => {
                 if let Some(guarded_stream) = guarded_stream {
-                    guarded_stream.handle(news, &self.reporter);
+                    guarded_stream.handle(item, &self.reporter);
                 }
             }
         }
@@ -615,7 +612,7 @@ impl WatchState<'_> {
     }
 
     /// Checks health and slowness, and updates the status line. `relist` is when the current relist began.
-    fn check_all(&self, relist: Option<Mono>) -> Option<End> {
+    fn check_all(&self, relist: Option<Mono>) -> Option<WatchEndReason> {
         let clock = &*self.context.clock;
         let verdict = self.hub.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
@@ -647,14 +644,14 @@ impl WatchState<'_> {
             });
         }
         if !healthy && !undecided && self.arguments.until_unhealthy {
-            return Some(End::ConditionMet(format!("PLEG is not healthy: {message}")));
+            return Some(WatchEndReason::ConditionMet(format!("PLEG is not healthy: {message}")));
         }
         let limit = self.arguments.until_slow?;
         let tally = self.reporter.tally();
         let waited = clock.mono().since(relist?);
         let call = tally.waiting(clock.mono()).unwrap_or_default();
         (waited.max(call) > limit)
-            .then(|| End::ConditionMet(text::still_waiting(tally.open.as_ref(), call, waited)))
+            .then(|| WatchEndReason::ConditionMet(text::still_waiting(tally.open.as_ref(), call, waited)))
     }
 
     fn status_line(&self) -> String {
@@ -665,7 +662,7 @@ impl WatchState<'_> {
             .zip(tally.open.as_ref());
         let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
         let now = self.context.clock.mono();
-        let mut line = text::status(&text::Live {
+        let mut line = text::status(&text::LiveStatus {
             relists: tally.finished,
             age: self.hub.last_list().map(|last| now.since(last)),
             threshold: self.threshold.get(),
@@ -674,7 +671,7 @@ impl WatchState<'_> {
             pods: tally.pods,
             waiting: waiting.as_deref(),
         });
-        if self.arguments.mode != Mode::Generic {
+        if self.arguments.mode != WatchMode::Generic {
             line.push_str(&text::stream_status(&tally.stream_totals()));
         }
         drop(tally);

@@ -2,38 +2,32 @@
 //! file, and everything beyond the limit is counted as *not judged*.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::bytes::Bytes;
 use prost::encoding::encode_varint;
 
-use super::entry::{Answer, Asked, Body, Document, Ended, Entry, Outcome, Session, kind, rpc_number};
+use super::entry::{
+    Body, CallFinished, CallStarted, CaptureEntry, RecordedOutcome, Session, StoredDocument, StoredMessage,
+    kind, rpc_number,
+};
 use super::list::CheckReport;
 use super::pack::packed;
 use super::report::CaptureReport;
 use super::segment::{framed, header};
-use super::{Capture, Moment, Names, Playback, Range, Stage, export};
+use super::testing::TestPath;
+use super::{Capture, CaptureMoment, Playback, Pseudonyms, Range, ReplayServer, export};
 use crate::clock::Wall;
 use crate::cri::{Filter, Rpc, Runtime};
 
-/// A file that is deleted at the end of the test.
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn opened(name: &str, entries: impl IntoIterator<Item = Body>) -> (Place, Capture) {
+fn opened(entries: impl IntoIterator<Item = Body>) -> (TestPath, Capture) {
     let mut bytes = header().to_vec();
     for (mono, body) in (1_u64..).zip(entries) {
         let wall = 1_700_000_000_000_000_000 + i64::try_from(mono).unwrap();
-        bytes.extend(framed(&Entry { wall, mono, body: Some(body) }));
+        bytes.extend(framed(&CaptureEntry { wall, mono, body: Some(body) }));
     }
-    let place = Place(std::env::temp_dir().join(format!("plegctl-hostile-{}-{name}", std::process::id())));
+    let place = TestPath::new();
     fs::write(&place.0, bytes).unwrap();
     let capture = Capture::open(&place.0).unwrap();
     (place, capture)
@@ -44,20 +38,25 @@ fn session(id: u64) -> Body {
 }
 
 fn asked(call: u64) -> Body {
-    Body::Asked(Asked { call, rpc: rpc_number(Rpc::ListContainers), request: Bytes::new(), relist: call })
+    Body::CallStarted(CallStarted {
+        call,
+        rpc: rpc_number(Rpc::ListContainers),
+        request: Bytes::new(),
+        relist: call,
+    })
 }
 
-fn answered(call: u64, answer: Answer) -> Body {
-    let ended = Ended::new(call, std::time::Duration::from_secs(3), &Outcome::Answered);
-    Body::Ended(Ended { answers: vec![answer], ..ended })
+fn answered(call: u64, answer: StoredMessage) -> Body {
+    let ended = CallFinished::new(call, std::time::Duration::from_secs(3), &RecordedOutcome::Answered);
+    Body::CallFinished(CallFinished { answers: vec![answer], ..ended })
 }
 
 fn document(kind: u32, text: String) -> Body {
     let (text, inflated) = packed(text.into());
-    Body::Document(Document { kind, text, inflated })
+    Body::Document(StoredDocument { kind, text, inflated })
 }
 
-fn exported(capture: &Capture, names: Option<Names>) -> (super::Exported, Vec<u8>) {
+fn exported(capture: &Capture, names: Option<Pseudonyms>) -> (super::Exported, Vec<u8>) {
     let mut bytes = Vec::new();
     let exported = export(capture, Range::default(), names, &mut bytes).unwrap();
     (exported, bytes)
@@ -67,21 +66,26 @@ fn exported(capture: &Capture, names: Option<Names>) -> (super::Exported, Vec<u8
 /// the list before it.
 fn differences(size: usize, count: u32) -> Vec<Body> {
     let (bytes, inflated) = packed(vec![0; size].into());
-    let whole = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
+    let whole = StoredMessage { number: 1, bytes, inflated, here: true, ..StoredMessage::default() };
     let mut bodies = vec![session(1), asked(1), answered(1, whole)];
     for number in 2..=count {
         let mut steps = vec![1, 7, 0];
         encode_varint(u64::try_from(size - 1).unwrap(), &mut steps);
-        let answer =
-            Answer { number, base: number - 1, bytes: steps.into(), here: true, ..Answer::default() };
+        let answer = StoredMessage {
+            number,
+            base: number - 1,
+            bytes: steps.into(),
+            here: true,
+            ..StoredMessage::default()
+        };
         bodies.extend([asked(u64::from(number)), answered(u64::from(number), answer)]);
     }
     bodies
 }
 
 #[test]
-fn differences_upon_differences_end_at_the_budget_and_are_not_judged() {
-    let (_place, capture) = opened("differences", differences(8 << 20, 300));
+fn chain_of_differences_beyond_the_budget_is_not_judged() {
+    let (_place, capture) = opened(differences(8 << 20, 300));
     let report = CheckReport::of(&capture);
     assert!(report.not_judged_answers > 0 && report.missing_answers == 0, "{report:?}");
     assert!(!report.is_damaged(), "nothing says that anything is gone");
@@ -91,12 +95,13 @@ fn differences_upon_differences_end_at_the_budget_and_are_not_judged() {
 }
 
 #[test]
-fn answer_that_costs_too_much_is_not_said_to_be_lost() {
-    let (_place, capture) = opened("heavy", differences(40 << 20, 3));
+fn answer_beyond_the_budget_is_not_reported_as_lost() {
+    let (_place, capture) = opened(differences(40 << 20, 3));
     // Each of these calls takes three seconds.
-    let moment = (Moment { session: 0, mono: 10_000_000_000 }, Wall::from_nanos(1_700_000_010_000_000_000));
+    let moment =
+        (CaptureMoment { session: 0, mono: 10_000_000_000 }, Wall::from_nanos(1_700_000_010_000_000_000));
     let playback = Playback::at(capture, moment, Arc::default());
-    let stage = Stage::open("capture:heavy", playback).unwrap();
+    let stage = ReplayServer::open("capture:heavy", playback).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = stage.client(Duration::from_secs(60));
     let answer = tokio.block_on(async { client.list_containers(&Filter::default()).await });
@@ -106,7 +111,7 @@ fn answer_that_costs_too_much_is_not_said_to_be_lost() {
 
 #[test]
 fn message_far_larger_than_its_file_is_not_judged() {
-    let (_place, capture) = opened("large", differences(40 << 20, 3));
+    let (_place, capture) = opened(differences(40 << 20, 3));
     let report = CheckReport::of(&capture);
     assert_eq!((report.not_judged_answers, report.missing_answers), (3, 0));
 }
@@ -122,42 +127,43 @@ fn document_of_nothing_but_lists_is_not_judged() {
         document(kind::STACKS, lists(3 << 20)),
         document(kind::HEALTH, "{\"healthy\":true}".to_owned()),
     ];
-    let (_place, capture) = opened("lists", bodies);
+    let (_place, capture) = opened(bodies);
     let report = CaptureReport::of(&capture, Range::default()).unwrap();
     assert_eq!((report.events.len(), report.health.len(), report.stacks.len()), (0, 1, 0));
     assert_eq!(report.documents_not_judged, 4);
-    let (exported, bytes) = exported(&capture, Some(Names::default()));
+    let (exported, bytes) = exported(&capture, Some(Pseudonyms::default()));
     assert_eq!(exported.left_out, 4, "{exported:?}");
     assert!(bytes.len() < 4096, "{} bytes", bytes.len());
 }
 
 #[test]
-fn many_documents_are_held_in_memory_up_to_a_bound() {
+fn memory_for_documents_is_limited() {
     // Each document is within the limit, all together are not.
     let lists = format!("[{}[]]", "[],".repeat(200_000));
     let bodies = (0..12).map(|_| document(kind::HEALTH, lists.clone()));
-    let (_place, capture) = opened("many", [session(1)].into_iter().chain(bodies));
+    let (_place, capture) = opened([session(1)].into_iter().chain(bodies));
     let report = CaptureReport::of(&capture, Range::default()).unwrap();
     assert!(report.documents_not_judged > 0 && !report.health.is_empty());
     assert_eq!(report.documents_not_judged + report.health.len(), 12);
 }
 
 #[test]
-fn answer_of_empty_items_is_not_taken_apart() {
+fn answer_with_empty_items_is_not_parsed() {
     let items = Bytes::from([0x0A, 0].repeat(4 << 20));
     let (bytes, inflated) = packed(items);
-    let answer = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
-    let (_place, capture) = opened("items", [session(1), asked(1), answered(1, answer)]);
-    let (_, bytes) = exported(&capture, Some(Names::default()));
+    let answer = StoredMessage { number: 1, bytes, inflated, here: true, ..StoredMessage::default() };
+    let (_place, capture) = opened([session(1), asked(1), answered(1, answer)]);
+    let (_, bytes) = exported(&capture, Some(Pseudonyms::default()));
     assert!(bytes.len() < 4096, "{} bytes", bytes.len());
     CaptureReport::of(&capture, Range::default()).unwrap();
 }
 
 #[test]
 fn entry_of_empty_answers_is_not_read_and_its_call_is_not_judged() {
-    let ended = Ended::new(1, std::time::Duration::from_secs(3), &Outcome::Answered);
-    let empty = Body::Ended(Ended { answers: vec![Answer::default(); 1 << 20], ..ended });
-    let (_place, capture) = opened("answers", [session(1), asked(1), empty, session(1), asked(2)]);
+    let ended = CallFinished::new(1, std::time::Duration::from_secs(3), &RecordedOutcome::Answered);
+    let empty =
+        Body::CallFinished(CallFinished { answers: vec![StoredMessage::default(); 1 << 20], ..ended });
+    let (_place, capture) = opened([session(1), asked(1), empty, session(1), asked(2)]);
     assert!(capture.damaged() > 0);
     assert!(
         capture.calls[0].end.is_none() && capture.calls[0].lost.is_some(),
@@ -167,29 +173,29 @@ fn entry_of_empty_answers_is_not_read_and_its_call_is_not_judged() {
 
 /// A reference to a message is four bytes, but reading it costs as much as reading the message.
 #[test]
-fn message_that_one_answer_has_again_and_again_is_not_judged_and_one_of_many_answers_is() {
+fn message_repeated_in_one_answer_is_not_judged_and_one_repeated_in_many_answers_is() {
     let (bytes, inflated) = packed(Bytes::from([0x0A, 0].repeat(1 << 19)));
-    let whole = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
-    let again = Answer { number: 1, ..Answer::default() };
+    let whole = StoredMessage { number: 1, bytes, inflated, here: true, ..StoredMessage::default() };
+    let again = StoredMessage { number: 1, ..StoredMessage::default() };
     let many = (2..200).flat_map(|call| [asked(call), answered(call, again.clone())]);
     let first = [session(1), asked(1), answered(1, whole)];
-    let (_place, capture) = opened("repeated", first.iter().cloned().chain(many));
+    let (_place, capture) = opened(first.iter().cloned().chain(many));
     let report = CheckReport::of(&capture);
     assert_eq!((report.not_judged_answers, report.missing_answers), (0, 0), "{report:?}");
-    let ended = Ended::new(2, std::time::Duration::from_secs(3), &Outcome::Answered);
-    let repeated = Body::Ended(Ended { answers: vec![again; 1000], ..ended });
-    let (_place, capture) = opened("again", first.into_iter().chain([asked(2), repeated]));
+    let ended = CallFinished::new(2, std::time::Duration::from_secs(3), &RecordedOutcome::Answered);
+    let repeated = Body::CallFinished(CallFinished { answers: vec![again; 1000], ..ended });
+    let (_place, capture) = opened(first.into_iter().chain([asked(2), repeated]));
     let report = CheckReport::of(&capture);
     assert!(report.not_judged_answers > 0 && report.missing_answers == 0, "{report:?}");
-    assert!(exported(&capture, Some(Names::default())).0.left_out > 0);
+    assert!(exported(&capture, Some(Pseudonyms::default())).0.left_out > 0);
 }
 
 /// This takes minutes if each session needs a pass over all entries.
 #[test]
-fn each_of_very_many_sessions_has_the_relist_that_was_cut_short() {
+fn each_of_very_many_sessions_has_its_unfinished_relist() {
     let sessions = 40_000;
     let bodies = (1..=sessions).flat_map(|id| [session(id), asked(1)]);
-    let (_place, capture) = opened("sessions", bodies);
-    assert_eq!(capture.relists.len(), capture.runs.len());
-    assert_eq!(u64::try_from(capture.runs.len()).unwrap(), sessions);
+    let (_place, capture) = opened(bodies);
+    assert_eq!(capture.relists.len(), capture.sessions.len());
+    assert_eq!(u64::try_from(capture.sessions.len()).unwrap(), sessions);
 }
