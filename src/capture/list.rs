@@ -163,7 +163,7 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
 }
 
 impl CheckReport {
-    /// Of this capture; every answer is looked at.
+    /// Checks this capture, and reads every answer.
     pub fn of(capture: &Capture) -> Self {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
         // What a recorder gives up while we read is not damaged.

@@ -340,7 +340,7 @@ impl Capture {
         let mut capture = Self { path: path.to_path_buf(), ..Self::default() };
         let mut builder = IndexBuilder::default();
         let last = files.len() - 1;
-        for (place, file) in files.into_iter().enumerate() {
+        for (index, file) in files.into_iter().enumerate() {
             let bytes = match store::read(&file) {
                 Ok(bytes) => bytes,
                 // The recorder may delete the oldest segment meanwhile.
@@ -351,7 +351,7 @@ impl Capture {
                 }
                 Err(why) => return Err(why),
             };
-            let unfinished = directory && place == last && store::is_written(path);
+            let unfinished = directory && index == last && store::is_written(path);
             capture.add_segment(file, &bytes, directory, unfinished, &mut builder)?;
         }
         capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
@@ -401,10 +401,10 @@ impl Capture {
 
     /// Marks the calls of which it is not known whether they ended.
     fn note_lost_ends(&mut self, builder: &IndexBuilder) {
-        for (place, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.end.is_none()) {
+        for (index, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.end.is_none()) {
             let session = call.sent.session;
             let own = builder.lost_ends.get(&(session, call.number)).copied();
-            let last_file = builder.last_file.get(&place).copied().unwrap_or_default();
+            let last_file = builder.last_file.get(&index).copied().unwrap_or_default();
             let covers =
                 |gap: &&LossGap| gap.session == session && gap.file >= last_file && call.sent.mono <= gap.to;
             let in_gap = builder.gaps.iter().filter(covers).map(|gap| gap.from.max(call.sent.mono)).min();
@@ -574,7 +574,7 @@ impl Capture {
             Body::CallStarted(started) => {
                 let Some(rpc) = rpc(started.rpc) else { return };
                 // Each segment repeats the open calls.
-                let place = *builder.open.entry((session, started.call)).or_insert_with(|| {
+                let index = *builder.open.entry((session, started.call)).or_insert_with(|| {
                     self.calls.push(RecordedCall {
                         number: started.call,
                         rpc,
@@ -587,7 +587,7 @@ impl Capture {
                     });
                     self.calls.len() - 1
                 });
-                builder.last_file.insert(place, segment);
+                builder.last_file.insert(index, segment);
             }
             Body::CallFinished(ended) => {
                 for (which, answer) in ended.answers.iter().enumerate() {

@@ -266,7 +266,7 @@ impl Recorder {
         Arc::new(CallRecorder { recorder: self.clone(), relists })
     }
 
-    /// Notes that the calls from now on belong to this relist; 0 stands for none.
+    /// Notes that the calls from now on belong to this relist; 0 means none.
     pub fn relist_begins(&self, number: u64) {
         self.0.relist.store(number, Ordering::SeqCst);
     }

@@ -129,7 +129,7 @@ pub struct Playback {
     start: (CaptureMoment, Wall),
     mode: Mutex<ReplayMode>,
     /// The index of the next relist to play.
-    place: AtomicUsize,
+    next_relist: AtomicUsize,
     /// The relist that is being played.
     current: Mutex<Option<PlayedRelist>>,
     errors: SentErrors,
@@ -224,9 +224,9 @@ impl Playback {
     /// Replays `capture` as it was at `start`; from now on `clock` shows recorded time.
     pub fn at(capture: Capture, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
         let mut calls: HashMap<RequestKey, Vec<usize>> = HashMap::new();
-        for (place, call) in capture.calls.iter().enumerate() {
+        for (index, call) in capture.calls.iter().enumerate() {
             if let Ok(subject) = Subject::read(call.rpc, call.request.clone()) {
-                calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(place);
+                calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(index);
             }
         }
         clock.run_from(start.1);
@@ -242,7 +242,7 @@ impl Playback {
             clock,
             start,
             mode: Mutex::new(ReplayMode::At),
-            place: AtomicUsize::new(0),
+            next_relist: AtomicUsize::new(0),
             current: Mutex::default(),
             errors: SentErrors::default(),
             took: Mutex::default(),
@@ -257,7 +257,7 @@ impl Playback {
     /// Plays the recorded relists from now on, one after the other.
     pub fn play(&self, speed: Speed) {
         let first = self.capture.relists.iter().position(|relist| relist.ended >= self.start.0);
-        self.place.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
+        self.next_relist.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
         *locked(&self.mode) = ReplayMode::Played(speed, self.clock.own());
         self.clock.set(Duration::ZERO, self.start.1);
     }
@@ -328,8 +328,8 @@ impl Playback {
     /// Returns what the caller does next. `waited` means that the caller has finished the requested wait.
     pub fn next(&self, waited: bool) -> PlaybackStep {
         let ReplayMode::Played(speed, origin) = self.mode() else { return PlaybackStep::Relist };
-        let place = self.place.load(Ordering::SeqCst);
-        let relist = self.capture.relists.get(place);
+        let index = self.next_relist.load(Ordering::SeqCst);
+        let relist = self.capture.relists.get(index);
         let at = relist.map(|relist| {
             let (since, wall) = self.time_of(relist.began, relist.wall, relist.ended.since(relist.began));
             (since, wall, relist)
@@ -359,7 +359,7 @@ impl Playback {
             number: relist.done.number,
             used: Vec::new(),
         });
-        self.place.store(place + 1, Ordering::SeqCst);
+        self.next_relist.store(index + 1, Ordering::SeqCst);
         PlaybackStep::Relist
     }
 
@@ -378,24 +378,24 @@ impl Playback {
 
     /// Finds the recorded call for `key`: in the played relist, else the last one before `now`.
     fn find(&self, key: &RequestKey, now: CaptureMoment) -> Option<&RecordedCall> {
-        let places = self.calls.get(key)?;
-        let call = |place: usize| self.capture.calls.get(place);
+        let indices = self.calls.get(key)?;
+        let call = |index: usize| self.capture.calls.get(index);
         let mut current = locked(&self.current);
         if let Some(current) = current.as_mut() {
-            let own = places.iter().copied().find(|place| {
-                call(*place).is_some_and(|call| {
+            let own = indices.iter().copied().find(|index| {
+                call(*index).is_some_and(|call| {
                     call.sent.session == current.session
                         && call.relist == current.number
                         && !self.capture.was_cut_short(call)
-                }) && !current.used.contains(place)
+                }) && !current.used.contains(index)
             });
-            if let Some(place) = own {
-                current.used.push(place);
-                return call(place);
+            if let Some(index) = own {
+                current.used.push(index);
+                return call(index);
             }
         }
-        let before = places.partition_point(|place| call(*place).is_some_and(|call| call.sent <= now));
-        let mut before = places.iter().take(before).rev().filter_map(|place| call(*place));
+        let before = indices.partition_point(|index| call(*index).is_some_and(|call| call.sent <= now));
+        let mut before = indices.iter().take(before).rev().filter_map(|index| call(*index));
         let last = before.find(|call| !self.capture.was_cut_short(call));
         last.filter(|call| call.sent.session == now.session)
     }
@@ -405,8 +405,8 @@ impl Playback {
         match self.mode() {
             ReplayMode::At => self.start.0,
             ReplayMode::Played(..) => {
-                let place = self.place.load(Ordering::SeqCst);
-                let current = place.checked_sub(1).and_then(|place| self.capture.relists.get(place));
+                let index = self.next_relist.load(Ordering::SeqCst);
+                let current = index.checked_sub(1).and_then(|index| self.capture.relists.get(index));
                 current.map_or(self.start.0, |relist| relist.began)
             }
         }
@@ -418,10 +418,10 @@ impl Playback {
         key: &RequestKey,
         now: CaptureMoment,
     ) -> impl Iterator<Item = &'a RecordedCall> + use<'a> {
-        let places = self.calls.get(key).map(Vec::as_slice).unwrap_or_default();
-        let call = |place: &usize| self.capture.calls.get(*place);
-        let sent = places.partition_point(|place| call(place).is_some_and(|call| call.sent <= now));
-        let sent = places.get(..sent).unwrap_or_default().iter().rev().filter_map(call);
+        let indices = self.calls.get(key).map(Vec::as_slice).unwrap_or_default();
+        let call = |index: &usize| self.capture.calls.get(*index);
+        let sent = indices.partition_point(|index| call(index).is_some_and(|call| call.sent <= now));
+        let sent = indices.get(..sent).unwrap_or_default().iter().rev().filter_map(call);
         sent.take_while(move |call| call.sent.session == now.session)
     }
 

@@ -107,8 +107,8 @@ struct IncidentPin {
     after: u64,
 }
 
-/// What the next segment repeats, in this directory or in another one: the session, the open calls and the open
-/// incident.
+/// The entries that the next segment repeats, in this directory or in another one: the session, the open calls and the
+/// open incident.
 #[derive(Debug, Default)]
 pub struct CarriedEntries {
     session: Session,
