@@ -1,4 +1,4 @@
-//! The engine alone: relists of a node in memory, grouping, diff, and what is retained.
+//! The engine alone: relists of a node in memory, grouping, diff, and retained memory.
 
 pub mod support;
 
@@ -20,10 +20,10 @@ use tokio::runtime::Runtime;
 
 const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 200_000];
 
-/// Relists while memory is watched.
+/// The number of relists during which memory is measured.
 const RELISTS: usize = 200;
 
-/// Relists before that, in which allocator and engine come to what they need.
+/// The number of relists before that, in which the allocator and the engine reach their final size.
 const SETTLING: usize = 50;
 
 fn main() {
@@ -34,14 +34,14 @@ fn main() {
     retained(&network);
 }
 
-/// Throws events away.
+/// Drops all events.
 struct NullSink;
 
 impl Sink for NullSink {
     fn event(&mut self, _event: Event) {}
 }
 
-/// A PLEG and the node that it watches.
+/// A PLEG and the node that it relists.
 struct Watched<'a> {
     network: &'a Runtime,
     clock: SystemClock,
@@ -56,7 +56,7 @@ impl<'a> Watched<'a> {
         Self { network, clock: SystemClock::start(), memory: Memory::default(), generic }
     }
 
-    /// One relist of these lists, with making them left out.
+    /// One relist of these lists, without the time to create them.
     fn relist(&mut self, lists: Lists) -> Duration {
         self.memory.load(lists);
         let Self { network, clock, memory, generic } = self;
@@ -64,7 +64,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// The same two calls, and nothing done with what they answer.
+/// The same two calls without using their answers.
 fn hand_over(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
     memory.load(lists);
     time(|| {
@@ -79,7 +79,7 @@ fn unchanged(network: &Runtime) {
     heading("GenericPleg::relist, unchanged containers, two a pod: per container and relist", "engine");
     let each = SIZES.map(|size| {
         let prototype = lists(size, 0);
-        // Statuses are asked for in the first relist alone, which is not what is measured.
+        // Only the first relist makes status calls, and it is not measured.
         let mut watched = Watched::new(network, false);
         let memory = Memory::default();
         let turns = (2_000_000 / size).clamp(11, 501);

@@ -1,8 +1,7 @@
-//! How fast the event stream is drained while whoever reads plegctl's output is slow.
+//! How fast plegctl reads the event stream while the reader of its output is slow.
 //!
-//! A scripted runtime sends a burst of events and notes when the last of them was taken. `cargo bench --bench
-//! event_stream` prints events a second; the only thing it insists on is that every event was either worked on or counted
-//! as dropped.
+//! A scripted runtime sends a burst of events and records when the last one was read. `cargo bench --bench
+//! event_stream` prints the events per second; it only fails if an event was neither processed nor counted as dropped.
 
 #[path = "../tests/support/mod.rs"]
 #[expect(clippy::missing_panics_doc, reason = "a measurement that cannot be made fails by panicking")]
@@ -23,7 +22,7 @@ use support::{CallState, FakeRuntime, Node};
 const EVENTS: usize = 500_000;
 const ROUNDS: usize = 5;
 
-/// A line is read, and then nothing for so long.
+/// The pause after each line that is read.
 const READER: Duration = Duration::from_millis(1);
 
 fn event(number: usize) -> ContainerEventResponse {
@@ -46,12 +45,12 @@ fn event(number: usize) -> ContainerEventResponse {
     }
 }
 
-/// One burst; events a second, and how many of them were dropped.
+/// One burst: the events per second, and how many of them were dropped.
 fn burst() -> (f64, u64) {
     let fake = FakeRuntime::start(Node::new());
     let log = fake.folder().join("watch.jsonl");
     fake.streams([
-        // The clean end tells when everything was sent.
+        // The regular end of the stream shows that everything was sent.
         Attempt::ending(End::Eof).events((0..EVENTS).map(event)),
         Attempt::open(),
     ]);
@@ -74,7 +73,8 @@ fn burst() -> (f64, u64) {
         }
         waiting.join().unwrap()
     });
-    // The scripted runtime is done when it has written the last event; what is still in the socket is read first.
+    // The scripted runtime has written the last event, but the socket may still contain some, which plegctl reads
+    // first.
     thread::sleep(Duration::from_secs(1));
     running.signal("INT");
     running.wait();

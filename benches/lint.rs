@@ -1,4 +1,4 @@
-//! What a directory of static pods costs to lint, against reading it.
+//! The time to lint a directory of static pods, compared with reading it.
 
 pub mod support;
 
@@ -12,7 +12,7 @@ const SIZES: [usize; 2] = [10, 500];
 
 const TURNS: usize = 50;
 
-/// As kubeadm writes one, and with a misspelt field so that there is something to say.
+/// A manifest like kubeadm's, with a misspelt field so that there is a finding.
 const MANIFEST: &str = "apiVersion: v1
 kind: Pod
 metadata:

@@ -1,11 +1,12 @@
-//! A real node to measure by hand: a private containerd with as many pods as wanted, until standard input ends.
+//! A real node for measurements by hand: a private containerd with the requested number of pods, until standard input
+//! ends.
 //!
 //! ```text
 //! $ cargo bench --bench real_node -- --containerd 2 --pods 50 --containers 1
 //! unix:///tmp/plegctl-rt-4711-0/containerd.sock
 //! ```
 //!
-//! Without `--containerd` it only says so: it waits for somebody, and `make bench` has nobody.
+//! Without `--containerd` the bench only prints how to use it, because `make bench` runs without a user.
 
 pub mod support;
 #[path = "support/target.rs"]

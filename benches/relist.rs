@@ -1,4 +1,4 @@
-//! A relist end to end, against the floor: the same two calls with the bytes thrown away.
+//! A whole relist, compared with the minimum: the same two calls without decoding the answers.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Do nothing but the floor's two calls on this socket, once
+    /// Make only the minimum's two calls on this socket, once
     #[arg(long, value_name = "SOCKET")]
     floor: Option<PathBuf>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("our paths are plain")
 }
 
-/// What a person waits for, and what it takes, on a node that is larger than any.
+/// The time and memory of commands on a very large node.
 fn whole_big_node(big: &Target) {
     heading("whole commands on sim:big-node, the client alone", "relist");
     let endpoint = big.endpoint();

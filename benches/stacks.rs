@@ -1,4 +1,4 @@
-//! What a goroutine dump of a runtime in trouble costs to read and judge, against reading it.
+//! The time to read and judge a goroutine dump of a blocked runtime, compared with reading the file.
 
 pub mod support;
 
@@ -13,7 +13,7 @@ const SIZES: [usize; 2] = [500, 10_000];
 
 const TURNS: usize = 20;
 
-/// The goroutine that holds the lock, and one of those that wait for it, as containerd 2 writes them.
+/// The goroutine that holds the lock, and one of its waiters, in containerd 2's format.
 const HOLDER: &str = "[select, 3 minutes]:
 github.com/containerd/ttrpc.(*Client).dispatch(0x1382d17642d0, {0x2b3e820, 0x1382d1862600}, 0x8?, 0x1382d18569b0)
 \t/go/ttrpc/client.go:541 +0x1c5

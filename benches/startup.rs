@@ -1,4 +1,4 @@
-//! What it costs to start the program and do nothing with it.
+//! The time to start the program without work.
 
 pub mod support;
 

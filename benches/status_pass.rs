@@ -1,4 +1,4 @@
-//! The status of every pod, one after the other against eight at once, and what `health` costs on the same node.
+//! The status of every pod: one call at a time compared with eight, and the time of `health` on the same node.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -21,7 +21,7 @@ fn main() {
         side_by_side(&node, Some(11));
         health(&node);
     }
-    // Its delays are the same each time, and a serial pass takes the better part of a minute.
+    // The delays are the same each time, and a serial pass takes almost a minute.
     side_by_side(&Target::simulated("slow-disk"), None);
     health(&Target::simulated("quiet"));
 }

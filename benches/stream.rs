@@ -1,7 +1,7 @@
-//! How fast events are taken from the runtime's stream: against the floor, which throws their bytes away.
+//! How fast events are read from the runtime's stream, compared with the minimum, which drops their bytes.
 //!
-//! The scripted runtime of the tests sends them one by one from a thread of this process, and may well be the slower of
-//! the two: events per second are a lower bound, and a ratio near 1 says that the client keeps up.
+//! The scripted runtime sends the events one by one from a thread of this process and may be the slower side: so the
+//! events per second are a lower bound, and a ratio near 1 means that the client is fast enough.
 
 #[path = "../tests/support/mod.rs"]
 pub mod scripted;
@@ -18,7 +18,7 @@ use support::floor::BareClient;
 use support::{Samples, figure, heading, in_turn, ratio, time};
 use tokio::runtime::Runtime;
 
-/// Fewer than the client holds unread, so that none is dropped.
+/// Fewer events than the client's queue holds, so that none is dropped.
 const EVENTS: u16 = 5_000;
 
 fn main() {
@@ -32,7 +32,7 @@ fn main() {
     ratio("5000 events: plegctl's client", &ours, "5000 events: floor", &floor);
 }
 
-/// What containerd sends: the pod's status and its containers'.
+/// An event of containerd: the pod's status and its containers' statuses.
 fn event() -> ContainerEventResponse {
     let node = Node::new()
         .pod("production/web-0", "uid-web-0")
@@ -47,9 +47,9 @@ fn event() -> ContainerEventResponse {
     }
 }
 
-/// Events that wait for somebody to subscribe.
+/// Events that wait for the first subscriber.
 fn offer(fake: &FakeRuntime, event: &ContainerEventResponse) {
-    // Whoever had the last ones is gone, and is not to get any of these.
+    // The previous subscriber has ended and must not get any of these events.
     fake.end_streams();
     for _ in 0..EVENTS {
         fake.push_event(event.clone());

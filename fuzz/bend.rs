@@ -1,6 +1,6 @@
-//! How inputs are bent: bits, bytes, lengths, pieces of others, and words that matter to parsers.
+//! Mutates inputs: bits, bytes, lengths, parts of other inputs, and words that matter to parsers.
 
-/// Xorshift: plenty for choosing what to spoil.
+/// Xorshift, which is random enough for mutations.
 pub struct Random(u64);
 
 impl Random {
@@ -68,7 +68,7 @@ const WORDS: [&[u8]; 40] = [
     b"=",
 ];
 
-/// One of the seeds, spoiled in a few places.
+/// One of the seeds with a few mutations.
 pub fn bent(seeds: &[Vec<u8>], random: &mut Random, longest: usize) -> Vec<u8> {
     let mut input = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(6) {
@@ -86,7 +86,7 @@ pub fn bent(seeds: &[Vec<u8>], random: &mut Random, longest: usize) -> Vec<u8> {
                 input.splice(at..at, word.iter().copied());
             }
             7 => {
-                // A piece of its own, again and again.
+                // Repeats a part of the input many times.
                 let end = (at + 1 + random.below(64)).min(input.len());
                 let piece = input[at..end].repeat(1 + random.below(64));
                 input.splice(at..at, piece);

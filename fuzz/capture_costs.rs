@@ -1,5 +1,5 @@
-//! Captures that are made to cost much: each four bytes of the input are an entry, whose size is a power of two. What
-//! reading them costs in memory and time has a bound, whatever they are made of.
+//! Captures whose reading is expensive: each four bytes of the input become an entry, whose size is a power of two.
+//! Reading any such capture has bounded memory and time.
 
 use std::fs;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use super::fuzz;
 use crate::support::plegctl::command;
 use crate::support::socket::TempDir;
 
-/// What the program does with a capture.
+/// The commands that read a capture.
 const FORMS: [&str; 4] = [
     "capture check FILE",
     "capture report FILE -o json",
@@ -19,13 +19,13 @@ const FORMS: [&str; 4] = [
     "capture ls FILE",
 ];
 
-/// The address space that it may have, in KiB: what the budget allows, and its threads.
+/// The limit of the address space in KiB: the budget's memory and the threads.
 const ADDRESS_SPACE: u32 = 3 << 20;
 
-/// Seconds of a processor that it may take.
+/// The limit of the processor time in seconds.
 const PROCESSOR_TIME: u32 = 30;
 
-/// A file is not made larger: the work that its budget allows has to end while we wait.
+/// The size limit of the file, so that the work that its budget allows ends within the test.
 const LARGEST_FILE: usize = 512 << 10;
 
 fn varint(mut number: u64) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A field that is a number.
+/// A number field.
 fn number(field: u8, value: u64) -> Vec<u8> {
     [vec![field << 3], varint(value)].concat()
 }
@@ -54,7 +54,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What an answer is made of: its number, what it is a difference to, and its bytes with their size.
+/// An answer: its number, the number of the answer from which it differs, its bytes and their size.
 fn answer(own: u64, base: u64, bytes: &[u8], inflated: usize) -> Vec<u8> {
     [number(1, own), number(2, base), part(3, bytes), number(4, inflated.try_into().unwrap()), number(5, 1)]
         .concat()
@@ -123,7 +123,7 @@ fn capture_costs() {
     let header = &include_bytes!("../tests/captures/0.1.0.plegcap")[..16];
     let folder = TempDir::new();
     let (file, out) = (folder.path().join("made.plegcap"), folder.path().join("out.plegcap"));
-    // A list of 8 MiB and differences to it; documents; sessions that are cut short; answers of nothing.
+    // A list of 8 MiB with differences; documents; truncated sessions; empty answers.
     let differences: Vec<u8> =
         (1..60).flat_map(|own| [1, own, 0, 0, if own == 1 { 4 } else { 5 }, own, 23, own]).collect();
     let documents: Vec<u8> = (0..40).flat_map(|own| [6, 1, 18, own]).collect();

@@ -1,5 +1,5 @@
-//! Captures: opened, exported again, and shown by the program, once as they came and once with every sum made right, so that
-//! what lies behind the checksums is reached too.
+//! Captures: opened, exported again, and shown by the program. Each input is tried unchanged and with correct
+//! checksums, so that the code behind the checksums is reached too.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use plegctl::capture::{Capture, Pseudonyms, Range, export};
 use super::{fuzz, shown};
 use crate::support::socket::TempDir;
 
-/// How the program shows a capture.
+/// The commands that show a capture.
 const FORMS: [&[&str]; 5] = [
     &["capture", "ls"],
     &["capture", "check"],
@@ -18,13 +18,13 @@ const FORMS: [&[&str]; 5] = [
     &["capture", "report", "-o", "html"],
 ];
 
-/// Magic, version and room before the first frame.
+/// The file header: magic, version and reserved space before the first frame.
 const HEADER: usize = 16;
 
-/// Mark, length and sum before the content of a frame.
+/// The mark, length and checksum before the content of a frame.
 const OVERHEAD: usize = 10;
 
-/// Where each frame ends, as far as the lengths say so.
+/// The end of each frame, as far as the lengths are valid.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let (mut all, mut at) = (Vec::new(), HEADER);
     while let Some(length) = bytes.get(at + 2..at + 6) {
@@ -38,7 +38,7 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     all
 }
 
-/// The same with each frame's sum as it should be.
+/// The capture with the correct checksum of each frame.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let (mut sealed, mut begin) = (bytes.to_vec(), HEADER);
     for end in ends(bytes) {
@@ -54,7 +54,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn captures() {
     let recorded = include_bytes!("../tests/captures/0.1.0.plegcap");
-    // Its first entries: small seeds are bent where it matters, and the whole is read by other tests.
+    // Only the first entries: in small seeds, mutations hit what matters, and other tests read whole captures.
     let ends = ends(recorded);
     let beginning = |entries: usize| recorded[..ends[entries.min(ends.len()) - 1]].to_vec();
     let seeds = vec![beginning(3), beginning(6), beginning(12), beginning(24)];

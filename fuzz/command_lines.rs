@@ -1,4 +1,5 @@
-//! What stands behind a call that waits, by the command lines of conmon, shim and OCI runtime: each may be any bytes.
+//! The command lines of conmon, shim and OCI runtime, from which `stacks` names the process that a call waits for: each
+//! may be any bytes.
 
 use std::fs;
 
@@ -20,14 +21,14 @@ k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_CreateContainer_Handler({0x1,
 \t/a.go:1 +0x1
 ";
 
-/// The processes whose command lines these are, their names and their parents.
+/// The processes with these command lines, their names and parents.
 const PROCESSES: [(u32, &str, u32); 3] =
     [(500, "conmon", 1), (600, "runc", 500), (700, "containerd-shim", 1)];
 
-/// The daemon that the dump is of.
+/// The process of the dump.
 const DAEMON: u32 = 200;
 
-/// Between two command lines.
+/// The separator between two command lines.
 const SEPARATOR: &[u8] = b"\n====\n";
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Answers of a runtime: through the socket, the decoder and the conversion, and on into the kubelet's relist.
+//! Answers of a runtime, through the socket, the decoder and the conversion to the kubelet's relist.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
 
 use super::fuzz;
 
-/// Answers everything with the same bytes.
+/// A server that answers everything with the same bytes.
 #[derive(Default)]
 struct FixedAnswer(Mutex<Bytes>);
 
@@ -19,7 +19,7 @@ impl Service for FixedAnswer {
     }
 }
 
-/// What runtimes send, by hand: field numbers as in the CRI.
+/// Typical answers, with the CRI's field numbers.
 fn seeds() -> Vec<Vec<u8>> {
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
@@ -73,7 +73,7 @@ fn cri_answers() {
             let _ = client.cgroup_driver().await;
             let listed = client.list_sandboxes(&sandboxes).await;
             if let Ok(listed) = &listed.result {
-                // Whatever came in can be looked at.
+                // Reading any decoded value does not panic.
                 let seen: usize = listed.iter().map(|sandbox| looked_at(&sandbox.labels)).sum();
                 assert!(seen <= bytes.len());
             }

@@ -1,4 +1,4 @@
-//! The bytes of a connection: frames, header blocks and trailers, from a server that may be anything.
+//! The bytes of a connection: frames, header blocks and trailers of any server.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -18,7 +18,7 @@ fn frame(kind: u8, flags: u8, stream: u8, content: &[u8]) -> Vec<u8> {
     [&[0, length[0], length[1], kind, flags, 0, 0, 0, stream], content].concat()
 }
 
-/// A header that is written out, name and value.
+/// A literal header: name and value.
 fn header(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).unwrap();
     [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
@@ -50,7 +50,7 @@ fn seeds() -> Vec<Vec<u8>> {
         answer(&[status.clone(), header("grpc-status-details-bin", "!")].concat()),
         answer(&message),
         [hello.clone(), frame(HEADERS, 5, 1, &[&head[..], &message].concat())].concat(),
-        // A header block in two frames, a ping, a window, a reset, and a farewell.
+        // A header block in two frames, a ping, a window update, a reset, and a GOAWAY.
         [hello.clone(), frame(HEADERS, 0, 1, &head[..9]), frame(9, 4, 1, &head[9..])].concat(),
         [
             hello.clone(),
@@ -67,7 +67,7 @@ fn seeds() -> Vec<Vec<u8>> {
 #[test]
 fn http2() {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // One thread plays all the servers: it waits for the request, says its bytes, and hangs up.
+    // One thread is the server for all inputs: it waits for the request, sends its bytes, and closes the connection.
     let (bytes_to, bytes) = std::sync::mpsc::channel::<(UnixStream, Vec<u8>)>();
     thread::spawn(move || {
         for (mut line, bytes) in bytes {

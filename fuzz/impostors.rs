@@ -1,4 +1,4 @@
-//! Which process is the kubelet: one whose files say anything, beside one that is root's in the node's namespaces.
+//! The search for the kubelet's process: one process has arbitrary files, the other is root's in the node's namespaces.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,16 +12,16 @@ use plegctl::kubelet::{doubt, kubelet_of};
 use super::fuzz;
 use crate::support::socket::TempDir;
 
-/// The process that may say anything. Its pid is the lower one.
+/// The arbitrary process. Its pid is the lower one.
 const STRANGER: u32 = 42;
 /// The node's kubelet.
 const KUBELET: u32 = 43;
 
-/// Files and links of a process, each the bytes up to a separator.
+/// Files and links of a process, each with the bytes up to a separator.
 const FILES: [&str; 5] = ["stat", "status", "cgroup", "comm", "cmdline"];
 const LINKS: [&str; 3] = ["ns/pid", "ns/mnt", "exe"];
 
-/// Between two of them.
+/// The separator between two of them.
 const SEPARATOR: &[u8] = b"\n====\n";
 
 fn process(comm: &str, uids: &str, pids: &str, cgroup: &str, namespaces: [&str; 2], exe: &str) -> Vec<u8> {
@@ -54,7 +54,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Writes the files of a process; whatever is no name of a file becomes none.
+/// Writes the files of a process; invalid file names are skipped.
 fn write(directory: &Path, bytes: &[u8]) {
     let mut rest = bytes;
     for name in FILES.into_iter().chain(LINKS) {
@@ -74,7 +74,7 @@ fn write(directory: &Path, bytes: &[u8]) {
     }
 }
 
-/// Whether the kernel says that all four ids of its user are root's.
+/// Whether all four user ids are root's, according to the kernel's file.
 fn is_roots(directory: &Path) -> bool {
     let status = fs::read(directory.join("status")).unwrap();
     let status = String::from_utf8_lossy(&status);

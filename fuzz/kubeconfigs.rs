@@ -1,4 +1,4 @@
-//! Kubeconfigs that others wrote, and what a program prints that gives a credential.
+//! Kubeconfigs of others, and the output of a credential program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::{fuzz, shown};
 use crate::support::socket::TempDir;
 
-/// Nobody listens there.
+/// An address without a listener.
 const SERVER: &str = "http://127.0.0.1:9";
 
 fn kubeconfig(cluster: &str, user: &str) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn kubeconfigs() {
     let path = folder.path().join("kubeconfig");
     let cluster = format!("{{server: \"{SERVER}\"}}");
     let plain = |user: &str| kubeconfig(&cluster, user);
-    // No program that is named here is on any machine, nor does it become one that is by a few wrong letters.
+    // No program with this name exists on any machine, and a few changed letters do not make it one that does.
     let program = "/plegctl-fuzz/no-such-directory/credential-program";
     let seeds = vec![
         plain("{token: t}"),

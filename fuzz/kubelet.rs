@@ -1,5 +1,4 @@
-//! What a kubelet says of itself: its metrics, its configuration file, and the settings of crictl; and the bytes of a
-//! connection over which it says so.
+//! A kubelet's metrics, its configuration file, and crictl's settings; and the bytes of a connection to a kubelet.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -23,13 +22,13 @@ fn kubelet_metrics() {
 fn kubelet_config() {
     fuzz("kubelet_config", Vec::new(), |bytes| {
         if let Ok(found) = scalars(bytes) {
-            // Nothing is made up: a setting takes a byte at the least.
+            // The reader invents nothing: a setting needs at least one byte.
             assert!(found.len() <= bytes.len());
         }
     });
 }
 
-/// Far more than the bytes of any input, so that a wait to its end is a hang.
+/// A length far above the size of any input, so that waiting for all of it would hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn answers() -> Vec<Vec<u8>> {
@@ -56,7 +55,7 @@ fn kubelet_answers() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let api = KubeletApi::new(&format!("http://{}", listener.local_addr().unwrap()), &Credentials::default())
         .unwrap();
-    // One thread plays all the servers: it waits for the request, says its bytes, and hangs up.
+    // One thread is the server for all inputs: it waits for the request, sends its bytes, and closes the connection.
     let (bytes_to, bytes) = mpsc::channel::<Vec<u8>>();
     thread::spawn(move || {
         for bytes in bytes {
@@ -70,7 +69,7 @@ fn kubelet_answers() {
     fuzz("kubelet_answers", answers(), |input| {
         bytes_to.send(input.to_vec()).unwrap();
         match event_loop.block_on(api.get("/configz", PATIENCE)) {
-            // Chunks and lengths add bytes, and never take any away.
+            // Chunk headers and lengths add bytes and never remove any.
             Ok(answer) => assert!(answer.body.len() <= input.len()),
             Err(why) => assert!(!why.is_silent() && !why.to_string().is_empty(), "{why}"),
         }

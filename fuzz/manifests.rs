@@ -1,4 +1,4 @@
-//! Static pods' manifests, as YAML or JSON, for the oldest and the newest kubelet.
+//! Manifests of static pods, as YAML or JSON, for the oldest and the newest kubelet.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn image_names() {
         });
         for kubelet in &kubelets {
             let report = inspect_bytes(Path::new("p.yaml"), pod.to_string().as_bytes(), kubelet);
-            // The name of an image never decides whether a pod is read; an image without a name does.
+            // The name of an image does not decide whether a pod is decoded, except if it is empty.
             let is_named = !image.is_empty() && image.trim() == image;
             assert_eq!(report.verdict == FileVerdict::Loaded, is_named, "{image:?}: {report:?}");
         }

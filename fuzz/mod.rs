@@ -1,16 +1,16 @@
-//! Bytes from outside, bent at random: no reader of them may panic, hang or grow without bound.
+//! Random mutations of input from outside: no reader may panic, hang or use unbounded memory.
 //!
-//! Each target is a test. It first takes what is under `fuzz/corpus/TARGET/` and its own seeds as they are, then mutates
-//! them for two seconds, or for as long as `PLEGCTL_FUZZ` says:
+//! Each target is a test. It first tries the files in `fuzz/corpus/TARGET/` and its own seeds unchanged, then mutates
+//! them for two seconds, or for the time in `PLEGCTL_FUZZ`:
 //!
 //! ```text
 //! PLEGCTL_FUZZ=30m cargo test --test slow fuzz::manifests -- --nocapture
 //! ```
 //!
-//! Without a time the mutations are the same in each run; with one they are not (`PLEGCTL_FUZZ_SEED` repeats them). An input
-//! that fails is kept under the temporary directory and named; what it showed is mended, and the input, cut down, goes into
-//! the corpus. A target for another format is a file here with a function that takes bytes, its line in `mod`, and a few
-//! small seeds.
+//! Without a time, the mutations are the same in each run; with a time they differ (`PLEGCTL_FUZZ_SEED` repeats them).
+//! A failing input is kept in the temporary directory, and its path is printed. After the fix, the reduced input goes
+//! into the corpus. A target for another format is a file here with a function that takes bytes, its line in `mod`, and
+//! a few small seeds.
 
 mod bend;
 mod capture_costs;
@@ -39,16 +39,16 @@ use bend::Random;
 
 use crate::support::plegctl;
 
-/// How long a target runs without being told otherwise.
+/// The default duration of a target.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// How long one input may take: far more than any does, even on a machine that has no time for us.
+/// The time limit for one input: far more than any input needs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Inputs are not grown beyond this.
+/// The largest size of a mutated input.
 const LONGEST: usize = 64 * 1024;
 
-/// Runs `check` on the seeds and on what becomes of them.
+/// Runs `check` on the seeds and on their mutations.
 pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8])) {
     let told = std::env::var("PLEGCTL_FUZZ").ok();
     let length = told.as_deref().map_or(SHORT, |text| humantime::parse_duration(text).unwrap());
@@ -59,7 +59,7 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
     };
     seeds.extend(corpus(target));
     assert!(!seeds.is_empty(), "{target} has nothing to begin with");
-    // What is held where it happens, as the YAML scanner's panics are, is no failure and needs no words.
+    // A panic that is caught where it happens, such as one of the YAML scanner, is no failure and is not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let mut random = Random::new(seed);
     let began = Instant::now();
@@ -73,7 +73,7 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
         tried(target, &input, &mut check);
         cases += 1;
     }
-    // Not `println!`: the test harness swallows what that prints in tests that pass.
+    // Not `println!`: the test harness captures its output in tests that pass.
     let _ = writeln!(
         std::io::stderr(),
         "fuzz {target}: {cases} cases in {:.0?}, seed {seed}, no failure",
@@ -81,7 +81,7 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
     );
 }
 
-/// Runs the program on a file: it must come to an end of its own, without a fault and without a byte that moves a cursor.
+/// Runs the program on a file: it must end by itself, without a crash and without printing a terminal escape sequence.
 pub fn shown(words: &[&str], files: &[&str]) {
     let output = plegctl::command(env!("CARGO_BIN_EXE_plegctl"))
         .args(words)

@@ -1,4 +1,4 @@
-//! Process tables: each file of a process may say anything, since its name and its arguments are its own choice.
+//! Process tables: each file of a process may have any content, because a process chooses its own name and arguments.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use plegctl::diagnosis::{ProcPaths, sample};
 use super::fuzz;
 use crate::support::socket::TempDir;
 
-/// Files of one process, each the bytes up to a separator.
+/// The files of one process, each with the bytes up to a separator.
 const FILES: [&str; 8] =
     ["42/stat", "42/status", "42/cmdline", "42/cgroup", "42/comm", "42/limits", "loadavg", "pressure/io"];
 
-/// Between two files.
+/// The separator between two files.
 const SEPARATOR: &[u8] = b"\n====\n";
 
 #[test]

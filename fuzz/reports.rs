@@ -1,4 +1,4 @@
-//! Saved reports: read, written and read again, compared, and shown by the program in each of its forms.
+//! Saved reports: read, written and read again, compared, and printed in each output format.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use plegctl::pleg::{RelistReport, diff};
 use super::{fuzz, shown};
 use crate::support::socket::TempDir;
 
-/// How the program shows each kind of report.
+/// The commands that print each kind of report.
 const OF_HEALTH: [&[&str]; 5] = [
     &["health", "-o", "table", "--from"],
     &["health", "-o", "wide", "--from"],

@@ -1,4 +1,4 @@
-//! Goroutine dumps: each line may be cut, spoiled or of another program, and nothing of them may get lost silently.
+//! Goroutine dumps: each line may be cut, damaged or from another program, and the reader loses nothing silently.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use plegctl::stacks::signatures::signatures;
 
 use super::fuzz;
 
-/// One of each form, of each daemon and of the oldest and the newest Go.
+/// One dump of each form, of each daemon, and of the oldest and the newest Go version.
 const SEEDS: [&str; 10] = [
     "c16-lock.t5.usr1.gz",
     "c16-runc.t5.shim-kill.usr1log.gz",
@@ -25,7 +25,7 @@ const SEEDS: [&str; 10] = [
     "o-cni.t5.usr1.gz",
 ];
 
-/// What the recordings have none of.
+/// A form that the recordings do not have.
 const FORMS: &str = "Nov 21 18:33:10 n containerd[812]: goroutine 1 [select labels:{\"a]\": \"b\\\"}, 3 minutes\"}, 5 minutes, locked to thread]:
 Nov 21 18:33:10 n containerd[812]: main.f(0x1, {0x2?, _}, ...)
 Nov 21 18:33:10 n containerd[812]: \t/a.go:1 +0x1 fp=0x1 sp=0x2 pc=0x3
@@ -43,7 +43,7 @@ goroutine profile: total 3
 #\t0x1\ta.f+0x1\t/a.go:1
 ";
 
-/// Few enough that the bound is met.
+/// The number of goroutines is below the reader's limit.
 const BOUNDS: Bounds = Bounds { bytes: 60_000, goroutines: 200 };
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -53,14 +53,14 @@ fn seeds() -> Vec<Vec<u8>> {
         let packed = fs::read(folder.join(name)).unwrap();
         let mut text = Vec::new();
         MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut text).unwrap();
-        // Pieces, so that a bend hits something that matters and a case takes no time.
+        // Small parts, so that mutations hit what matters and a case is fast.
         seeds.extend(text.chunks(12 * 1024).take(4).map(<[u8]>::to_vec));
         seeds.push(packed);
     }
     seeds
 }
 
-/// Lines that begin a goroutine whatever stands before them: the reader may know more of them, never fewer.
+/// Lines that certainly begin a goroutine: the reader may find more of them, never fewer.
 fn headers(text: &[u8]) -> u64 {
     let whole = |line: &&str| {
         let digits = line.strip_prefix("goroutine ").and_then(|rest| rest.strip_suffix(" [select]:"));

@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Wall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let moment = humantime::parse_rfc3339(&text)
-            .map_err(|why| serde::de::Error::custom(format!("`{text}` is no RFC 3339 time: {why}")))?;
+            .map_err(|why| serde::de::Error::custom(format!("`{text}` is not an RFC 3339 time: {why}")))?;
         let nanos = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         Ok(Self(i64::try_from(nanos).unwrap_or(i64::MAX)))
     }

@@ -1,5 +1,5 @@
-//! A kubelet release is known everywhere or nowhere: the table of releases, the rules of manifests, the recordings and the
-//! documents name the same ones. What to change for a new one: `docs/adding-a-kubelet-release.md`.
+//! A kubelet release is known everywhere or nowhere: the table of releases, the rules for manifests, the recordings and
+//! the documents have the same releases. `docs/adding-a-kubelet-release.md` lists what to change for a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -110,7 +110,7 @@ fn rules() -> Vec<PathBuf> {
     found
 }
 
-/// The releases that a line makes a difference between.
+/// The releases to which a line compares.
 fn compared(line: &str) -> Vec<u8> {
     let after = |name: &str| line.split_once(name).map_or("", |(_, rest)| rest);
     let number = |word: &str| {

@@ -1,7 +1,7 @@
-//! `plegctl::stacks` against dumps of real daemons in known faults: what was found by hand is found again.
+//! `plegctl::stacks` on dumps of real daemons with known faults: it finds what was found by hand.
 //!
-//! `tests/recordings/stacks/truth.jsonl.gz` says of each dump who waits for what, found from the calls that were
-//! hanging and from the fault that had been injected.
+//! `tests/recordings/stacks/truth.jsonl.gz` has the correct result for each dump, derived from the hung calls and the
+//! injected fault.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,7 +21,7 @@ fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(name)
 }
 
-/// One line of the truth for each dump.
+/// One line of that file, for one dump.
 fn truth() -> Vec<Value> {
     let file = BufReader::new(File::open(recording("truth.jsonl.gz")).unwrap());
     let lines = BufReader::new(MultiGzDecoder::new(file)).lines();
@@ -43,7 +43,7 @@ fn every_goroutine_of_every_dump_is_counted() {
     }
 }
 
-/// Figures, also of a test that passes: the harness swallows what `println!` prints there.
+/// Prints figures also in a test that passes, for which the harness captures the output of `println!`.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -63,8 +63,8 @@ fn judged(name: &str) -> StackReport {
     judge(&[source(name)], &signatures(), &KnownHangs::default())
 }
 
-/// Taken between two attempts: the call to the frozen runtime had ended, its next had not begun, and every pod worker
-/// waits for work as in a healthy kubelet. Nothing in it tells of the fault.
+/// The dump was taken between two attempts: one call to the frozen runtime had ended and the next had not begun. Every
+/// pod worker waits for work as in a healthy kubelet, so the dump does not show the fault.
 const BETWEEN_ATTEMPTS: &str = "k2-bolt.t275.kubelet.debug2.gz";
 
 #[test]
@@ -139,7 +139,7 @@ fn holders_of_nineteen_of_twenty_waiters_are_correct() {
     assert!(exact * 100 >= all * 95, "exact {exact}, wider {wider}, of {all}; wrong:\n{}", wrong.join("\n"));
 }
 
-/// Pieces that dumps are made of, whole and broken.
+/// Complete and broken parts of dumps.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         (
@@ -177,7 +177,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Judging must not fail on whatever reading lets through.
+/// Judging does not fail on anything that the reader accepts.
 fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
     let bounds = Bounds { bytes: 1 << 20, goroutines: 2000 };
     let dumps = read(bytes, bounds).ok()?.dumps;
@@ -193,7 +193,7 @@ fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 proptest! {
-    /// `PROPTEST_CASES=1000000 cargo test --test product stacks::pieces` runs it for longer.
+    /// `PROPTEST_CASES=1000000 cargo test --test product stacks::parts` runs more cases.
     #[test]
     fn parts_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
         survives(pieces.join("\n").as_bytes());

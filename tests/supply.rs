@@ -1,4 +1,4 @@
-//! What plegctl is made of: the tables of `docs/supply.md` against what is really built.
+//! The tables of `docs/supply.md`, compared with the real build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn every_duplicate_crate_has_a_reason() {
     assert!(rows.iter().all(|row| row[2].len() > 20), "each has a reason");
 }
 
-/// The crates that are linked into the program, by what cargo resolves for x86-64 Linux.
+/// The crates that are linked into the program, as cargo resolves them for x86-64 Linux.
 fn linked() -> Vec<Value> {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let target = "x86_64-unknown-linux-gnu";
@@ -69,7 +69,7 @@ fn linked() -> Vec<Value> {
         let is_macro = list(&package["targets"])
             .iter()
             .any(|target| list(&target["kind"]).iter().any(|kind| kind == "proc-macro"));
-        // A macro runs when the program is built, and is not in it.
+        // A macro runs at build time and is not linked into the program.
         if is_macro || seen.contains_key(&id) {
             continue;
         }
@@ -83,7 +83,7 @@ fn linked() -> Vec<Value> {
     seen.into_values().collect()
 }
 
-/// Lines of Rust below `folder` that begin something unsafe.
+/// The lines of Rust code below `folder` that begin something unsafe.
 fn unsafe_places(folder: &Path) -> usize {
     const BEGINNINGS: [&str; 5] =
         ["unsafe {", "unsafe fn ", "unsafe impl", "unsafe trait ", "unsafe extern "];

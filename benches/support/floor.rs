@@ -1,6 +1,6 @@
-//! The floor: the same calls over the same socket, with the bytes thrown away as they come, undecoded.
+//! The minimum: the same calls over the same socket, without decoding the answers.
 //!
-//! What a client cannot do without: HTTP/2, gRPC's frames, and waiting for the runtime.
+//! It has what every client needs: HTTP/2, gRPC's frames, and the runtime's time.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
-/// The product's flow-control window, so that the floor does not wait where the product does not.
+/// plegctl's flow-control window, so that the minimum waits as often as plegctl.
 const WINDOW: u32 = 4 << 20;
 
-/// A connection that learns nothing.
+/// A connection that decodes nothing.
 #[derive(Debug)]
 pub struct BareClient(Grpc<Channel>);
 
 impl BareClient {
-    /// Connects with the first call. Has to be called where an event loop runs.
+    /// Creates a client that connects with the first call. It needs a running event loop.
     pub fn to(socket: &Path) -> Self {
         let socket = socket.to_owned();
         let dial = move |_| {
@@ -40,7 +40,7 @@ impl BareClient {
         self.unary(Rpc::Version).await;
     }
 
-    /// Both list calls; how many bytes each answered.
+    /// Makes both list calls and returns the number of bytes of each answer.
     pub async fn lists(&mut self) -> [usize; 2] {
         [self.unary(Rpc::ListPodSandbox).await, self.unary(Rpc::ListContainers).await]
     }
@@ -52,7 +52,7 @@ impl BareClient {
         answer.expect("it is answered").into_inner().len()
     }
 
-    /// Takes that many events from the stream; how many bytes they were.
+    /// Reads this number of events from the stream and returns their size in bytes.
     pub async fn events(&mut self, events: u16) -> usize {
         self.0.ready().await.expect("somebody listens");
         let path = PathAndQuery::from_static(Rpc::GetContainerEvents.path());

@@ -1,4 +1,4 @@
-//! A node in memory: as many containers as wanted, two a pod, with the labels and annotations that a kubelet writes.
+//! A node in memory: any number of containers, two in each pod, with a kubelet's labels and annotations.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use plegctl::cri::{
     SandboxStatus, SandboxStatusAnswer, Version, label,
 };
 
-/// Containers in each pod.
+/// The number of containers in each pod.
 pub const CONTAINERS_A_POD: usize = 2;
 
-/// What both list calls answer.
+/// The answers to both list calls.
 pub type Lists = (Vec<Sandbox>, Vec<Container>);
 
-/// The lists of a node with that many containers, whose pods are numbered from `first_pod`.
+/// The lists of a node with this number of containers, whose pods are numbered from `first_pod`.
 pub fn lists(containers: usize, first_pod: usize) -> Lists {
     let pods = first_pod..first_pod + containers.div_ceil(CONTAINERS_A_POD);
     let members =
@@ -23,12 +23,12 @@ pub fn lists(containers: usize, first_pod: usize) -> Lists {
     (pods.map(sandbox).collect(), members.take(containers).collect())
 }
 
-/// Hands out lists that were made before, so that making them is nobody's time but the caller's.
+/// A runtime that returns lists which the caller has created, so that their creation is not measured.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<Lists>);
 
 impl Memory {
-    /// The next two list calls answer this.
+    /// Sets the answers to the next two list calls.
     pub fn load(&self, lists: Lists) {
         *self.0.lock().expect("nobody panics with it") = lists;
     }
@@ -105,7 +105,7 @@ impl Runtime for Memory {
     }
 }
 
-/// 64 digits, as a runtime's ids are: of the pod, then of the container.
+/// An id of 64 digits, as a runtime creates: from the number of the pod, then of the container.
 fn id(pod: usize, number: usize) -> String {
     format!("{pod:032x}{number:032x}")
 }
@@ -146,7 +146,7 @@ fn sandbox(pod: usize) -> Sandbox {
         ("kubernetes.io/config.source", "api"),
     ];
     Sandbox {
-        // No container has that number.
+        // No container has this number.
         id: id(pod, CONTAINERS_A_POD),
         metadata: Some(SandboxMetadata {
             name: name(pod),

@@ -1,4 +1,4 @@
-//! What the benches share: taking turns, medians, and how a figure is printed.
+//! The common code of the benches: alternating measurements, medians, and the output of figures.
 
 pub mod floor;
 pub mod memory;
@@ -6,17 +6,17 @@ pub mod process;
 
 use std::time::{Duration, Instant};
 
-/// What several measurements of one thing came to.
+/// Several measurements of one thing.
 #[derive(Clone, Debug)]
 pub struct Samples(Vec<Duration>);
 
 impl Samples {
-    /// The middle one; the mean of the middle two of an even number.
+    /// The median; for an even number of samples, the mean of the middle two.
     pub fn median(&self) -> Duration {
         middle(self.0.iter().map(Duration::as_secs_f64).collect(), Duration::from_secs_f64)
     }
 
-    /// The median of what each sample has more than the one of `other` that was taken in the same turn, in seconds.
+    /// The median difference to the sample of `other` from the same turn, in seconds.
     pub fn median_excess(&self, other: &Self) -> f64 {
         let pairs = self.0.iter().zip(&other.0);
         middle(pairs.map(|(own, other)| own.as_secs_f64() - other.as_secs_f64()).collect(), |seconds| seconds)
@@ -31,7 +31,7 @@ fn middle<T>(mut seconds: Vec<f64>, unit: impl Fn(f64) -> T) -> T {
     unit(f64::midpoint(seconds[lower], seconds[upper]))
 }
 
-/// Takes A and B in turn, after one turn that does not count, so that whatever else the machine does meets both.
+/// Measures A and B alternately, after one turn that does not count, so that other load affects both.
 pub fn in_turn(
     turns: usize,
     mut a: impl FnMut() -> Duration,
@@ -43,28 +43,28 @@ pub fn in_turn(
     (Samples(both.iter().map(|pair| pair.0).collect()), Samples(both.iter().map(|pair| pair.1).collect()))
 }
 
-/// Takes A and B once each, for what takes long and varies little.
+/// Measures A and B once each, for long measurements that vary little.
 pub fn once(a: impl FnOnce() -> Duration, b: impl FnOnce() -> Duration) -> (Samples, Samples) {
     (Samples(vec![a()]), Samples(vec![b()]))
 }
 
-/// Takes one thing that often, after once that does not count.
+/// Measures one thing this often, after one turn that does not count.
 pub fn alone(turns: usize, mut measure: impl FnMut() -> Duration) -> Samples {
     measure();
     Samples((0..turns).map(|_| measure()).collect())
 }
 
-/// How long `work` takes.
+/// The duration of `work`.
 pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let started = Instant::now();
-    // What comes of it has to be made, and is thrown away after the clock was read.
+    // The result is created within the measured time and dropped after it.
     let result = std::hint::black_box(work());
     let took = started.elapsed();
     drop(result);
     took
 }
 
-/// Says what is measured, and how to measure it again.
+/// Prints what is measured, and how to repeat it.
 pub fn heading(what: &str, bench: &str) {
     println!("\n{what}\n  again: cargo bench --bench {bench}");
 }
@@ -74,7 +74,7 @@ pub fn figure(name: &str, value: &str) {
     println!("  {name:<58} {value:>12}");
 }
 
-/// Prints two medians and what the first is in terms of the second.
+/// Prints two medians and their ratio.
 pub fn ratio(name: &str, a: &Samples, of: &str, b: &Samples) {
     figure(name, &milliseconds(a.median()));
     figure(of, &milliseconds(b.median()));
@@ -97,7 +97,7 @@ pub fn kibibytes(bytes: usize) -> String {
     format!("{} KiB", bytes.div_ceil(1024))
 }
 
-/// `seconds`, spread over `items`, in nanoseconds.
+/// `seconds` divided by `items`, in nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "numbers of containers are small")]
 pub fn nanoseconds_each(seconds: f64, items: usize) -> f64 {
     seconds * 1e9 / items as f64

@@ -1,14 +1,14 @@
-//! Whole processes: how long one runs, and how much memory it took.
+//! Whole processes: duration and memory.
 
 use std::fs;
 use std::io::Read;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The binary, built as the benches are.
+/// The binary, built with the benches' profile.
 pub const PLEGCTL: &str = env!("CARGO_BIN_EXE_plegctl");
 
-/// From start to end of a run whose output nobody reads; it has to have an answer, be it bad news.
+/// The duration of a run whose output is dropped; its exit status is 0 or 1.
 pub fn wall(program: &str, arguments: &[&str]) -> Duration {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -19,9 +19,8 @@ pub fn wall(program: &str, arguments: &[&str]) -> Duration {
     took
 }
 
-/// The most memory that a run had resident, in bytes.
-///
-/// It is read whenever a little more of the output was read, so last when the program had but a pipe's worth to write.
+/// The peak resident memory of a run in bytes. It is read whenever a part of the output was read, so for the last time
+/// when only a pipe's content was left to write.
 pub fn peak_memory(program: &str, arguments: &[&str]) -> u64 {
     let mut child = Command::new(program)
         .args(arguments)
@@ -45,12 +44,12 @@ fn assert_answered(status: ExitStatus, program: &str, arguments: &[&str]) {
     assert!(matches!(status.code(), Some(0 | 1)), "{program} {} ended with {status}", arguments.join(" "));
 }
 
-/// What we have resident, in bytes.
+/// The resident memory of this process in bytes.
 pub fn resident() -> u64 {
     status_field("self", "VmRSS:").expect("/proc has our own size")
 }
 
-/// A size of /proc/PID/status, in bytes; `None` once the process has gone.
+/// A size in /proc/PID/status, in bytes; `None` if the process has ended.
 fn status_field(pid: &str, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

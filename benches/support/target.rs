@@ -1,4 +1,4 @@
-//! Runtimes to measure against, each in a process of its own: simulated ones, and real containerd with real pods.
+//! Runtimes to measure, each in its own process: simulated ones, and real containerd with real pods.
 
 #[path = "../../tests/real_runtime/harness/mod.rs"]
 pub mod harness;
@@ -31,9 +31,9 @@ pub struct Options {
     bench: bool,
 }
 
-/// A runtime that answers. It goes when this is dropped, unless it was there before.
+/// A runtime that answers. Dropping it ends the runtime, unless it ran before.
 pub struct Target {
-    /// What it is.
+    /// Its description.
     pub name: String,
     socket: PathBuf,
     _owner: Owner,
@@ -46,7 +46,7 @@ enum Owner {
 }
 
 impl Target {
-    /// The socket, as `-r` wants it.
+    /// The socket as an endpoint.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
@@ -56,14 +56,14 @@ impl Target {
         &self.socket
     }
 
-    /// This scenario, played by `plegctl sim serve`.
+    /// This scenario, served by `plegctl sim serve`.
     pub fn simulated(scenario: &str) -> Self {
         let simulator = Simulator::play(scenario);
         let socket = simulator.folder.join("sim.sock");
         Self { name: format!("sim:{scenario}"), socket, _owner: Owner::Simulator(simulator) }
     }
 
-    /// The real one that the options name; without it the reason is printed.
+    /// The real runtime that the options name; otherwise prints the reason and returns `None`.
     pub fn real(options: &Options) -> Option<Self> {
         if let Some(endpoint) = &options.endpoint {
             let socket = PathBuf::from(endpoint.trim_start_matches("unix://"));
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// A private containerd with so many pods.
+    /// A private containerd with this number of pods.
     pub fn node(version: Containerd, packages: Packages, pods: usize, containers_each: usize) -> Self {
         let node = RealRuntime::start(version, packages);
         node.run_pods(pods, containers_each);
@@ -90,7 +90,7 @@ impl Target {
     }
 }
 
-/// `plegctl sim serve`, and the folder of its socket.
+/// `plegctl sim serve` and the directory of its socket.
 struct Simulator {
     process: Child,
     folder: PathBuf,
@@ -110,7 +110,7 @@ impl Simulator {
             .expect("plegctl runs");
         let stdout = process.stdout.take().expect("it is piped");
         let simulator = Self { process, folder };
-        // It says where it listens once it does.
+        // The server prints its socket when it listens.
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).expect("it says where");
         assert!(line.starts_with("unix://"), "plegctl sim serve {scenario} said `{line}`");

@@ -80,7 +80,7 @@ pub enum Error {
     #[error(transparent)]
     Kubelet(http::Error),
     /// A certificate, key or token for the kubelet cannot be used.
-    #[error("cannot ask the kubelet: {0}")]
+    #[error("cannot query the kubelet: {0}")]
     Credential(#[from] http::PemError),
     /// The kubeconfig gives no API server.
     #[error(transparent)]
@@ -166,7 +166,7 @@ impl Error {
             )),
             Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why)) => why.hint().map(str::to_owned),
             Self::Kubeconfig(KubeconfigError::Nothing) => {
-                Some("give one with --kubeconfig FILE; on a node that has none, `plegctl health` asks the node itself".to_owned())
+                Some("pass one with --kubeconfig FILE; on a node without one, `plegctl health` works without the API server".to_owned())
             }
             Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => {
                 Some("choose one with --context".to_owned())

@@ -69,7 +69,7 @@ fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {
         lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
     if let Some(check) = &entry.check {
-        writeln!(out, "\n{}; {} as a rule", check.section, check.severity.as_str())?;
+        writeln!(out, "\n{}; usually {}", check.section, check.severity.as_str())?;
         writeln!(out, "\n{}", head("to leave it out"))?;
         writeln!(out, "  plegctl {} --ignore {}", check.command, rule.id)?;
     }

@@ -134,9 +134,9 @@ fn size(text: &str) -> Result<u64, String> {
         "MiB" | "Mi" => 1 << 20,
         "GiB" | "Gi" => 1 << 30,
         "TiB" | "Ti" => 1 << 40,
-        other => return Err(format!("`{other}` is no unit of size (KiB, MiB, GiB)")),
+        other => return Err(format!("`{other}` is not a unit of size (KiB, MiB, GiB)")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is no number"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is not a number"))?;
     let bytes = number.checked_mul(factor).ok_or("it is too large")?;
     if bytes < SMALLEST {
         return Err(format!("it must be at least {} KiB", SMALLEST / 1024));

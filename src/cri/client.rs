@@ -330,7 +330,7 @@ impl Client {
             }
             ExchangeError::OverLimit => Error::TooLarge {
                 rpc,
-                message: format!("it goes on after {} MiB, which is all that is taken", RECEIVE_LIMIT >> 20),
+                message: format!("it continues after {} MiB, which is the limit", RECEIVE_LIMIT >> 20),
             },
         }
     }
@@ -367,7 +367,9 @@ impl Client {
                     endpoint: self.endpoint.to_string(),
                     detail: format!("it answered `{first_line}`"),
                 },
-                Protocol::Nothing => Error::ClosedMidCall { rpc, detail: "it hung up without a word".into() },
+                Protocol::Nothing => {
+                    Error::ClosedMidCall { rpc, detail: "it closed the connection without an answer".into() }
+                }
                 Protocol::Http2 => Error::ClosedMidCall { rpc, detail: innermost_cause(status) },
             };
         }

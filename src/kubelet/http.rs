@@ -520,8 +520,8 @@ impl HttpClient {
             &system
         };
         let name = tls::server_name(self.server_name.as_deref().unwrap_or(parts.host));
-        let name = name
-            .ok_or_else(|| RequestFailure::Io(io::Error::other("its host is no name for a certificate")))?;
+        let name =
+            name.ok_or_else(|| RequestFailure::Io(io::Error::other("its host cannot be in a certificate")))?;
         match connector.connect(name, stream).await {
             Ok(stream) => converse(stream).await,
             Err(why) => Err(match CertificateProblem::of(&why) {

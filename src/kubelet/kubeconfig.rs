@@ -50,7 +50,7 @@ pub enum KubeconfigError {
     #[error("cannot look for a kubeconfig: {0}")]
     Unread(#[source] io::Error),
     /// The file is not a kubeconfig.
-    #[error("`{name}` is no kubeconfig: {why}")]
+    #[error("`{name}` is not a kubeconfig: {why}")]
     Shape {
         /// The name of the file.
         name: String,
@@ -90,7 +90,7 @@ pub enum KubeconfigError {
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Pem(#[from] PemError),
-    /// There is no kubeconfig.
+    /// There is not a kubeconfig.
     #[error(
         "no kubeconfig: none of --kubeconfig, $KUBECONFIG and ~/.kube/config exists, and this is not a pod \
          with a service account"
@@ -145,7 +145,7 @@ impl File {
         let value = yaml(&text).map_err(shape)?;
         let value = if value.is_null() { Value::Object(Map::new()) } else { value };
         if !value.is_object() {
-            return Err(shape("it is no mapping".to_owned()));
+            return Err(shape("it is not a mapping".to_owned()));
         }
         let mut file: Self = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
         let base = path.parent().unwrap_or(Path::new("."));
@@ -344,7 +344,7 @@ fn of_files(
     let cluster = &cluster.entry;
     let server = cluster.server.trim_end_matches('/').to_owned();
     if !server.starts_with("https://") && !server.starts_with("http://") {
-        return Err(shape(format!("the server `{server}` of cluster `{}` is no URL", context.cluster)));
+        return Err(shape(format!("the server `{server}` of cluster `{}` is not a URL", context.cluster)));
     }
     Ok(Cluster { server, client, context: wanted, insecure: cluster.insecure_skip_tls_verify })
 }

@@ -46,7 +46,7 @@ pub const RELEASES: [Release; 10] = [
 
 /// The text is not a kubelet version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no kubelet version: give it as 1.30 or v1.30.4")]
+#[error("`{text}` is not a kubelet version: give it as 1.30 or v1.30.4")]
 pub struct BadVersion {
     /// The text.
     pub text: String,

@@ -111,7 +111,7 @@ checks! {
             "the path is a regular file";
             confirm ["stat PATH"];
             never ["that it does not work: it does, with these two surprises"];
-            act ["put the file into a directory of its own and name that"];
+            act ["put the file into its own directory and pass that directory"];
         OtherPathConfigured "SP005" Warning "this is not the directory that the running kubelet reads";
             "The checked files are not the ones that run on this node.";
             "the kubelet's command line or configuration names another path";
@@ -128,7 +128,7 @@ checks! {
             "Anyone who can write here can run any container as root on this node.";
             "the directory belongs to another user than root, or its mode lets group or others write";
             confirm ["stat -c '%U:%G %a' PATH"];
-            never ["that somebody did"];
+            never ["that somebody has used this"];
             act ["chown root:root and chmod 0700 the directory"];
     }
     "Files" {
@@ -160,7 +160,7 @@ checks! {
             "The kubelet skips the link and stops the pod that ran from it.";
             "a link whose target does not exist below the node's root";
             confirm ["readlink -f PATH"];
-            never ["that the target is gone for good: its file system may not be mounted"];
+            never ["that the target is permanently gone: its file system may not be mounted"];
             act ["bring the target back, or remove the link"];
         Link "SP015" Warning "a manifest is a symbolic link";
             "The kubelet watches the directory and not the target, so that an edit of the target is seen by the next scan only, up to 20 s later.";
@@ -173,7 +173,7 @@ checks! {
             "an entry that is a FIFO";
             confirm ["stat PATH", "ls -l /proc/KUBELET/fd | grep PATH"];
             never ["that it hangs now: the kubelet may have been started after it was made"];
-            act ["remove it", "restart the kubelet if edits are no longer taken up (changes state)"];
+            act ["remove it", "restart the kubelet if edits no longer have an effect (changes state)"];
         OddEntry "SP017" Error "a socket or a device is skipped";
             "The kubelet logs it every 20 s and does not read it.";
             "an entry that is neither file, directory, link nor FIFO";
@@ -193,10 +193,10 @@ checks! {
             never ["that the kubelet cannot: it runs as root, and maybe under another label"];
             act ["run this as root", "correct mode, owner or label"];
         BroadMode "SP020" Info "the mode or the owner of the file is broader than needed";
-            "Whoever can write the file runs any container as root; whoever can read it reads the secrets in it.";
+            "Anyone who can write the file can run any container as root; anyone who can read it can read its secrets.";
             "another owner than root, a mode that lets others write, or one that is not kubeadm's 0600";
             confirm ["stat -c '%U:%G %a' PATH"];
-            never ["that somebody did"];
+            never ["that somebody has used this"];
             act ["chown root:root and chmod 0600 the file; that restarts nothing"];
         HardLink "SP021" Warning "two entries of the directory are the same file";
             "Both give the same pod, and removing one of them stops it until the next scan.";
@@ -223,7 +223,7 @@ checks! {
             "a Pod in a later document and none in the first";
             confirm ["grep -n '^---' PATH"];
             never ["that the Pod itself is wrong"];
-            act ["remove what stands before its ---, or give it a file of its own"];
+            act ["remove the text before its ---, or put it into its own file"];
         Syntax "SP033" Error "the YAML does not parse";
             "The file is refused whole, and a pod that ran from it is stopped at the next scan.";
             "the parser's reason with line and column: a tab, an indent, a quote, braces of a template";
@@ -231,7 +231,7 @@ checks! {
             never ["that the fault is in that very line: an open quote is noticed lines later"];
             act ["correct the place; write a copy under a name with a dot, then rename it over the file"];
         Encoding "SP034" Error "the encoding is not accepted";
-            "The kubelet takes UTF-8, and UTF-16 with a byte order mark; it refuses NUL, other control characters and bytes that are no UTF-8, in comments too.";
+            "The kubelet reads UTF-8, and UTF-16 with a byte order mark; it refuses NUL, other control characters and bytes that are not UTF-8, even in comments.";
             "the first byte that is wrong, with its place";
             confirm ["iconv -f UTF-8 -t UTF-8 PATH >/dev/null", "file PATH"];
             never ["that the file is damaged: Latin-1 in a comment is enough"];
@@ -252,7 +252,7 @@ checks! {
             "A non-breaking space or a typographic quote is text to the kubelet, and becomes part of the key or the value.";
             "the character, in a key or at an end of a value; pasted from a page or a chat, as a rule";
             confirm ["grep -nP '[^\\x00-\\x7F]' PATH"];
-            never ["that every such character is wrong: inside a text it may be meant"];
+            never ["that every such character is wrong: inside a text it may be intended"];
             act ["type it again by hand"];
         NotJson "SP038" Error "the file starts like JSON and is not JSON";
             "A file whose first character is { is read as JSON and as nothing else: no comments, no trailing comma, nothing behind the object.";
@@ -291,7 +291,7 @@ checks! {
             "the kind and the version of the object";
             confirm ["grep -nE '^(kind|apiVersion):' PATH"];
             never ["that it reaches the API server from here: apply it with kubectl"];
-            act ["extract the Pod into a file of its own", "a Secret that lay here was logged: give it a new value"];
+            act ["move the Pod into its own file", "a Secret that lay here was logged: give it a new value"];
         KindOrVersion "SP051" Error "kind or apiVersion is missing or wrong";
             "They must be Pod and v1, letter by letter; only the names of the two fields are matched in any case.";
             "the field, or the place where it is missing";
@@ -305,14 +305,14 @@ checks! {
             never ["that kubectl would refuse it in the same words"];
             act ["quote texts that look like numbers, truth values or versions: \"1.20\", \"yes\""];
         UnknownField "SP053" Warning "an unknown field is dropped";
-            "The kubelet decodes leniently: a field that this release does not know is dropped without a word, and the pod runs without it.";
+            "The kubelet decodes leniently: a field that this release does not know is dropped without a message, and the pod runs without it.";
             "the field, with the nearest one that there is; or the release or the gate that it waits for";
             confirm ["kubectl explain pod.spec   # of a cluster of the same release", "plegctl static-pods lint --kubelet-version VERSION PATH"];
             never ["that the file is refused, or that the kubelet's log says anything", "that it is a typing error: a newer release may know the field"];
             act ["correct its name or its indentation", "remove it, or wait for the release that knows it: --upgrade-to says what it will do then"];
-        LostField "SP054" Error "a field is lost because it stands in the wrong place";
+        LostField "SP054" Error "a field is lost because it is in the wrong place";
             "It is dropped as unknown, and the pod is refused because it is missing where it belongs.";
-            "an unknown field whose name is required elsewhere, such as containers beside spec";
+            "an unknown field whose name is required elsewhere, such as containers next to spec";
             confirm ["plegctl static-pods lint PATH   # says where it belongs"];
             never ["that the field is misspelt: as a rule it is indented wrongly"];
             act ["move it to where it belongs"];
@@ -322,7 +322,7 @@ checks! {
             confirm ["plegctl static-pods lint PATH   # points at the value"];
             never ["that suffixes are read in any case: m is a thousandth, M a million, Mi 2^20"];
             act ["write it like 100m, 128Mi, 1Gi"];
-        OddQuantity "SP056" Warning "a quantity is hardly what was meant";
+        OddQuantity "SP056" Warning "a quantity is probably a mistake";
             "It is legal and absurd: 128m of memory is an eighth of a byte.";
             "memory in thousandths or below 1 MiB, more than a thousand CPUs";
             confirm ["grep -n -A6 resources: PATH"];
@@ -374,7 +374,7 @@ checks! {
             act ["remove metadata.uid, or change it with every edit"];
         ApiReference "SP066" Error "a static pod refers to an API object";
             "Static pods may not refer to secrets, config maps, service accounts, claims and the like. From 1.34 the kubelet refuses the file; before, the pod runs and the API server refuses its mirror.";
-            "the first such reference, in the kubelet's order, and how this release takes it";
+            "the first such reference, in the kubelet's order, and what this release does with it";
             confirm ["journalctl -u kubelet | grep -E 'may not reference|mirror pod'"];
             never ["that optional: true helps", "before 1.34: that the pod is down because it has no mirror"];
             act ["pass the data through a hostPath", "credentials for pulling: the node's own"];
@@ -424,15 +424,15 @@ checks! {
             "The pod is admitted, but a container of it cannot be made: the image has no valid name, user 0 is not to be root, a seccomp or AppArmor profile is missing, or the kernel makes no user namespace. The kubelet tries for ever.";
             "the field, and what is missing; the container waits with InvalidImageName, CreateContainerConfigError or CreateContainerError";
             confirm ["crictl ps -a --name NAME", "journalctl -u kubelet | grep NAME"];
-            never ["that the image can be pulled, where there is no such warning: no registry is asked"];
-            act ["correct the field, or put there what is missing: the kubelet tries again by itself"];
+            never ["that the image can be pulled, if there is no warning: plegctl contacts no registry"];
+            act ["correct the field, or provide what is missing: the kubelet tries again by itself"];
     }
     "Containers, ports, volumes, probes, resources" {
         Containers "SP080" Error "containers, their names and images";
-            "At least one container, each with a name of its own (lower case, digits, -) and an image without blanks around it.";
+            "A pod needs at least one container. Each container needs a unique name (lower case, digits, -) and an image without blanks around it.";
             "the container and the rule that it breaks";
             confirm ["plegctl static-pods lint PATH   # points at it"];
-            never ["that the image exists: it is not asked for"];
+            never ["that the image exists: plegctl does not check this"];
             act ["correct the container"];
         MovingTag "SP081" Warning "the image tag is not fixed";
             "latest, or no tag, means another image tomorrow, and by default a pull at every start, while the registry may be out of reach.";
@@ -456,7 +456,7 @@ checks! {
             "With hostNetwork each containerPort is a port of the host, and hostPort must be the same number.";
             "the second port of the same protocol, address and number";
             confirm ["grep -nE 'hostPort|containerPort|hostNetwork' PATH"];
-            never ["that the port is taken on the node: it was not looked at"];
+            never ["that the port is in use on the node: plegctl does not check this"];
             act ["give the ports different numbers, or remove hostPort"];
         Volume "SP085" Error "a volume or a mount is not valid";
             "Each mount names a volume that there is, each volume has one source, no path holds .., no mountPath is given twice in a container.";
@@ -487,7 +487,7 @@ checks! {
             "the value and the words that there are";
             confirm ["kubectl explain pod.spec.FIELD"];
             never ["that always is Always"];
-            act ["write the word as it is listed"];
+            act ["use one of the listed values"];
         Probe "SP090" Error "a probe is not valid";
             "Exactly one handler, a port from 1 to 65535 or a name, no negative numbers, successThreshold 1 for liveness and startup.";
             "the probe and the rule that it breaks";
@@ -504,7 +504,7 @@ checks! {
             "No request above its limit, no unknown resource, extended resources and huge pages with equal request and limit.";
             "the resource and the rule that it breaks";
             confirm ["grep -n -A8 resources: PATH"];
-            never ["that the node has as much: that is not looked at"];
+            never ["that the node has this much: plegctl does not check this"];
             act ["correct the amounts"];
         BareControlPlane "SP093" Info "a control-plane pod has no probes or no cpu request";
             "kubeadm gives its pods both; without them a hang is not noticed, and a busy node starves the pod.";
@@ -546,7 +546,7 @@ checks! {
             act ["change a port, then touch the file of the pod that failed"];
         FileGivesPod "SP105" Info "which file gives which pod";
             "The pod that the kubelet loads from each file of the directory.";
-            "summary.pods, in the kubelet's order; it is no finding";
+            "summary.pods, in the kubelet's order; this is not a finding";
             confirm ["plegctl static-pods lint -o wide"];
             never ["that the pods run: only the comparison with the runtime shows that"];
             act ["nothing"];
@@ -577,13 +577,13 @@ checks! {
             never ["that the kubelet hangs: a second file of the pod (SP100), a fixed UID (SP065) or the end of the old pod does the same"];
             act ["look for SP100 and SP065", "wait for the next scan and for the end of the old pod", "read the kubelet's log for this pod"];
         OtherSettings "SP124" Warning "labels, annotations or settings differ from the file";
-            "What the runtime was told at the start of the pod is not what the file says now.";
+            "The running pod was started with other values than those in the file now.";
             "the property, with both values";
             confirm ["crictl inspectp SANDBOX"];
             never ["that somebody changed the running pod"];
             act ["check that the kubelet has read the file, and look for a second file that defines this pod"];
         TouchedSince "SP125" Warning "the file was touched after the pod started";
-            "Commands and environment are not in the runtime's lists, so that such an edit cannot be seen there.";
+            "Commands and environment are not in the runtime's lists, so an edit of them is not visible there.";
             "a file that is newer than the sandbox, and no difference that shows";
             confirm ["stat PATH", "crictl inspect CONTAINER   # its arguments"];
             never ["that it was edited: touch, chmod and a copy do the same"];
@@ -613,7 +613,7 @@ checks! {
             never ["a fault, while init containers still run or an image is pulled"];
             act ["read the kubelet's log for its image pull, its hostPath volumes and its settings"];
         OtherUid "SP130" Warning "the running pod has another UID than the file";
-            "The file has a UID of its own, and the pod that runs is older than that.";
+            "The file has its own UID, and the running pod was created before the file had it.";
             "metadata.uid and the sandbox's config.hash differ";
             confirm ["crictl inspectp SANDBOX | grep config.hash"];
             never ["that it stays so: the kubelet may be ending the old pod"];
@@ -631,7 +631,7 @@ checks! {
             never ["a crash of its containers: those restart inside one sandbox"];
             act ["look for edits, kubelet restarts and reboots of that time"];
         OtherRelease "SP134" Info "the running pod was made by a kubelet of another release";
-            "Its UID is the one that another release gives this file; the release that was asked for would give another one and restart it.";
+            "Its UID is the one that another release gives this file; the requested release would give another one and restart the pod.";
             "the UID that runs, and the release that gives it (madeBy)";
             confirm ["kubelet --version", "plegctl static-pods lint --upgrade-to VERSION"];
             never ["that the file was edited since: the UID of another release does not show an edit", "that every letter is the same: `[\"a\", \"b\"]` and `[\"a b\"]` have one UID"];
@@ -648,7 +648,7 @@ checks! {
             "The mirror's annotation kubernetes.io/config.mirror is not the hash of this file: kubectl shows the text and the image of another version.";
             "the manifest, and the hash in the mirror pod";
             confirm ["kubectl get pod NAME -o jsonpath='{.metadata.annotations}'", "plegctl pods --manifests PATH --kubeconfig FILE"];
-            never ["that the old version runs: ask the runtime", "anything within a minute of an edit", "by the API's UID of the mirror, which is always another one"];
+            never ["that the old version runs: check the runtime", "anything within a minute of an edit", "by the API's UID of the mirror, which is always another one"];
             act ["check whether the kubelet reaches the API server; it then replaces the mirror pod by itself"];
         NameTaken "SP137" Error "another pod of the API server has a static pod's name";
             "A pod that is not a mirror pod has the name of this static pod on this node. The kubelet runs only one of the two, and the static pod gets no mirror pod.";

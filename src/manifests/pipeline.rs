@@ -128,7 +128,7 @@ pub fn too_large(mut report: FileReport) -> FileReport {
     report.findings.push(
         LintFinding::error(
             Check::TooLarge,
-            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"),
+            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it without reading it"),
         )
         .with_fix("trim the file below 10 MiB"),
     );
@@ -218,7 +218,7 @@ fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
             Check::PodIsLater,
             "the kubelet reads only the first document of a file, so the Pod that starts here is ignored",
         )
-        .with_fix("remove what stands before this `---`, or put the Pod into a file of its own")
+        .with_fix("remove the text before this `---`, or put the Pod into its own file")
         .at(later.position),
     )
 }
@@ -276,13 +276,7 @@ fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Reje
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
             };
             let message = format!("the kubelet loads only Pods from files: this {other} is ignored");
-            stop(
-                Check::NotAPod,
-                reason,
-                message,
-                kind.unwrap_or(root),
-                "extract the Pod into a file of its own",
-            )
+            stop(Check::NotAPod, reason, message, kind.unwrap_or(root), "move the Pod into its own file")
         }
     }
 }

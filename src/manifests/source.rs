@@ -187,7 +187,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             "Could not get metadata",
             Some(LintFinding::error(
                 Check::Unreadable,
-                "plegctl cannot look at this entry, so the kubelet probably cannot either",
+                "plegctl cannot examine this entry, so the kubelet probably cannot either",
             )),
         ),
     };

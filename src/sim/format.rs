@@ -126,7 +126,7 @@ fn groups(value: &YamlNode) -> Result<Vec<PodGroup>, FieldProblem> {
         containers = containers.saturating_add(its);
         padding = padding.saturating_add(its.saturating_mul(u64::from(group.annotation_bytes)));
         if containers > MAX_CONTAINERS {
-            let problem = format!("these are more than {MAX_CONTAINERS} containers, the dead ones included");
+            let problem = format!("these are more than {MAX_CONTAINERS} containers, including the dead ones");
             return Err(FieldProblem::new(value.at, problem));
         }
         if padding > MAX_PADDING {

@@ -77,7 +77,7 @@ impl ConmonWait {
     /// The evidence in words.
     pub fn words(self) -> Option<String> {
         match self {
-            Self::Log => Some("conmon was told to reopen the log and has not done so".to_owned()),
+            Self::Log => Some("conmon has to reopen the log and has not done so".to_owned()),
             Self::Killed => {
                 Some("the grace period is over: the container was killed but still exists".to_owned())
             }

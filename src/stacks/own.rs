@@ -99,12 +99,12 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
                 "critical" => Severity::Critical,
                 "warning" => Severity::Warning,
                 "info" => Severity::Info,
-                _ => return Err(format!("`{value}` is no severity: critical, warning or info")),
+                _ => return Err(format!("`{value}` is not a severity: critical, warning or info")),
             };
         }
         "daemon" => {
             let daemon = Daemon::parse(value).ok_or_else(|| {
-                format!("`{value}` is no daemon: containerd, containerd-shim, crio or kubelet")
+                format!("`{value}` is not a daemon: containerd, containerd-shim, crio or kubelet")
             })?;
             signature.daemons.push(daemon);
         }
@@ -112,7 +112,7 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
         "waiters" => signature.queue.push(pattern(value)?),
         "minutes" => {
             signature.patience_minutes =
-                value.parse().map_err(|_| format!("`{value}` is no whole number of minutes"))?;
+                value.parse().map_err(|_| format!("`{value}` is not a whole number of minutes"))?;
         }
         "hangs" => value.clone_into(&mut signature.hangs),
         "next" => signature.act.push(value.to_owned()),
@@ -156,8 +156,8 @@ mod tests {
         for (text, line, part) in [
             ("frames: a", 1, "before the first"),
             ("[X] t\nframe: a", 2, "not known"),
-            ("[X] t\nseverity: bad", 2, "no severity"),
-            ("[X] t\ndaemon: docker", 2, "no daemon"),
+            ("[X] t\nseverity: bad", 2, "not a severity"),
+            ("[X] t\ndaemon: docker", 2, "not a daemon"),
             ("[X] t\nframes: a > > b", 2, "empty frame"),
             ("[X] t\nframes: a\n[X] u", 3, "twice"),
             ("[X t", 1, "begins with"),

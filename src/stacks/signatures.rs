@@ -308,7 +308,7 @@ pub const SIGNATURES: &[SignatureRow] = &[
                 "that the runtime is at fault",
             ],
             act: &[
-                "look what the plugin waits for: its log, its daemon's socket",
+                "find out what the plugin waits for: its log, its daemon's socket",
                 "a grandchild may hold the plugin's output open after it was killed: look for it too",
             ],
         },
@@ -385,7 +385,7 @@ pub const SIGNATURES: &[SignatureRow] = &[
             ],
             never: &["that the shim is at fault", "anything from a young process: a create takes a moment"],
             act: &[
-                "look what it waits for: `/proc/PID/stack` as root",
+                "find out what it waits for: `/proc/PID/stack` as root",
                 "killing the hung OCI runtime often frees the node (changes state)",
             ],
         },
@@ -419,7 +419,7 @@ pub const SIGNATURES: &[SignatureRow] = &[
             title: "an image pull waits for its registry",
             means: "This does not affect PLEG: a registry accepted the connection and does not answer.",
             shows: "PullImage → http roundTrip or getConn.",
-            confirm: &["ask the registry from this node"],
+            confirm: &["query the registry from this node"],
             never: &["that the runtime hangs", "that PLEG suffers"],
             act: &["look at the registry, the proxy and the pull's time-out"],
         },
@@ -519,7 +519,7 @@ pub const SIGNATURES: &[SignatureRow] = &[
             never: &["anything about a stop that is still within its grace period"],
             act: &[
                 "look at the container's conmon: in state T, continue it with `kill -CONT PID` (changes state)",
-                "look whether the container's processes are in D state",
+                "check whether the container's processes are in D state",
             ],
         },
         daemons: CRIO,

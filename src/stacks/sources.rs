@@ -234,7 +234,7 @@ fn is_ours(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
     }
     let open = open_to_others(host, path);
     refused.extend(open.as_ref().map(|directory| {
-        format!("{} is not asked: others may write to {}", path.display(), directory.display())
+        format!("{} is not used: others may write to {}", path.display(), directory.display())
     }));
     open.is_none()
 }

@@ -302,7 +302,7 @@ fn each_connection_failure_has_its_own_error() {
     no_answer(&at(&NotARuntime::nobody_listens()), "connection refused");
     no_answer(&at(&NotARuntime::accepts_and_is_silent()), "Version did not answer within 3s");
     no_answer(&at(&NotARuntime::speaks_http1()), "does not speak gRPC: it answered `HTTP/1.1 ");
-    no_answer(&at(&NotARuntime::closes_at_once()), "hung up without a word");
+    no_answer(&at(&NotARuntime::closes_at_once()), "closed the connection without an answer");
     no_answer("tcp://10.0.0.1:1234", "`tcp` is not a scheme we speak");
     no_answer("unix://run/x.sock", "is not absolute");
 }

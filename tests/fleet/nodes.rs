@@ -527,7 +527,7 @@ fn error_names_what_is_wrong_with_a_kubeconfig() {
     let output = nodes(&kubeconfig(server, &authority(), "username: me"), &[]);
     assert!(output.stderr.contains("authenticates by user name and password"), "{output}");
     let output = nodes(&TestFile::new("- a\n"), &[]);
-    assert!(output.stderr.contains("is no kubeconfig: it is no mapping"), "{output}");
+    assert!(output.stderr.contains("is not a kubeconfig: it is not a mapping"), "{output}");
     let output = nodes(&TestFile::new("a: &x b\nc: *x\n"), &[]);
     assert!(output.stderr.contains("it has an alias"), "{output}");
     let output = nodes(&kubeconfig(server, &authority(), "token: t"), &[]);

@@ -29,20 +29,20 @@ on_each_containerd! {
 /// How long after the start of one `health` the next one starts.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// How much later than a person who asks now the recorder may ask: it asks for Version every 5 s while an incident lasts.
+/// How much later than a live run the recorder may make a call: during an incident it calls Version every 5 s.
 const LAG: Duration = Duration::from_secs(6);
 
-/// How far apart the moments of a live run are at which the capture is asked.
+/// The distance between the moments at which the capture is queried.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A process that is root's, is called `kubelet` and does nothing. It ends with the test.
+/// A process of root with the name `kubelet` that does nothing. It ends with the test.
 struct Kubelet(Child);
 
 impl Kubelet {
     fn start(runtime: &RealRuntime) -> Self {
         let program = runtime.directory().join("kubelet");
         fs::copy("/bin/dash", &program).unwrap();
-        // It ends when its standard input does. It serves nothing, and says so.
+        // The process ends when its standard input does. Port 0 means that it serves nothing.
         let arguments = ["-c", "read line", "kubelet", "--healthz-port=0"];
         Self(Command::new(program).args(arguments).stdin(Stdio::piped()).spawn().unwrap())
     }
@@ -66,13 +66,13 @@ struct Live {
     judgement: Judgement,
 }
 
-/// What has to be equal, and how certain it is.
+/// The parts of a report that are compared.
 #[derive(Clone, Debug, PartialEq)]
 struct Judgement {
     verdict: usize,
     what: String,
     certainty: usize,
-    /// Pods about which something is certain.
+    /// The pods with a certain finding.
     certain: BTreeSet<String>,
 }
 
@@ -101,7 +101,7 @@ impl Judgement {
     }
 }
 
-/// What goes wrong: the container that it is about, and when each fault began or ended.
+/// The faults of a test: the affected container, and the times at which faults begin and end.
 struct Faults<'a> {
     runtime: &'a RealRuntime,
     container: &'a str,
@@ -110,7 +110,7 @@ struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// Something begins or ends in here, and then lasts so long.
+    /// Begins or ends a fault and then waits for this time.
     fn then<T>(&mut self, lasts: Duration, happens: impl FnOnce(&Self) -> T) -> T {
         self.edges.push(SystemTime::now());
         let held = happens(self);
@@ -120,7 +120,7 @@ impl Faults<'_> {
     }
 }
 
-/// Records while `faults` runs, with `health` beside it, and compares.
+/// Records while `faults` runs, runs `health` at the same time, and compares.
 fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faults<'_>)) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
@@ -178,7 +178,7 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
         let at_end = then(run.ended);
         equal +=
             usize::from((&at_end.what, at_end.certainty) == (&run.judgement.what, run.judgement.certainty));
-        // What the recorder asks at its own pace, it knows later than who asks now.
+        // The recorder makes its calls at its own pace, so it may know something later than a live run.
         let around = (run.began - STEP)..=(run.ended + LAG);
         let mut judgement: Vec<Judgement> = grid
             .iter()
@@ -195,7 +195,8 @@ fn every_moment_is_judged_alike(version: Containerd, play: impl FnOnce(&mut Faul
             judgement.iter().any(|judgement| judgement.what == run.judgement.what)
                 && within(|judgement| judgement.certainty)
         } else {
-            // Something began or ended while it asked: its answers are of both, and its verdict is between them.
+            // A fault began or ended during this run: its answers are from both states, so its verdict is between
+            // theirs.
             within(|judgement| judgement.verdict)
         };
         let innocent = judgement.iter().flat_map(|judgement| &judgement.certain).any(|pod| pod != "guilty");

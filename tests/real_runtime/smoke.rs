@@ -1,4 +1,4 @@
-//! Whether the harness does what it says, on each containerd: what the other tests here stand on.
+//! Tests of the harness on each containerd, on which the other tests depend.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{PATIENCE, real};
 
-/// How long a call may hang before a test believes that it does.
+/// How long a call must be silent before a test treats it as hanging.
 const HANGS: Duration = Duration::from_millis(500);
 
 on_each_containerd! {
@@ -91,7 +91,7 @@ fn a_stopped_shim_hangs_no_list(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let shim = runtime.stop_shim(&pod.sandbox_id);
-    // Nobody tells containerd that the container has died, so it goes on calling it RUNNING.
+    // containerd gets no report that the container has ended, so it still lists it as RUNNING.
     runtime.kill_container_process(&pod.containers[0]);
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning]);
     assert_eq!(runtime.list_pods().len(), 1);

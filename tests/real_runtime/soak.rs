@@ -1,8 +1,9 @@
-//! A long watch, a recording and a diagnosis a minute, on a containerd whose pods come and go, whose daemon restarts and
-//! whose shims are stopped and killed: nothing may grow, nothing may be left, and no verdict may be wrong.
+//! A long watch, a recording and a diagnosis every minute, on a containerd whose pods come and go, whose daemon
+//! restarts, and whose shims are stopped and killed: memory and descriptors do not grow, nothing is left behind, and no
+//! verdict is wrong.
 //!
-//! Twenty seconds as a test; `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` is the real thing, and
-//! prints its figures as it goes.
+//! As a test it takes twenty seconds. `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` runs it for
+//! long and prints its figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,19 +21,19 @@ use crate::plegctl::{Invocation, Output, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::{PATIENCE, real};
 
-/// How long without being told otherwise.
+/// The default duration.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// How many pods there are at most.
+/// The largest number of pods.
 const PODS: usize = 6;
 
-/// Memory that a watch may gain after its first tenth, beyond half of what it had.
+/// The memory that a watch may gain after its first tenth, in addition to half of what it had.
 const GAIN_KIB: u64 = 8 * 1024;
 
-/// Descriptors by which what is held at rest may differ in a short run, whose few looks may all have met a stream.
+/// By how many descriptors the minimum may differ in a short run, whose few samples may all include an open stream.
 const SPARE_DESCRIPTORS: usize = 8;
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     resident_kib: u64,
@@ -77,8 +78,7 @@ impl Figures {
     }
 }
 
-/// A copy of the program, so that the one that is being built anew does not take its place: the one built beside this
-/// test, or the one that is shipped.
+/// A copy of the program, which a new build does not replace: the one of this build, or the released one.
 fn copied(folder: &Path) -> PathBuf {
     let copy = folder.join("plegctl");
     let program = std::env::var_os("PLEGCTL_SOAK_PROGRAM").map(PathBuf::from);
@@ -98,7 +98,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The node, and what is done to it.
+/// The node and the changes that are made to it.
 struct Churn<'a> {
     runtime: &'a RealRuntime,
     pods: Vec<Pod>,
@@ -124,7 +124,7 @@ impl Churn<'_> {
         self.count("pods removed");
     }
 
-    /// One ordinary change, and now and then one that is not.
+    /// Makes one ordinary change, and sometimes causes a fault.
     fn step(&mut self, number: usize) {
         if self.pods.len() >= PODS {
             let oldest = self.pods.remove(0);
@@ -164,7 +164,7 @@ impl Churn<'_> {
     }
 }
 
-/// Health, while nothing is wrong that would make PLEG unhealthy, or while the daemon stands still.
+/// Runs `health` while there is no fault that would make PLEG unhealthy, or while the daemon is stopped.
 fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     let arguments = ["health", "-o", "json", "-r", endpoint];
     let output =
@@ -173,17 +173,16 @@ fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     (report["verdict"].as_str().unwrap().to_owned(), report)
 }
 
-/// A long run; what it prints is in its log or its capture, and a stdout that nobody reads would hold it up.
+/// Starts a long run. Its output goes into its log or capture, because an unread stdout would block it.
 fn start(program: &Path, words: &[&str]) -> Running {
     let quiet = ["-c", "exec \"$0\" \"$@\" > /dev/null", program.to_str().unwrap()];
     Invocation::program("sh", &[&quiet, words].concat()).on_this_machine().bound(STARVED).spawn()
 }
 
-/// How long a command that is not looked at for its speed may take on a machine that others starve: as long as the runs
-/// beside it. What must be quick is a ratio in `benches/`.
+/// The time limit of a command whose speed is not tested, on a busy machine. `benches/` measures speed as ratios.
 const STARVED: Duration = Duration::from_secs(600);
 
-/// Reads all of a capture, and says how long that took.
+/// Reads the whole capture and returns how long that took.
 fn check(program: &Path, capture: &Path) -> (Output, Duration) {
     let began = Instant::now();
     let arguments = ["capture", "check", capture.to_str().unwrap()];
@@ -192,12 +191,12 @@ fn check(program: &Path, capture: &Path) -> (Output, Duration) {
     (output, began.elapsed())
 }
 
-/// The most a capture may take.
+/// The size limit of a capture.
 const CAPTURE: u64 = 4 * 1024 * 1024;
 
-/// What the files of a directory take.
+/// The size of the files in a directory.
 fn size(directory: &Path) -> u64 {
-    // A segment that is given up between the list and the look takes nothing.
+    // A segment may be deleted between the listing and the query of its size.
     fs::read_dir(directory)
         .unwrap()
         .filter_map(|entry| entry.unwrap().metadata().ok())
@@ -205,12 +204,12 @@ fn size(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Neither memory nor descriptors have grown, and no child was left unburied.
+/// Memory and descriptors have not grown, and there are no zombies.
 fn flat(who: &str, seen: &[Figures]) {
     let (early, late) = (seen[seen.len() / 10], seen[seen.len() - 1]);
     assert!(seen.iter().all(|figures| figures.zombies == 0), "{who}: {seen:#?}");
     assert!(late.resident_kib < early.resident_kib * 3 / 2 + GAIN_KIB, "{who}: {early}, then {late}");
-    // At rest: what a stream and its guard hold comes and goes, what leaks stays.
+    // The minimum counts: the descriptors of a stream and its guard come and go, but a leak stays.
     let at_rest = |some: &[Figures]| some.iter().map(|figures| figures.descriptors).min().unwrap();
     let third = seen.len().div_ceil(3);
     let (first, last) = (at_rest(&seen[..third]), at_rest(&seen[seen.len() - third..]));
@@ -269,7 +268,7 @@ fn soak() {
                 wrong.push(report);
             }
             *verdicts.entry(format!("{said} of a stopped daemon")).or_default() += 1;
-            // Beside its writer.
+            // The capture is read while the recorder writes to it.
             let (checked, took) = check(&program, &capture);
             assert_eq!(checked.code, Some(0), "{checked}");
             println!("the capture read in {took:.1?}");

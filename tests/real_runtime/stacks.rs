@@ -1,4 +1,4 @@
-//! `stacks` on real containerd: the cause by its signature, and the container by the name that memory gives.
+//! `stacks` on real containerd: the signature names the cause, and the process's memory names the container.
 
 use std::fs;
 use std::io::Write;
@@ -32,11 +32,11 @@ on_each_containerd! {
     fifty_dumps_of_a_busy_daemon_have_no_finding
 }
 
-/// A dump by the debug socket, read and judged, with names.
+/// A dump from the debug socket, judged and with names.
 fn look(runtime: &RealRuntime) -> StackReport {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let socket = runtime.directory().join("debug.sock");
-    // A machine with too much to do answers late; that is not what is tried here.
+    // A busy machine answers late, which is not the subject of these tests.
     let answer = wait_for("a dump", || tokio.block_on(sources::socket(&socket)).ok());
     let daemon = u32::try_from(runtime.daemon_pid().as_raw_nonzero().get()).unwrap();
     assert_eq!(answer.pid, Some(daemon));
@@ -60,7 +60,7 @@ fn held_status_lock_names_its_container(version: Containerd) {
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    // Ours hangs too, and is one of the waiters.
+    // The test's own call hangs too and is one of the waiters.
     let _ = runtime.calls.list_containers(Duration::from_millis(500));
     let report = look(&runtime);
     let shim = u32::try_from(runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get()).unwrap();
@@ -81,7 +81,7 @@ fn held_status_lock_names_its_container(version: Containerd) {
 
 fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
     let Some(runtime) = real(version) else { return };
-    // containerd calls `loopback` by itself; where that fails it gives the others up.
+    // containerd itself starts the plugin `loopback`; if that fails, it starts no other plugin.
     for name in ["standstill", "loopback"] {
         let plugin = runtime.directory().join("cni-bin").join(name);
         fs::write(&plugin, "#!/bin/sh\nexec sleep 1000\n").unwrap();
@@ -92,15 +92,15 @@ fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
     let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").own_network());
     let report = wait_for("the plugin to hang", || {
         let report = look(&runtime);
-        // A dump may come while the plugin is being started: then nobody waits for it yet.
+        // No goroutine waits for the plugin until it has been started.
         let holder = found(&report, "ST03")?.holder.as_ref()?;
         (holder.waits_for.path.as_deref() == Some("sleep")).then_some(report)
     });
-    // Whoever gives the call up ends the plugin with it, so only now.
+    // The end of the call also ends the plugin, so it comes last.
     waiting.abort();
     let finding = found(&report, "ST03").unwrap();
     let holder = finding.holder.as_ref().unwrap();
-    // Go says which goroutine made another from 1.21 on; in 1.6 their common context does.
+    // From Go 1.21 on, a dump shows which goroutine started another; for 1.6 the shared context shows it.
     assert_eq!(finding.rpcs, ["RunPodSandbox"], "{report:#?}");
     assert_eq!(holder.waits_for.kind, WaitKind::Process);
     assert!(holder.waits_for.pid.is_some(), "{report:#?}");
@@ -162,7 +162,7 @@ fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
     );
 }
 
-/// Says so when a test is over, however it went.
+/// Signals the end of a test, also if it fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -171,7 +171,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Whether who holds the others up is the daemon's collection of what nobody needs any more.
+/// Whether the holder is the daemon's garbage collection.
 fn collects(finding: &Finding) -> bool {
     finding.chain.root_frames.iter().any(|frame| frame.contains("GarbageCollect"))
 }
@@ -181,7 +181,7 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let frozen = runtime.freeze_disk();
-    // Its end is written down under its status lock, so whoever lists waits for the disk too.
+    // containerd records the end of the container under its status lock, so a list waits for the disk too.
     runtime.kill_container_process(&pod.containers[0]);
     let creating = runtime.start_pod_in_background(&PodSpec::new("late"));
     let mut looks = 0;
@@ -192,7 +192,7 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
         let finding = found(&report, "ST04")?;
         let ended = match version {
             Containerd::V1_6 | Containerd::V1_7 => finding.rpcs.iter().any(|rpc| rpc == "ListContainers"),
-            // Where its own collection came first, everybody waits for that, and no other comes to the disk.
+            // If the garbage collection comes first, every goroutine waits for it, and no other one reaches the disk.
             Containerd::V2 => finding.chain.root_count > 1 || (looks > 20 && collects(finding)),
         };
         ended.then_some(report)
@@ -211,7 +211,8 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     let id = pod.containers[0].as_str();
     let held = holder.container.as_ref().is_some_and(|container| container.id == id);
     if version == Containerd::V2 && !held {
-        // It takes no lock before the bundle is gone, so nobody queues: both who wait are told, each with its name.
+        // containerd takes no lock before it has removed the bundle, so there is no queue: both waiters are reported
+        // with their names.
         let whose = "default/guilty/app waits for the same";
         let named = finding.evidence.iter().any(|line| line.contains(whose) && line.contains(&id[..13]));
         assert!(named, "{report:#?}");
@@ -227,7 +228,7 @@ fn health_names_the_holder_from_the_runtimes_goroutines(version: Containerd) {
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    // `--stacks auto` is the default: the debug socket is in the configuration that the daemon was started with.
+    // `--stacks auto` is the default: the debug socket is in the daemon's configuration.
     let output =
         plegctl_on_this_machine(&["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"]);
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
@@ -257,7 +258,7 @@ fn a_recording_keeps_the_holder_of_an_incident(version: Containerd) {
         Invocation::new(&["record", "-r", &runtime.endpoint(), directory, "--host-root", "/"])
             .on_this_machine()
             .spawn();
-    // The diagnosis waits for silence to mean something.
+    // The diagnosis waits until a silence is long enough to count.
     while recording.line().expect("it goes on").split_once(": UNHEALTHY").is_none() {}
     recording.signal("TERM");
     let output = recording.wait();

@@ -1,4 +1,5 @@
-//! The event stream of real containerd: what `plegctl watch` makes of it, and that it is no danger to the node.
+//! The event stream of real containerd: what `plegctl watch` reads from it, and that plegctl does not endanger the
+//! node.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,25 +15,25 @@ use crate::plegctl::{Invocation, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::{real, wait_for};
 
-/// How many changes the driver makes.
+/// The number of changes that the driver makes.
 const STEPS: usize = 120;
 
-/// More than the comparison waits for the slower side.
+/// Longer than the comparison waits for the slower side.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// Far more than a containerd takes that wedges: about 110 of them.
+/// Far more containers than containerd can create before it blocks: about 110.
 const MANY: usize = 180;
 
 /// The annotation that makes a container's events large.
 const ANNOTATION_BYTES: usize = 3000;
 
-/// Longer than creating a container takes, and than the guard waits.
+/// Longer than the creation of a container takes, and than the guard waits.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a creation hangs before it counts as wedged.
+/// How long a creation must hang before containerd counts as blocked.
 const WEDGED: Duration = Duration::from_secs(8);
 
-/// A watch whose records go into a file, so that nobody has to read its stdout.
+/// A watch that writes its records into a file, so that its stdout does not have to be read.
 struct Watch {
     running: Running,
     log: PathBuf,
@@ -41,7 +42,7 @@ struct Watch {
 impl Watch {
     fn start(runtime: &RealRuntime, arguments: &[&str]) -> Self {
         let log = runtime.directory().join("watch.jsonl");
-        // One watch after the other may watch the same runtime.
+        // Several watches may read the same runtime one after the other.
         let _ = std::fs::remove_file(&log);
         let (endpoint, path) = (runtime.endpoint(), log.display().to_string());
         let own = ["watch", "-r", &endpoint, "-o", "jsonl", "--log", &path, "--steal-events"];
@@ -56,7 +57,7 @@ impl Watch {
 
     fn records(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        // The last line may be half there.
+        // The last line may be incomplete.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
@@ -67,8 +68,7 @@ impl Watch {
         });
     }
 
-    /// Waits until it has seen something on the stream: `connected` says that the request was handed on, which may be
-    /// before the runtime has it.
+    /// Waits until the watch has read an event: `connected` may come before the runtime has the request.
     fn wait_for_event(&self) {
         wait_for("an event of the stream", || {
             let is = |record: &Value| record["kind"] == "Event" && record["source"] == "evented";
@@ -76,7 +76,7 @@ impl Watch {
         });
     }
 
-    /// Waits until it has relisted for so long from now on.
+    /// Waits until the watch has relisted for this time from now on.
     fn relists_for(&self, duration: Duration) {
         let until = SystemTime::now() + duration;
         wait_for("the relists to go on", || {
@@ -87,7 +87,7 @@ impl Watch {
         });
     }
 
-    /// Ends it; all its records.
+    /// Ends the watch and returns all its records.
     fn end(self) -> Vec<Value> {
         let Self { running, log } = self;
         running.signal("INT");
@@ -136,7 +136,7 @@ fn the_two_sides_differ_only_where_it_is_known_why(version: Containerd) {
         assert_eq!(compare[nothing], 0, "{nothing}: {compare}");
     }
     assert!(compare["both"].as_u64().unwrap() > 50, "{compare}");
-    // Before 2.0 the end of a sandbox comes without its status.
+    // Before 2.0 the last event of a sandbox has no status.
     assert_eq!(compare["withheld"].as_u64().unwrap() > 0, version == Containerd::V1_7, "{compare}");
     println!("{version}: {compare}");
 }
@@ -175,7 +175,7 @@ fn what_lives_for_50_ms_is_missed_by_relists(version: Containerd) {
         assert_eq!(records.iter().filter(seen).count(), 1, "{id}");
     }
     let compare = comparison(&records);
-    // A relist may come by while one of them is there.
+    // A relist may happen while one of the containers exists.
     assert!(compare["missedByRelisting"].as_u64().unwrap() >= 6, "{compare}");
     assert_eq!(compare["unexplained"], 0, "{compare}");
 }
@@ -185,7 +185,7 @@ fn large(number: usize) -> ContainerSpec {
     ContainerSpec::new("large").attempt(attempt).annotation("padding", &"x".repeat(ANNOTATION_BYTES))
 }
 
-/// Creates containers until there are enough; how many there are if one of them could not be created.
+/// Creates containers until there are `wanted`; if a creation hangs, returns how many there are.
 fn create_many(runtime: &RealRuntime, what: &str, patience: Duration) -> Option<usize> {
     let pod = runtime.run_pod(&PodSpec::new(what), &[]);
     let started = Instant::now();
@@ -211,7 +211,7 @@ fn guard_of(running: &Running) -> u32 {
     children.trim().parse().expect("a guard, and nothing else")
 }
 
-/// A process that is stopped until this is dropped, also when the test fails.
+/// A process that is stopped until this is dropped, also if the test fails.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -224,7 +224,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It may be gone.
+        // The process may have ended.
         let _ = kill_process(self.0, Signal::CONT);
     }
 }
@@ -235,7 +235,7 @@ fn stopped_plegctl_does_not_block_containerd_2() {
     assert_eq!(create_many(&runtime, "alone", PATIENCE), None);
     clear(&runtime);
 
-    // Its output blocked: there is far more of it than a pipe holds, and nobody reads.
+    // Its output blocks: there is far more of it than a pipe holds, and nothing reads it.
     let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "1ms"]);
     assert_eq!(create_many(&runtime, "blocked-stdout", PATIENCE), None);
     drop(watch);
@@ -253,7 +253,8 @@ fn stopped_plegctl_does_not_block_containerd_2() {
     drop(watch);
 }
 
-/// What the guard is for: without it the same wedges the runtime. This is also its limit, a cgroup that is frozen whole.
+/// The purpose of the guard: without it, a stopped plegctl blocks the runtime. This is also its limit, for example in a
+/// frozen cgroup.
 #[test]
 fn plegctl_stopped_together_with_its_guard_blocks_containerd_2_until_it_continues() {
     let Some(runtime) = real(Containerd::V2) else { return };

@@ -1,5 +1,5 @@
-//! `plegctl pods` against pods that real containerd runs as a kubelet has it run them: each verdict, and an edit from the
-//! write of the file to the line that says that the new version runs.
+//! `plegctl pods` against pods that real containerd runs with a kubelet's fields: each verdict, and an edit from the
+//! write of the file to the line that reports the running new version.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ fn manifest(name: &str, image: &str) -> String {
     )
 }
 
-/// Writes the manifest of a pod, an hour ago.
+/// Writes the manifest of a pod with a time of an hour ago.
 fn written(runtime: &RealRuntime, name: &str, text: &str) -> PathBuf {
     let path = directory(runtime).join(format!("{name}.yaml"));
     fs::write(&path, text).unwrap();
@@ -46,13 +46,13 @@ fn written(runtime: &RealRuntime, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// The kubelet's own UID of a file.
+/// The kubelet's UID for a file.
 fn uid(path: &Path, text: &str) -> String {
     let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
     inspect_bytes(path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
 }
 
-/// A static pod in the way the kubelet has the runtime make one.
+/// A static pod with the fields that the kubelet sets.
 fn of_file(name: &str, uid: &str) -> PodSpec {
     PodSpec::new(&format!("{name}-node1")).namespace("kube-system").static_pod(uid)
 }
@@ -73,7 +73,7 @@ fn pods(runtime: &RealRuntime, more: &[&str]) -> Output {
     plegctl_on_this_machine(&[&fixed, more].concat())
 }
 
-/// `verdict name` of each row, and why.
+/// `verdict name` of each row, and the reason.
 fn verdicts(output: &Output) -> BTreeMap<String, String> {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -113,17 +113,17 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
 
     let runs = uid(&file("runs"), &text("runs"));
     runtime.run_pod(&of_file("runs", &runs), &[app()]);
-    // Its file was edited, and another version runs.
+    // Its file was edited, but another version runs.
     let old = uid(&file("edited"), &text("edited"));
     runtime.run_pod(&of_file("edited", &old), &[app()]);
     written(&runtime, "edited", &manifest("edited", "x:2"));
     file("gone");
     let orphan = "0123456789abcdef0123456789abcdef";
     runtime.run_pod(&of_file("nobodys", orphan), &[app()]);
-    // The API server has a pod of the same name as a file's.
+    // The API server has a pod with the same name as a file's.
     let twice = uid(&file("twice"), &text("twice"));
     runtime.run_pod(&of_file("twice", &twice), &[app()]);
-    // The kubelet has refused it, which only its own /pods knows.
+    // The kubelet has refused the pod, which only its own /pods shows.
     let refused = uid(&file("refused"), &text("refused"));
     written(&runtime, "broken", "kind: Pod\n");
     let mut ending = api_pod("ending", "00000000-0000-4000-8000-00000000e001");
@@ -137,7 +137,7 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
         kubelet(&json!([{"metadata": {"name": "refused-node1", "namespace": "kube-system", "uid": refused},
         "spec": {"nodeName": "node1"}, "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError",
         "message": "Allocate failed due to no devices"}}]));
-    // A sandbox, and no container yet: the last before the question, because after a minute it would be missing.
+    // The pod has a sandbox and no container. It is created last, because after a minute it would be missing.
     let starts = uid(&file("starts"), &text("starts"));
     runtime.run_pod(&of_file("starts", &starts), &[]);
     let output = pods(&runtime, &["--api-pods", list.to_str().unwrap(), "--kubelet-url", &url]);
@@ -188,12 +188,12 @@ fn mirror_pod_is_matched_by_its_hash(version: Containerd) {
         report["pods"][0]["mirror"]["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(shown(&hash, &pod.containers[0]), "current");
-    // Of a file that was written a moment ago an old mirror says nothing yet.
+    // A file that was written a moment ago has no outdated mirror pod yet.
     fs::write(directory(&runtime).join("web.yaml"), &text).unwrap();
     assert_eq!(shown("0123456789abcdef0123456789abcdef", &pod.containers[0]), "young");
 }
 
-/// `pods --watch` as jsonl.
+/// `pods --watch -o jsonl`.
 struct Watch(Running);
 
 impl Watch {
@@ -214,7 +214,7 @@ impl Watch {
         Self(Invocation::new(&arguments).on_this_machine().spawn())
     }
 
-    /// The next line: `ADD`, `REMOVE`, `running`, …, the UIDs it is about, and the line itself.
+    /// The next line: `ADD`, `REMOVE`, `running`, …, its UIDs, and the line itself.
     fn next(&mut self) -> (String, Vec<String>, Value) {
         let line: Value = serde_json::from_str(&self.0.line().unwrap()).unwrap();
         let uid = |pod: &Value| pod["uid"].as_str().unwrap().to_owned();
@@ -238,7 +238,7 @@ fn watch_follows_an_edit_until_only_the_new_version_runs(version: Containerd) {
 
     let after = manifest("web", "x:2");
     let new = uid(&path, &after);
-    // As an editor does it: the new text takes the place of the old in one step.
+    // Like an editor, the test replaces the file in one step.
     let aside = path.with_file_name(".web.yaml");
     fs::write(&aside, &after).unwrap();
     let edited = Instant::now();
@@ -249,7 +249,7 @@ fn watch_follows_an_edit_until_only_the_new_version_runs(version: Containerd) {
     let (op, uids, _) = watch.next();
     assert_eq!((op.as_str(), &uids), ("ADD", &vec![new.clone()]));
 
-    // What the kubelet does then.
+    // The test now does what the kubelet would do.
     runtime.stop_pod(&running.sandbox_id);
     runtime.remove_pod(&running.sandbox_id);
     let (state, uids, gone) = watch.next();

@@ -1,4 +1,4 @@
-//! `plegctl watch` on real containerd, against a driver that changes the node at random and keeps the truth.
+//! `plegctl watch` on real containerd, with a driver that changes the node at random and knows the expected events.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use crate::plegctl::{Invocation, Running};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
 
-/// How many changes the driver makes on each containerd.
+/// The number of changes that the driver makes on each containerd.
 const STEPS: usize = 200;
 
 on_each_containerd! {
@@ -19,7 +19,7 @@ on_each_containerd! {
     pod_recreated_with_the_same_name_is_another_pod
 }
 
-/// A watch under way, and what it has said.
+/// A running watch and its records.
 struct Watch {
     running: Running,
     events: Vec<Seen>,
@@ -34,7 +34,7 @@ impl Watch {
         watch
     }
 
-    /// Reads on to the end of the next relist; when that relist began.
+    /// Reads to the end of the next relist and returns when that relist began.
     fn relist(&mut self) -> SystemTime {
         loop {
             let line = self.running.line().expect("the watch goes on");
@@ -54,7 +54,7 @@ impl Watch {
         }
     }
 
-    /// Reads on to the end of a relist that began after now, and takes the events up to there.
+    /// Reads to the end of a relist that begins after now, and returns the events up to there.
     fn catch_up(&mut self) -> Vec<Seen> {
         let now = SystemTime::now();
         while self.relist() <= now {}

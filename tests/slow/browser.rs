@@ -1,4 +1,4 @@
-//! A browser without a screen that is told what to do as one with a keyboard is: keys are pressed, not events made up.
+//! A browser without a screen that gets real key presses, like one with a keyboard.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::support::captures::{CaptureDir, argument};
 
-/// A browser that says nothing for longer has failed.
+/// The time limit for each answer of the browser.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What every browser of ours is started with: no screen, no network, nothing of its own.
+/// The arguments of every browser: no screen, no network, an empty profile.
 pub const ALONE: [&str; 9] = [
     "--headless",
     "--no-sandbox",
@@ -39,7 +39,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Opens `page`; `None` if there is no browser here.
+    /// Opens `page`; `None` if there is no browser.
     pub fn open(page: &Path) -> Option<Self> {
         Command::new("chromium").arg("--version").output().ok()?;
         let place = CaptureDir::make();
@@ -47,7 +47,7 @@ impl Browser {
         for pipe in &pipes {
             assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
         }
-        // It listens on descriptor 3 and speaks on descriptor 4.
+        // The browser reads commands from descriptor 3 and writes answers to descriptor 4.
         let script = "exec chromium \"$@\" 3<\"$TO\" 4>\"$FROM\"";
         let child = Command::new("sh")
             .args(["-c", script, "sh"])
@@ -83,7 +83,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// One question of the browser's own protocol.
+    /// Sends one command of the browser's debugging protocol.
     pub fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.asked += 1;
         let mut question = json!({ "id": self.asked, "method": method, "params": parameters });
@@ -101,7 +101,7 @@ impl Browser {
         }
     }
 
-    /// What an expression comes to on the page.
+    /// The value of an expression on the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let answer =
             self.ask("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
@@ -109,7 +109,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Presses a key: its name, its number, and what it writes.
+    /// Presses a key, given by its name, its number and its text.
     pub fn press(&mut self, key: &str, number: u32, text: &str) {
         let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
         for kind in [kind, "keyUp"] {

@@ -1,4 +1,4 @@
-//! What a kill leaves.
+//! The state of a capture after kills.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -9,7 +9,7 @@ use plegctl::capture::Capture;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::Invocation;
 
-/// Numbers without order, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 fn numbers() -> impl Iterator<Item = u64> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     std::iter::repeat_with(move || {
@@ -20,7 +20,7 @@ fn numbers() -> impl Iterator<Item = u64> {
     })
 }
 
-/// How often the real program is killed. What a kill leaves at any byte of a segment is tested beside the store.
+/// How often the real program is killed. Unit tests of the store cover a kill at any byte of a segment.
 const KILLS: usize = 200;
 
 #[test]
@@ -34,7 +34,7 @@ fn capture_is_readable_and_complete_after_two_hundred_kills() {
             ["record", "-r", "sim:crash-loop", argument(&directory), "--period", "1ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         assert!(running.line().is_some_and(|line| line.starts_with("recording")), "kill {number}");
-        // A kill comes at no particular time, which is what this test is about.
+        // A kill comes at a random time, which is the subject of this test.
         thread::sleep(Duration::from_micros(random % 25_000));
         running.signal("KILL");
         assert_eq!(running.wait().signal, Some(9));
@@ -43,7 +43,7 @@ fn capture_is_readable_and_complete_after_two_hundred_kills() {
         (relists, calls) = (capture.relists.len(), capture.calls.len());
         let damaged: Vec<_> = capture.segments.iter().filter(|segment| segment.damaged > 0).collect();
         assert!(damaged.is_empty(), "kill {number}: {damaged:?}");
-        // What was being written may be cut, at the end of a page; no later recorder and no later kill cuts more.
+        // The entry that was being written may be cut; no later recorder and no later kill cuts more.
         let (last, earlier) = capture.segments.split_last().unwrap();
         for segment in earlier {
             let then = cut.get(&segment.path).copied().unwrap_or_default();
@@ -67,7 +67,7 @@ fn kills_within_an_incident_leave_no_permanent_pin() {
         let how = ["record", "-r", "sim:hung-list", argument(&directory), "--slow", "10ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         running.until(&format!("incident {number}:"));
-        // It is said before it is written.
+        // The recorder prints its line before it writes.
         while Capture::open(&directory).map_or(0, |capture| capture.incidents.len()) < number {
             thread::yield_now();
         }

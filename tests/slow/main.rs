@@ -1,5 +1,5 @@
-//! Tests that take long because of what they prove: mutated input by the thousand, the memory that huge answers cost,
-//! two hundred kills, a browser. `make slow` runs them, and CI does.
+//! Tests that take long: thousands of mutated inputs, the memory for huge answers, two hundred kills, a browser. `make
+//! slow` and CI run them.
 
 #[path = "../support/mod.rs"]
 pub mod support;

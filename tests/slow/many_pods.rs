@@ -1,7 +1,7 @@
-//! Very many files and pods of the API server: all of them are told, in memory that follows their bytes.
+//! Many files and many pods of the API server: all are reported, with memory proportional to their bytes.
 //!
-//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test slow many_pods -- --nocapture` prints memory and time for so
-//! many, of another program.
+//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test slow many_pods -- --nocapture` prints memory and time
+//! for this number of pods and another program.
 
 use std::fs;
 use std::time::Instant;
@@ -13,17 +13,17 @@ use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;
 
 const MIB: usize = 1024 * 1024;
-/// What a run takes that has nothing to do with the pods: mostly the program, of which a debug build maps 20 MiB.
+/// The memory of a run without pods: mostly the program, of which a debug build maps 20 MiB.
 const BASE: usize = 30 * MIB;
-/// A debug build on a busy machine takes its time.
+/// A time limit for a debug build on a busy machine.
 const BOUND: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// How many there are. Enough that pods kept as trees would not fit.
+/// The number of pods. It is so large that pods stored as trees would not fit.
 fn many() -> usize {
     std::env::var("PLEGCTL_PODS").map_or(3000, |many| many.parse().unwrap())
 }
 
-/// `pods --watch` until its first update, which has so many pods: the most memory that it had.
+/// Runs `pods --watch` until its first update, which has all pods, and returns the peak memory.
 fn peak_at_the_first_update(arguments: &[&str]) -> usize {
     let fixed = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--quiet"];
     let started = Instant::now();
@@ -52,7 +52,7 @@ fn memory_for_many_files_is_proportional_to_their_bytes() {
         fs::write(folder.path().join(format!("web-{number:05}.yaml")), text).unwrap();
     }
     let peak = peak_at_the_first_update(&["--manifests", folder.path().to_str().unwrap()]);
-    // A pod as the kubelet completes it has three times the bytes of its manifest.
+    // A pod that the kubelet has completed has three times the bytes of its manifest.
     assert!(peak < 12 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }
 
@@ -78,6 +78,7 @@ fn memory_for_many_pods_of_the_api_server_is_proportional_to_their_bytes() {
     fs::write(&list, text).unwrap();
     drop(items);
     let peak = peak_at_the_first_update(&["--api-pods", list.to_str().unwrap()]);
-    // Like any answer never more than eight times its bytes, the program included; and less the more there are.
+    // Like any answer, the list takes at most eight times its bytes, including the program; the ratio falls with the
+    // number of pods.
     assert!(peak < (8 * bytes).min(4 * bytes + BASE), "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }

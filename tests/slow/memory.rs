@@ -1,7 +1,8 @@
-//! Memory follows the bytes that came in, whatever they are made of.
+//! Memory is proportional to the received bytes, whatever they contain.
 //!
-//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test slow memory -- --nocapture` prints the tables for another program and holds
-//! it to nothing; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` how many pods live and die.
+//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test slow memory -- --nocapture` prints the tables for another program
+//! without checking limits; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` the number of
+//! short-lived pods.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -22,17 +23,17 @@ use crate::support::wire::{self, pair};
 
 const MIB: usize = 1024 * 1024;
 
-/// The kubelet's own limit for an answer, and half of it.
+/// The kubelet's limit for an answer, and half of it.
 const ANSWERS: [usize; 2] = [16 * MIB, 8 * MIB];
 
-/// What nothing may take, whatever an answer within the kubelet's limit is made of.
+/// The memory limit for any answer within the kubelet's limit.
 const MOST: usize = 400 * MIB;
 
-/// How many times its bytes an answer may take. Eight is what is promised; held to less, as the program that is tested
-/// counts only as the shipped one does.
+/// How many times its bytes an answer may take. The promise is eight; the tests check less, because the tested program
+/// is larger than the released one.
 const TIMES: usize = 6;
 
-/// An answer of that many bytes, or nearly, made of what `entry` gives for each number.
+/// An answer of about this number of bytes, made of the results of `entry` for 0, 1, 2 and so on.
 fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
     let mut answer = Vec::with_capacity(bytes);
     for number in 0.. {
@@ -46,7 +47,7 @@ fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
     answer.into()
 }
 
-/// What a node's containers look like, and how attackers' might.
+/// Typical containers of a node, and containers that an attacker could create.
 fn shapes(answer: usize) -> Vec<(&'static str, Bytes)> {
     let plain = |number: usize| wire::Container {
         id: format!("{number:064x}"),
@@ -91,11 +92,11 @@ fn shapes(answer: usize) -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// What the program that is shipped has in memory of its own file. Of one that is made for tests it is 26 MiB and more,
-/// as much as a system likes to map at once.
+/// The part of the released program's file that is in memory. For a test build it is 26 MiB and more, because the
+/// system maps large parts at once.
 const PROGRAM: usize = 7 * MIB;
 
-/// The most memory that a process has had, in bytes, with as much of the program's own file as the shipped one has of it.
+/// The peak memory of a process in bytes, corrected for the size of the released program.
 pub fn peak_of(pid: u32) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let bytes = |name: &str| {
@@ -105,7 +106,7 @@ pub fn peak_of(pid: u32) -> Option<usize> {
     Some(bytes("VmHWM:")?.saturating_sub(bytes("RssFile:")?) + PROGRAM)
 }
 
-/// Runs it and says how it ended and the most memory it had, as often as that was looked at.
+/// Runs the command and returns its result and the largest sampled memory.
 fn peak(program: &str, arguments: &[&str]) -> (Option<i32>, usize) {
     let mut child = command(program)
         .args(arguments)
@@ -122,7 +123,7 @@ fn peak(program: &str, arguments: &[&str]) -> (Option<i32>, usize) {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        // The only way to look at another process again and again.
+        // Polling is the only way to observe another process.
         thread::sleep(Duration::from_millis(2));
     };
     drained.join().unwrap().unwrap();
@@ -157,7 +158,7 @@ fn endless_streamed_list_has_bounded_memory() {
     }
 }
 
-/// One answer, and what each command makes of it.
+/// One answer, and the memory of each command for it.
 fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
     let bytes = answer.len();
     let server =
@@ -179,15 +180,15 @@ fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
     }
 }
 
-/// Pods that live and die, faster than any watch works on what is told of them: more than an evented watch keeps (20 000
-/// pods), and more of them than a comparison (50 000 containers and sandboxes).
+/// More short-lived pods than a watch can process: more than an evented watch stores (20 000 pods), and more than a
+/// comparison stores (50 000 containers and sandboxes).
 const FLOOD: usize = 30_000;
 
-/// What a watch may take in a flood: what those bounds cost, the queue of events, and the program itself.
+/// The memory limit of a watch with so many events: the stored pods, the event queue, and the program.
 const MOST_IN_A_FLOOD: usize = 128 * MIB;
 
-/// One moment in the life of a pod: its sandbox and its container come, run and go. Every other sandbox goes untold, as
-/// on CRI-O.
+/// One moment in the life of a pod: its sandbox and its container start, run and end. For every other sandbox there is
+/// no event, as on CRI-O.
 fn moment(number: usize) -> Bytes {
     let (pod, stage) = (number / 6, number % 6);
     let (sandbox, container) = (format!("{pod:064x}"), format!("{:064x}", pod | 1 << 60));
@@ -246,7 +247,7 @@ fn many_short_lived_pods_have_bounded_memory() {
         let stdout = BufReader::new(watch.stdout.take().unwrap());
         let drained = thread::spawn(move || stdout.lines().map(Result::unwrap).last());
         let mut most = 0;
-        // The only way to look at another process again and again.
+        // Polling is the only way to observe another process.
         while sent.load(Ordering::SeqCst) < 6 * flood && watch.try_wait().unwrap().is_none() {
             most = most.max(peak_of(watch.id()).unwrap_or_default());
             thread::sleep(Duration::from_millis(10));

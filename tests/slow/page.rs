@@ -1,4 +1,4 @@
-//! The page of a post-mortem: it needs nothing else, and a browser draws it.
+//! The HTML page of a capture's report: it needs no other file, and a browser shows it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn page_makes_no_network_requests() {
     assert!(text.contains("shop/db-0"));
 }
 
-/// Takes a picture of the page; false if there is no browser.
+/// Takes a screenshot of the page; false if there is no browser.
 fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
     let place = CaptureDir::make();
     let run = Command::new("chromium")
@@ -51,7 +51,7 @@ fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
     }
 }
 
-/// Where what a browser makes of the page is kept, so that somebody can look at it.
+/// The directory for the screenshots, so that a person can look at them.
 fn artefacts() -> PathBuf {
     let artefacts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture-report");
     fs::create_dir_all(&artefacts).unwrap();
@@ -75,7 +75,7 @@ fn browser_shows_the_page_in_light_and_dark_mode() {
     }
 }
 
-/// What part of the drawing is shown: from where, and how much.
+/// The visible part of the timeline: its start and its width.
 fn shown(browser: &mut Browser) -> (f64, f64) {
     let shown = browser.evaluate("document.getElementById('timeline').getAttribute('viewBox')");
     let numbers: Vec<f64> =
@@ -83,7 +83,7 @@ fn shown(browser: &mut Browser) -> (f64, f64) {
     (numbers[0], numbers[2])
 }
 
-/// Goes on with the tabulator until what has the focus is this; each stop on the way can be seen to have it.
+/// Presses Tab until this element has the focus; each focused element is visible on the way.
 fn tab_to(browser: &mut Browser, wanted: &str) {
     for _ in 0..20 {
         browser.press("Tab", 9, "");
@@ -105,7 +105,7 @@ fn timeline_works_with_a_keyboard_only() {
     assert_eq!(all, (0.0, 1000.0));
     let range = "document.getElementById('shown').textContent";
     let whole = browser.evaluate(range);
-    // The buttons come first, and are pressed as buttons are.
+    // The buttons come first, and the test presses them as a user would.
     tab_to(&mut browser, "[data-zoom=in]");
     browser.press("Enter", 13, "\r");
     assert_eq!(shown(&mut browser), (250.0, 500.0));
@@ -122,7 +122,7 @@ fn timeline_works_with_a_keyboard_only() {
         ("ArrowRight", 39, "", (375.0, 250.0)),
         ("-", 189, "-", (250.0, 500.0)),
         ("-", 189, "-", all),
-        // There is nothing beyond the ends.
+        // The view does not go beyond the ends.
         ("ArrowLeft", 37, "", all),
     ];
     for (key, number, text, expected) in steps {
@@ -130,7 +130,7 @@ fn timeline_works_with_a_keyboard_only() {
         assert_eq!(shown(&mut browser), expected, "{key}");
     }
     assert_eq!(browser.evaluate(range), whole);
-    // Whoever hears the page instead of seeing it is told what the drawing is.
+    // A screen reader gets a description of the drawing.
     let label = browser.evaluate("document.getElementById('timeline').getAttribute('aria-label')");
     assert!(label.as_str().is_some_and(|label| label.contains("latency")), "{label}");
 }
@@ -142,7 +142,7 @@ fn printed_page_is_readable() {
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
     let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
     browser.ask("Emulation.setEmulatedMedia", &json!({ "media": "print", "features": dark }));
-    // Black on white also where the screen is dark, and nothing that only a screen can do.
+    // The printed page is black on white, also in dark mode, and without elements that only work on a screen.
     let style = |of: &str, what: &str| format!("getComputedStyle(document.querySelector('{of}')).{what}");
     for (of, what, expected) in [
         ("body", "color", "rgb(0, 0, 0)"),

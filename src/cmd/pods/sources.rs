@@ -147,7 +147,7 @@ fn own(
         if http::check(&setting.value).is_ok() {
             found.url = Some(url(setting.value, running.settings().url_headers()));
         } else {
-            found.unread.insert(PodSource::Http, format!("`{}` cannot be asked", setting.value));
+            found.unread.insert(PodSource::Http, format!("`{}` is not a usable URL", setting.value));
         }
     }
 }

@@ -47,7 +47,7 @@ impl InProcess {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        self.callers.send(theirs).map_err(|_| io::Error::other("nobody serves it any more"))?;
+        self.callers.send(theirs).map_err(|_| io::Error::other("it has no listener any more"))?;
         UnixStream::from_std(ours)
     }
 

@@ -140,7 +140,7 @@ fn allows(pattern: &str, name: &str) -> bool {
 fn image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     if let Some(why) = bad_image(at.str()) {
-        let why = format!("`{}` is no name of an image, {why} (InvalidImageName)", at.str());
+        let why = format!("`{}` is not an image name, {why} (InvalidImageName)", at.str());
         findings.push(never_starts(&at, &why, "correct the image"));
     }
 }

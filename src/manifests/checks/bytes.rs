@@ -82,7 +82,7 @@ fn merges(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
                 Check::MergeReplaces,
                 format!("this merge replaces `{keys}`, which stands before it"),
             )
-            .with_fix("put `<<` first, so that what is written here wins")
+            .with_fix("put `<<` first, so that the keys of this mapping win")
             .at(merge.position),
         );
     }

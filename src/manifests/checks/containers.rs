@@ -140,7 +140,7 @@ fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintF
         if volume.get("emptyDir").is_set() && !written.get("emptyDir").is_set() {
             let other = written.entries().into_iter().find(|(entry, _)| &*entry.key != "name");
             let (at, fix) = match &other {
-                Some((entry, at)) => (at, format!("correct `{}`: it is no kind of volume", entry.key)),
+                Some((entry, at)) => (at, format!("correct `{}`: it is not a kind of volume", entry.key)),
                 None => (volume, "give it a source, such as hostPath, or write `emptyDir: {}`".to_owned()),
             };
             let fix = match &other {

@@ -61,7 +61,7 @@ fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     } else {
         return None;
     };
-    let message = format!("{who} can write to this directory, and whoever can runs containers as root");
+    let message = format!("{who} can write to this directory and so run containers as root");
     Some(
         LintFinding::warning(Check::PathWritable, message)
             .with_fix("chown root:root and chmod 0700 the directory"),

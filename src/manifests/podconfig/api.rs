@@ -17,10 +17,10 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PodListError {
     /// The text is not JSON, or it ends too early.
-    #[error("it is no JSON: {0}")]
+    #[error("it is not JSON: {0}")]
     Json(String),
     /// The text is JSON without the structure of a list.
-    #[error("it is no list of pods: {0}")]
+    #[error("it is not a list of pods: {0}")]
     Shape(String),
     /// The text is JSON of another kind.
     #[error("it is a `{0}`, not a PodList")]

@@ -79,7 +79,7 @@ pub(super) fn mirror_state(
         _ if young || own.is_none() => None,
         Some(false) => Some("the API server's status shows containers that no longer run: it is out of date"),
         None if status.get("phase").and_then(Value::as_str) == Some("Pending") => Some(
-            "its mirror shows Pending: it was made anew a moment ago, or the kubelet's status does not get through",
+            "its mirror shows Pending: it was created a moment ago, or the kubelet's status does not get through",
         ),
         _ => None,
     };

@@ -61,7 +61,9 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 
 fn condition(text: &str) -> Result<SelectorTerm, String> {
     let no = || {
-        format!("`{text}` is no condition on a label; write key=value, key!=value, key in (a,b), key or !key")
+        format!(
+            "`{text}` is not a condition on a label; write key=value, key!=value, key in (a,b), key or !key"
+        )
     };
     let made = |key: &str, test| {
         let key = key.trim();

@@ -270,8 +270,8 @@ impl<'a> PodIndex<'a> {
         let with = |row: PodRow| PodRow { runtime: shown.clone(), ..row };
         if pod.is_terminating() {
             let why = match own {
-                Some(own) if own.is_alive() => "it was told to stop and still runs",
-                _ => "it was told to stop; none of its containers runs",
+                Some(own) if own.is_alive() => "it has to stop and still runs",
+                _ => "it has to stop; none of its containers runs",
             };
             return with(say(PodVerdict::Terminating, why.to_owned()));
         }
@@ -407,7 +407,7 @@ impl<'a> PodIndex<'a> {
                     ),
                     None => (
                         PodVerdict::Stale,
-                        "the API server still shows the mirror of a static pod that no source has and that does not run; the kubelet deletes it within a minute once it has heard every source",
+                        "the API server still shows the mirror of a static pod that no source has and that does not run; the kubelet deletes it within a minute once it has read every source",
                     ),
                 };
                 let row = row(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());

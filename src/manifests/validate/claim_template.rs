@@ -19,7 +19,7 @@ pub fn validate(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str
     spec(validator, &template.get("spec"));
     let name = volume.get("name");
     if let (false, Some(wrong)) = (name.is_empty(), names::subdomain(&format!("{pod_name}-{}", name.str()))) {
-        validator.invalid(Check::Volume, &name, &format!("the name of the claim made of it {wrong}"));
+        validator.invalid(Check::Volume, &name, &format!("the name of the claim made from it {wrong}"));
     }
 }
 
@@ -97,7 +97,7 @@ fn two_sources(validator: &mut Validator, spec: &PodField<'_>) {
         validator.invalid(
             Check::Volume,
             spec,
-            "may not have a dataSource beside a dataSourceRef with a namespace",
+            "may not have a dataSource together with a dataSourceRef with a namespace",
         );
     } else if !same {
         validator.invalid(Check::Volume, spec, "dataSource and dataSourceRef must be the same");

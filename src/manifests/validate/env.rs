@@ -115,7 +115,7 @@ fn value_from(validator: &mut Validator, variable: &PodField<'_>, volumes: &[Pod
         file_key(validator, &source.get("fileKeyRef"), volumes);
     }
     if given > 0 && !variable.get("value").is_empty() {
-        validator.invalid(Check::OtherRule, &source, "may not stand beside a value that is not empty");
+        validator.invalid(Check::OtherRule, &source, "may not be combined with a value that is not empty");
         return;
     }
     exactly_one(
@@ -193,7 +193,7 @@ pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &
     }
     let text = if path.str() == "spec.host" { "spec.nodeName" } else { path.str() };
     if !KNOWN_FIELDS.contains(&text) {
-        validator.invalid(Check::OtherRule, &path, "is no field of a pod that can be shown");
+        validator.invalid(Check::OtherRule, &path, "is not a field of a pod that can be exposed");
     } else if !allowed.contains(&text) {
         let why = format!("cannot be shown here; allowed are {}", allowed.join(", "));
         validator.violation(Check::OtherRule, &path, ViolationKind::Unsupported, &why);

@@ -66,7 +66,7 @@ fn sub_paths(validator: &mut Validator, mount: &PodField<'_>) {
         }
     }
     if !path.is_empty() && !expression.is_empty() {
-        validator.invalid(Check::Volume, &expression, "may not stand beside subPath");
+        validator.invalid(Check::Volume, &expression, "may not be combined with subPath");
     }
 }
 

@@ -23,7 +23,7 @@ pub fn validate(validator: &mut Validator, resources: &PodField<'_>, claims: &Ha
 pub fn overhead(validator: &mut Validator, overhead: &PodField<'_>) {
     list_called(validator, overhead, &format!("{}.limits", overhead.path()), container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
-        validator.forbidden(Check::Resources, overhead, "huge pages need cpu or memory beside them");
+        validator.forbidden(Check::Resources, overhead, "huge pages also need cpu or memory");
     }
 }
 
@@ -140,7 +140,7 @@ fn against_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &P
         let request = request.called(requests.path().to_owned());
         if !limit.is_set() {
             if !overcommit {
-                let why = format!("{} needs a limit, and one equal to its request", entry.key);
+                let why = format!("{} needs a limit that is equal to its request", entry.key);
                 validator.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
             }
         } else if !overcommit && requested != allowed {
@@ -161,7 +161,7 @@ fn against_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &P
     if huge && !has(limits, is_compute) && !has(requests, is_compute) {
         let resources = limits.path().trim_end_matches(".limits").to_owned();
         let limits = limits.clone().called(resources);
-        validator.forbidden(Check::Resources, &limits, "huge pages need cpu or memory beside them");
+        validator.forbidden(Check::Resources, &limits, "huge pages also need cpu or memory");
     }
 }
 
@@ -188,7 +188,7 @@ fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&
                 Check::Resources,
                 &name,
                 super::validator::ViolationKind::NotFound,
-                "is no claim of spec.resourceClaims",
+                "is not a claim of spec.resourceClaims",
             );
         }
     }

@@ -128,7 +128,7 @@ fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
     repeated_keys(validator, &matching, &term.get("labelSelector"));
     for key in matching.items() {
         if other.items().iter().any(|item| item.str() == key.str()) {
-            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
+            validator.invalid(Check::OtherRule, &key, "is in both matchLabelKeys and mismatchLabelKeys");
         }
     }
     topology_key(validator, &term.get("topologyKey"));
@@ -156,7 +156,7 @@ fn repeated_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodF
     for requirement in selector.get("matchExpressions").items() {
         let key = requirement.get("key");
         if !seen.insert(key.str()) && keys.items().iter().any(|item| item.str() == key.str()) {
-            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
+            validator.invalid(Check::OtherRule, &key, "is in both matchLabelKeys and labelSelector");
         }
     }
 }
@@ -312,7 +312,7 @@ fn spread_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodFie
         let in_expressions =
             selector.get("matchExpressions").items().iter().any(|item| item.get("key").str() == key.str());
         if in_labels || in_expressions {
-            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
+            validator.invalid(Check::OtherRule, &key, "is in both matchLabelKeys and labelSelector");
         }
     }
 }

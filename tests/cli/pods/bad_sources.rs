@@ -110,11 +110,11 @@ fn truncated_or_invalid_pod_list_is_reported() {
     let scratch = TestDir::new("bad-list");
     let ServerAction::Say(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
     let half = scratch.file("half.json", &whole[..whole.len() / 2]);
-    says(&scratch, "api", &["--api-pods", &half], &["half.json", "it is no JSON: EOF"]);
+    says(&scratch, "api", &["--api-pods", &half], &["half.json", "it is not JSON: EOF"]);
     let node = scratch.file("node.json", r#"{"kind": "Node"}"#);
     says(&scratch, "api", &["--api-pods", &node], &["it is a `Node`, not a PodList"]);
     let shape = scratch.file("shape.json", r#"{"kind": "PodList", "items": 3}"#);
-    says(&scratch, "api", &["--api-pods", &shape], &["it is no list of pods"]);
+    says(&scratch, "api", &["--api-pods", &shape], &["it is not a list of pods"]);
     let empty = scratch.file("empty.json", "");
     says(&scratch, "api", &["--api-pods", &empty], &["is empty"]);
     says(
@@ -137,7 +137,7 @@ fn unusable_kubeconfig_is_reported() {
     says(&scratch, "api", &["--kubeconfig", &token], &["refuses the connection"]);
     says(&scratch, "api", &["--kubeconfig", "/nonexistent"], &["cannot read `/nonexistent`"]);
     let half = scratch.file("half", "clusters: [{name: ");
-    says(&scratch, "api", &["--kubeconfig", &half], &["is no kubeconfig"]);
+    says(&scratch, "api", &["--kubeconfig", &half], &["is not a kubeconfig"]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn api_server_with_errors_or_invalid_answers_is_reported() {
             vec!["pods is forbidden", "the kubelet's own kubeconfig"],
         ),
         (ServerAction::Redirect("https://login/".to_owned()), vec!["redirects to `https://login/`"]),
-        (ServerAction::ok("<html>"), vec!["cannot be used: it is no JSON"]),
+        (ServerAction::ok("<html>"), vec!["cannot be used: it is not JSON"]),
         (ServerAction::Say(500, b"etcd".to_vec()), vec!["500: etcd"]),
     ] {
         let server = Server::start(move |_, _| act.clone());
@@ -284,5 +284,5 @@ fn missing_sources_and_an_invalid_selector_are_usage_errors() {
     assert!(output.stderr.contains("--kubeconfig FILE"), "{output}");
     let output = alone(&["--manifests", "/tmp", "-l", "a near (b)"]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("no condition on a label"), "{output}");
+    assert!(output.stderr.contains("not a condition on a label"), "{output}");
 }

@@ -145,7 +145,7 @@ fn unreadable_pod_list_is_reported() {
     let half = scratch.file("half.json", r#"{"kind": "PodList", "items": ["#);
     let output = lint(&[&file, "--api-pods", &half]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("half.json: it is no JSON"), "{output}");
+    assert!(output.stderr.contains("half.json: it is not JSON"), "{output}");
     let not_checked = report(&output)["notChecked"].clone();
     assert!(
         not_checked.as_array().unwrap().iter().any(|left_out| left_out["what"] == "mirror pods"),
