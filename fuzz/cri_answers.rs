@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plegctl::clock::SystemClock;
-use plegctl::cri::server::{Answer, Bytes, CallRequest, InProcess, Refusal, Service, message};
+use plegctl::cri::server::{Answer, Bytes, CallRequest, InProcess, Service, ServiceError, message};
 use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
 
 use super::fuzz;
@@ -14,7 +14,7 @@ use super::fuzz;
 struct FixedAnswer(Mutex<Bytes>);
 
 impl Service for FixedAnswer {
-    async fn answer(self: Arc<Self>, _: CallRequest) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, _: CallRequest) -> Result<Answer, ServiceError> {
         Ok(Answer::one(self.0.lock().unwrap().clone()))
     }
 }

@@ -1,6 +1,7 @@
 //! Finds the CRI call, the pod and the container that block the kubelet's PLEG.
 //!
-//! `docs/design.md` describes how the modules depend on each other.
+//! `docs/design.md` describes how the modules depend on each other. `examples/` has three programs: one relists a
+//! runtime, one lints a static pod, one reads a capture.
 //!
 //! The public modules, each with an example:
 //!

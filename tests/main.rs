@@ -8,6 +8,7 @@ mod capture;
 mod cli;
 mod completions;
 mod docs;
+pub mod examples;
 mod fleet;
 mod generated;
 mod manifests;

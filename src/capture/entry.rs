@@ -439,7 +439,7 @@ impl CallFinished {
             RecordedOutcome::Abandoned | RecordedOutcome::Unknown => say(number::ABANDONED, ""),
             RecordedOutcome::Failed(error) => match error {
                 // If the recorded runtime is itself a capture, its gap stays a gap.
-                Error::NotRecorded { .. } => say(number::ABANDONED, ""),
+                Error::Unanswerable { .. } => say(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
                     say(number::SILENT, "");
                     self.waited = nanos(*waited);

@@ -9,6 +9,7 @@ use crate::clock::Wall;
 
 /// The reasons why a capture cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The directory cannot be made, opened or read.
     #[error("cannot use `{}` for a capture: {source}", path.display())]

@@ -71,3 +71,13 @@ pub use read::{
 pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
 pub use store::{Extent, Limits, SMALLEST, Store};
+
+/// The error of a call that a capture does not contain, or without its answer.
+pub(crate) fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {
+    crate::cri::Error::Unanswerable {
+        rpc,
+        problem: "is not recorded",
+        why,
+        hint: "try another time: `-r capture:PATH@TIME` (`plegctl capture ls` lists the incidents)",
+    }
+}

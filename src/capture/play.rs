@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use super::entry::RecordedOutcome;
+use super::not_recorded;
 use super::read::{Capture, CaptureMoment, MessageId};
 use crate::clock::Wall;
 use crate::cri::{Error, EventFeed, EventStream, ReceivedEvent, Rpc};
@@ -107,21 +108,21 @@ impl StreamReplay {
         let mut position = self.position();
         let Some((_, wall, what)) = self.items.get(position.next) else { return };
         position.next += 1;
-        let not_recorded = |why: String| Error::NotRecorded { rpc: Rpc::GetContainerEvents, why };
+        let missing = |why: String| not_recorded(Rpc::GetContainerEvents, why);
         let end = match what {
             StreamChange::Opened => {
                 position.open = true;
                 return;
             }
             StreamChange::Event(message) => {
-                let event = capture.message(*message).and_then(|text| ReceivedEvent::recorded(text, *wall));
+                let event = capture.message(*message).and_then(|text| ReceivedEvent::decode(text, *wall));
                 match (event, &position.feed) {
                     (Some(event), Some(feed)) => {
                         feed.offer(event);
                         return;
                     }
                     (_, None) => return,
-                    (None, Some(_)) => Some(not_recorded("an event is lost".to_owned())),
+                    (None, Some(_)) => Some(missing("an event is lost".to_owned())),
                 }
             }
             StreamChange::Ended(error) => {
@@ -129,7 +130,7 @@ impl StreamReplay {
                 error.clone()
             }
             // The recorded stream continues after the gap: a receiver that opens it again gets the later events.
-            StreamChange::Gap(why) => Some(not_recorded(why.clone())),
+            StreamChange::Gap(why) => Some(missing(why.clone())),
         };
         if let Some(feed) = position.feed.take() {
             feed.end(end);
@@ -147,10 +148,8 @@ fn ended(outcome: &RecordedOutcome) -> StreamChange {
         RecordedOutcome::Answered => StreamChange::Ended(None),
         RecordedOutcome::Failed(error) => StreamChange::Ended(Some(error.clone())),
         RecordedOutcome::Abandoned | RecordedOutcome::Unknown => {
-            StreamChange::Ended(Some(Error::NotRecorded {
-                rpc: Rpc::GetContainerEvents,
-                why: "closed by the recorder".to_owned(),
-            }))
+            let why = "closed by the recorder".to_owned();
+            StreamChange::Ended(Some(not_recorded(Rpc::GetContainerEvents, why)))
         }
     }
 }

@@ -23,7 +23,7 @@ use super::entry::{
 use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::server::Subject;
+use crate::cri::server::RequestSubject;
 use crate::cri::{self, CallEnd, CallObserver, Rpc, WaitEnd};
 use crate::pleg::stream::Relist;
 use crate::report::json;
@@ -409,7 +409,7 @@ impl CallObserver for CallRecorder {
         let call = shared.calls.fetch_add(1, Ordering::SeqCst);
         let relist = if self.relists { shared.relist.load(Ordering::SeqCst) } else { 0 };
         if rpc != Rpc::GetContainerEvents {
-            let subject = Subject::read(rpc, request.clone()).ok();
+            let subject = RequestSubject::read(rpc, request.clone()).ok();
             let id = subject.map(|subject| subject.id().to_owned()).filter(|id| !id.is_empty());
             let sent = shared.clock.mono();
             let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };

@@ -17,13 +17,14 @@ use std::time::Duration;
 use super::clock::ReplayClock;
 use super::entry::{RecordedOutcome, kind};
 use super::node::{KubeletSample, NodeSample};
+use super::not_recorded;
 use super::play::StreamReplay;
 use super::read::{CallState, Capture, CaptureMoment, RecordedCall, RecordedEnd};
 use super::stacks::RecordedStacks;
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::rename::{Listed, owners};
+use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{
-    Answer, Bytes, CallRequest, ExtraRequest, InProcess, Refusal, Service, Subject, message,
+    Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
 use crate::cri::{Client, Code, Error, EventStream, OutcomeOverride, Rpc, Version};
 use crate::pleg::guarded_stream::RecordedStream;
@@ -67,13 +68,13 @@ enum RequestKey {
 }
 
 impl RequestKey {
-    fn of(rpc: Rpc, subject: &Subject, request: &Bytes) -> Self {
+    fn of(rpc: Rpc, subject: &RequestSubject, request: &Bytes) -> Self {
         match subject {
-            Subject::Runtime => Self::Runtime(rpc),
-            Subject::One(id) => Self::One(rpc, id.clone()),
-            Subject::Sandboxes(wanted) if wanted.matches_all() => Self::Everything(rpc),
-            Subject::Containers(wanted) if wanted.matches_all() => Self::Everything(rpc),
-            Subject::Sandboxes(_) | Subject::Containers(_) => Self::Some(rpc, request.clone()),
+            RequestSubject::Runtime => Self::Runtime(rpc),
+            RequestSubject::One(id) => Self::One(rpc, id.clone()),
+            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => Self::Everything(rpc),
+            RequestSubject::Containers(wanted) if wanted.matches_all() => Self::Everything(rpc),
+            RequestSubject::Sandboxes(_) | RequestSubject::Containers(_) => Self::Some(rpc, request.clone()),
         }
     }
 }
@@ -180,7 +181,7 @@ struct SentErrors {
 }
 
 impl SentErrors {
-    fn send(&self, error: Error) -> Refusal {
+    fn send(&self, error: Error) -> ServiceError {
         let code = error.code().unwrap_or(Code::Unavailable);
         let mut known = locked(&self.known);
         known.0 += 1;
@@ -189,7 +190,7 @@ impl SentErrors {
             known.1.clear();
         }
         known.1.insert(ticket, error);
-        Refusal::new(code, format!("{TICKET}{ticket}"))
+        ServiceError::new(code, format!("{TICKET}{ticket}"))
     }
 
     fn receive(&self, words: &str) -> Option<Error> {
@@ -225,7 +226,7 @@ impl Playback {
     pub fn at(capture: Capture, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
         let mut calls: HashMap<RequestKey, Vec<usize>> = HashMap::new();
         for (index, call) in capture.calls.iter().enumerate() {
-            if let Ok(subject) = Subject::read(call.rpc, call.request.clone()) {
+            if let Ok(subject) = RequestSubject::read(call.rpc, call.request.clone()) {
                 calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(index);
             }
         }
@@ -489,7 +490,7 @@ impl Playback {
 
     /// Returns the ids and their owners from the last list that had been answered. Without `also_old`: `None` if a
     /// later list call is silent.
-    fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<Listed>> {
+    fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<ListedOwner>> {
         let (key, now) = (RequestKey::Everything(rpc), self.start.0);
         let end = match self.known(&key, now) {
             KnownResult::Answer(_, end) => Some(end),
@@ -504,7 +505,7 @@ impl Playback {
     }
 
     /// Returns the sandboxes and the containers from the last lists that were answered.
-    pub fn last_listed(&self) -> [Vec<Listed>; 2] {
+    pub fn last_listed(&self) -> [Vec<ListedOwner>; 2] {
         [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, true).unwrap_or_default())
     }
 
@@ -622,7 +623,7 @@ impl Playback {
     fn messages_of(&self, call: &RecordedCall) -> Result<Vec<Bytes>, Error> {
         let Some(end) = &call.end else {
             let why = "its result was not recorded".to_owned();
-            return Err(Error::NotRecorded { rpc: call.rpc, why });
+            return Err(not_recorded(call.rpc, why));
         };
         match &end.outcome {
             RecordedOutcome::Answered => {
@@ -630,14 +631,14 @@ impl Playback {
                 self.capture.messages(end).ok_or_else(|| {
                     let is_too_heavy = self.capture.refusals() > refusals;
                     let why = if is_too_heavy { TOO_HEAVY } else { "its answer was not kept" };
-                    Error::NotRecorded { rpc: call.rpc, why: why.to_owned() }
+                    not_recorded(call.rpc, why.to_owned())
                 })
             }
             RecordedOutcome::Failed(error) => Err(error.clone()),
             RecordedOutcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
             RecordedOutcome::Unknown => {
                 let why = "it ended in a way that this version of plegctl does not know".to_owned();
-                Err(Error::NotRecorded { rpc: call.rpc, why })
+                Err(not_recorded(call.rpc, why))
             }
         }
     }
@@ -688,12 +689,12 @@ impl Playback {
                 KnownResult::Answer(..) | KnownResult::Silent(..) => {}
             }
         }
-        let not_recorded = |why: &str| Error::NotRecorded { rpc, why: why.to_owned() };
+        let missing = |why: &str| not_recorded(rpc, why.to_owned());
         let (call, end) = match known {
             KnownResult::Answer(call, end) => (call, end),
             KnownResult::Silent(_, waited) => return Err(Error::Silent { rpc, waited }),
-            KnownResult::Lost => return Err(not_recorded("its result was not recorded")),
-            KnownResult::Nothing => return Err(not_recorded("the recorder had not made this call by then")),
+            KnownResult::Lost => return Err(missing("its result was not recorded")),
+            KnownResult::Nothing => return Err(missing("the recorder had not made this call by then")),
         };
         let took = if self.judged.load(Ordering::SeqCst) {
             self.note_age(call, end, now);
@@ -737,7 +738,7 @@ impl Playback {
             None if request.rpc == Rpc::Version => return Ok(self.version_of_session(now)),
             None => {
                 let why = "the recorder had not made this call by then".to_owned();
-                return Err(Error::NotRecorded { rpc: request.rpc, why });
+                return Err(not_recorded(request.rpc, why));
             }
         };
         let deadline = request.deadline;
@@ -810,7 +811,7 @@ struct OwnClientService(Arc<Playback>);
 pub struct AnyClientService(pub Arc<Playback>);
 
 impl Service for OwnClientService {
-    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
         self.0.play_back(request).await.map_err(|error| self.0.errors.send(error))
     }
 }
@@ -818,23 +819,23 @@ impl Service for OwnClientService {
 impl Service for AnyClientService {
     /// crictl calls `ImageFsInfo` before everything else, and `ImageStatus` for names. A capture does not contain their
     /// answers. An empty answer lets crictl continue, an error would not.
-    async fn answer_extra(self: Arc<Self>, request: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
+    async fn answer_extra(self: Arc<Self>, request: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
         Some(match request {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
-            _ => Err(Refusal::new(
+            _ => Err(ServiceError::new(
                 Code::Unavailable,
                 "it is not recorded: the recorder did not make this call",
             )),
         })
     }
 
-    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
         let refusal = |error: Error| {
             let message = match &error {
                 Error::Runtime { message, .. } | Error::Unimplemented { message, .. } => message.clone(),
                 other => other.to_string(),
             };
-            Refusal::new(error.code().unwrap_or(Code::Unavailable), message)
+            ServiceError::new(error.code().unwrap_or(Code::Unavailable), message)
         };
         match self.0.play_back(request).await {
             // The client waits, as the recorder did.

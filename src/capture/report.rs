@@ -14,9 +14,9 @@ use super::read::{Capture, CaptureMoment, DocumentEntry, NOT_OVER, RecordedCall}
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
-use crate::cri::server::Subject;
+use crate::cri::server::RequestSubject;
 use crate::kubelet::Metrics;
-use crate::report::{Seconds, memory_bound};
+use crate::report::{RuntimeRef, Seconds, memory_bound};
 
 /// The maximum number of calls in the report: the slowest ones.
 const MOST_CALLS: usize = 400;
@@ -38,8 +38,8 @@ pub struct CaptureReport {
     /// The node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// The runtime, its version, and the endpoint.
-    pub runtime: String,
+    /// The runtime.
+    pub runtime: RuntimeRef,
     /// Age from which on PLEG is not healthy.
     pub threshold_seconds: Seconds,
     /// Duration from which on a call or a relist is slow.
@@ -203,7 +203,12 @@ impl CaptureReport {
             from: range.from.unwrap_or(list.from).max(list.from),
             to: range.to.unwrap_or(list.to).min(list.to),
             node: session.node.clone(),
-            runtime: format!("{} {} at {}", session.runtime, session.runtime_version, session.endpoint),
+            runtime: RuntimeRef {
+                endpoint: session.endpoint.clone(),
+                name: Some(session.runtime.clone()).filter(|name| !name.is_empty()),
+                version: Some(session.runtime_version.clone()).filter(|version| !version.is_empty()),
+                api_version: None,
+            },
             threshold_seconds: Duration::from_nanos(session.threshold).into(),
             slow_seconds: slow.into(),
             incidents: list
@@ -417,7 +422,7 @@ fn bar(
     if outcome == "ok" && took < slow {
         return None;
     }
-    let subject = Subject::read(call.rpc, call.request.clone()).ok()?;
+    let subject = RequestSubject::read(call.rpc, call.request.clone()).ok()?;
     let id = Some(subject.id().to_owned()).filter(|id| !id.is_empty());
     Some(CallBar {
         time: call.wall,

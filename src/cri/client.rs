@@ -24,7 +24,7 @@ use tonic::{Request, Status};
 use super::codec::{self, ListResponse, RawCodec};
 use super::connect::{FirstBytes, Protocol, SniffedStream, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
-use super::decode_budget::{DecodeBudget, DecodeError, HasShape};
+use super::decode_budget::{DecodeBudget, HasShape, MessageError};
 use super::generated as wire;
 use super::grpc_check::{CheckedChannel, NotGrpc};
 use super::observer::{CallGuard, CallObserver};
@@ -84,8 +84,8 @@ pub struct Client {
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
 }
 
-/// Replaces the error and the duration of calls to a server of plegctl itself. A replayed capture uses it: the
-/// capture knows the error that was recorded, and how long the call took then.
+/// Replaces the error and the duration of calls to a server of plegctl itself, which knows both better than the
+/// connection shows them.
 pub trait OutcomeOverride: Send + Sync {
     /// The original error behind the message of a gRPC status.
     fn error(&self, words: &str) -> Option<Error>;
@@ -259,12 +259,12 @@ impl Client {
     ) -> Result<Bytes, ExchangeError> {
         let mut stream = self.open(rpc, message, Some(self.deadline), progress).await?;
         let Some(answer) = stream.message().await? else {
-            return Err(DecodeError::Undecodable("it has a status and no message".into()).into());
+            return Err(MessageError::Undecodable("it has a status and no message".into()).into());
         };
         // A unary call ends with its status; the kubelet's client refuses a second message too.
         match stream.message().await? {
             None => Ok(answer),
-            Some(_) => Err(DecodeError::Undecodable("it has more than one message".into()).into()),
+            Some(_) => Err(MessageError::Undecodable("it has more than one message".into()).into()),
         }
     }
 
@@ -322,10 +322,10 @@ impl Client {
     fn explain(&self, rpc: Rpc, why: &ExchangeError, took: Duration) -> Error {
         match why {
             ExchangeError::Status(status) => self.explain_status(rpc, status, took),
-            ExchangeError::Bytes(DecodeError::Undecodable(detail)) => {
+            ExchangeError::Bytes(MessageError::Undecodable(detail)) => {
                 Error::Decode { rpc, detail: detail.clone() }
             }
-            ExchangeError::Bytes(DecodeError::Implausible(detail)) => {
+            ExchangeError::Bytes(MessageError::Implausible(detail)) => {
                 Error::Implausible { rpc, detail: detail.clone() }
             }
             ExchangeError::OverLimit => Error::TooLarge {
@@ -395,7 +395,7 @@ impl Client {
 #[derive(Debug)]
 enum ExchangeError {
     Status(Box<Status>),
-    Bytes(DecodeError),
+    Bytes(MessageError),
     /// A batched list exceeds the receive limit.
     OverLimit,
 }
@@ -406,8 +406,8 @@ impl From<Status> for ExchangeError {
     }
 }
 
-impl From<DecodeError> for ExchangeError {
-    fn from(error: DecodeError) -> Self {
+impl From<MessageError> for ExchangeError {
+    fn from(error: MessageError) -> Self {
         Self::Bytes(error)
     }
 }
@@ -587,15 +587,15 @@ impl Client {
 }
 
 /// Decodes a message of the event stream that was read at `at`.
-fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, DecodeError> {
+fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, MessageError> {
     let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
     let (event, memory) = codec::message::<wire::ContainerEventResponse>(message)?;
     Ok(ReceivedEvent { event: event.into(), at, bytes, memory })
 }
 
 impl ReceivedEvent {
-    /// Decodes an event message that was recorded at `at`; `None` if it is not valid.
-    pub fn recorded(message: Bytes, at: Wall) -> Option<Self> {
+    /// Decodes an event message that was received at `at`; `None` if it is not valid.
+    pub fn decode(message: Bytes, at: Wall) -> Option<Self> {
         received(message, at).ok()
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-use super::decode_budget::{DecodeBudget, DecodeError, HasShape};
+use super::decode_budget::{DecodeBudget, HasShape, MessageError};
 use super::generated as wire;
 use super::progress::AnswerProgress;
 
@@ -86,7 +86,7 @@ const SLICE_BYTES: usize = 128 * 1024;
 const ENTRY_COST: usize = 64;
 
 /// Decodes one message, and returns the memory that it needs.
-pub fn message<A: Message + Default + HasShape>(bytes: Bytes) -> Result<(A, u64), DecodeError> {
+pub fn message<A: Message + Default + HasShape>(bytes: Bytes) -> Result<(A, u64), MessageError> {
     let mut budget = DecodeBudget::for_message();
     budget.allow_for(bytes.len());
     budget.charge(A::SHAPE, &bytes)?;
@@ -99,7 +99,7 @@ pub async fn entries<L, T>(
     budget: &mut DecodeBudget,
     into: &mut Vec<T>,
     progress: &AnswerProgress,
-) -> Result<(), DecodeError>
+) -> Result<(), MessageError>
 where
     L: ListResponse,
     T: From<L::Entry>,
@@ -134,7 +134,7 @@ async fn yield_after_slice(done: &mut usize, entry: &Bytes, progress: &AnswerPro
 }
 
 /// Splits the next entry off a list, and skips unknown fields before it.
-fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, DecodeError> {
+fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, MessageError> {
     while list.has_remaining() {
         let (field, wire) = decode_key(list)?;
         if (field, wire) != (ENTRIES, WireType::LengthDelimited) {
@@ -144,7 +144,7 @@ fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, DecodeError> {
         let length = decode_varint(list)?;
         return match usize::try_from(length).ok().filter(|length| *length <= list.len()) {
             Some(length) => Ok(Some(list.split_to(length))),
-            None => Err(DecodeError::Undecodable(format!(
+            None => Err(MessageError::Undecodable(format!(
                 "an entry of {length} bytes where {} are left",
                 list.len()
             ))),
@@ -161,7 +161,7 @@ mod tests {
     use crate::clock::{Clock, ManualClock};
     use crate::cri::Container;
 
-    async fn listed(bytes: Bytes) -> Result<Vec<Container>, DecodeError> {
+    async fn listed(bytes: Bytes) -> Result<Vec<Container>, MessageError> {
         let mut all = Vec::new();
         let mut budget = DecodeBudget::for_list();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
@@ -189,7 +189,7 @@ mod tests {
     async fn what_is_cut_off_is_undecodable() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0a, 0xff], &[0x0b], &[0x0a, 2, 0x0a, 9], &[7]] {
             let error = listed(Bytes::copy_from_slice(bytes)).await.unwrap_err();
-            assert!(matches!(error, DecodeError::Undecodable(_)), "{bytes:?}: {error}");
+            assert!(matches!(error, MessageError::Undecodable(_)), "{bytes:?}: {error}");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::generated as wire;
 use super::{
-    CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
-    ContainerState, ContainerStatus, Filter, Image, Labels, Mount, Network, RuntimeStatus, Sandbox,
+    CgroupDriver, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
+    ContainerStatus, Filter, Image, Labels, Mount, Network, RuntimeCondition, RuntimeStatus, Sandbox,
     SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 
@@ -25,7 +25,7 @@ impl From<wire::StatusResponse> for RuntimeStatus {
     }
 }
 
-impl From<wire::RuntimeCondition> for Condition {
+impl From<wire::RuntimeCondition> for RuntimeCondition {
     fn from(wire: wire::RuntimeCondition) -> Self {
         Self { kind: wire.r#type, holds: wire.status, reason: wire.reason, message: wire.message }
     }

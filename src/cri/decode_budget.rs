@@ -15,7 +15,7 @@ use crate::report::bytes::bytes;
 
 /// Why a message is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum MessageError {
     /// The bytes are not a valid message.
     #[error("{0}")]
     Undecodable(String),
@@ -24,7 +24,7 @@ pub enum DecodeError {
     Implausible(String),
 }
 
-impl From<prost::DecodeError> for DecodeError {
+impl From<prost::DecodeError> for MessageError {
     fn from(why: prost::DecodeError) -> Self {
         Self::Undecodable(why.to_string())
     }
@@ -158,14 +158,14 @@ impl DecodeBudget {
     }
 
     /// Charges an entry of a list.
-    pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<(), DecodeError> {
+    pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<(), MessageError> {
         self.entries += 1;
         self.charge_memory(ENTRY)?;
         self.charge(shape, bytes)
     }
 
     /// Charges a message with all its fields.
-    pub fn charge(&mut self, shape: &MessageShape, mut bytes: &[u8]) -> Result<(), DecodeError> {
+    pub fn charge(&mut self, shape: &MessageShape, mut bytes: &[u8]) -> Result<(), MessageError> {
         self.charge_memory(u64::try_from(shape.size).unwrap_or(u64::MAX))?;
         while bytes.has_remaining() {
             let (field, kind) = decode_key(&mut bytes)?;
@@ -176,7 +176,7 @@ impl DecodeBudget {
             let length = decode_varint(&mut bytes)?;
             let content = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
             let Some((content, left)) = content else {
-                return Err(DecodeError::Undecodable(format!(
+                return Err(MessageError::Undecodable(format!(
                     "a field of {length} bytes where {} are left",
                     bytes.len()
                 )));
@@ -185,7 +185,7 @@ impl DecodeBudget {
             match shape.parts.iter().find(|(number, _)| *number == field) {
                 Some((_, part)) => self.charge(part, content)?,
                 None if field == NAME && length > LONGEST_NAME => {
-                    return Err(DecodeError::Implausible(format!("it has a name of {length} bytes")));
+                    return Err(MessageError::Implausible(format!("it has a name of {length} bytes")));
                 }
                 None => self.charge_memory(length.saturating_add(TEXT))?,
             }
@@ -193,7 +193,7 @@ impl DecodeBudget {
         Ok(())
     }
 
-    fn charge_memory(&mut self, memory: u64) -> Result<(), DecodeError> {
+    fn charge_memory(&mut self, memory: u64) -> Result<(), MessageError> {
         self.charged = self.charged.saturating_add(memory);
         if self.charged <= self.allowed {
             return Ok(());
@@ -202,7 +202,7 @@ impl DecodeBudget {
             0 => String::new(),
             entries => format!(", as {entries} entries and more"),
         };
-        Err(DecodeError::Implausible(format!(
+        Err(MessageError::Implausible(format!(
             "its {} would take more than {} of memory{entries}",
             bytes(self.bytes),
             bytes(self.allowed)
@@ -285,7 +285,7 @@ mod tests {
         let mut budget = DecodeBudget::for_list();
         budget.allow_for(8 << 20);
         let refused = (0..4 << 20).find_map(|_| budget.charge_entry(&CONTAINER, b"").err());
-        let Some(DecodeError::Implausible(why)) = refused else { panic!("{refused:?}") };
+        let Some(MessageError::Implausible(why)) = refused else { panic!("{refused:?}") };
         assert!(why.starts_with("its 8.0 MiB would take more than 52.0 MiB of memory, as "), "{why}");
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let long = "x".repeat(20_000);
         let named = wire::Container { id: long.clone(), ..Default::default() }.encode_to_vec();
         let why = budget.charge_entry(&CONTAINER, &named).unwrap_err();
-        assert_eq!(why, DecodeError::Implausible("it has a name of 20000 bytes".into()));
+        assert_eq!(why, MessageError::Implausible("it has a name of 20000 bytes".into()));
         let annotated = wire::Container { annotations: vec![pair("a", &long)], ..Default::default() };
         budget.charge_entry(&CONTAINER, &annotated.encode_to_vec()).unwrap();
     }
@@ -314,13 +314,13 @@ mod tests {
         let pairs: Vec<u8> = [0x42, 0].repeat(1 << 20);
         let mut budget = DecodeBudget::for_list();
         budget.allow_for(pairs.len());
-        assert!(matches!(budget.charge_entry(&CONTAINER, &pairs), Err(DecodeError::Implausible(_))));
+        assert!(matches!(budget.charge_entry(&CONTAINER, &pairs), Err(MessageError::Implausible(_))));
         let status =
             wire::ContainerStatus { mounts: vec![wire::Mount::default(); 1 << 16], ..Default::default() };
         let answer = wire::ContainerStatusResponse { status: Some(status) }.encode_to_vec();
         let mut budget = DecodeBudget::for_message();
         budget.allow_for(answer.len());
-        assert!(matches!(budget.charge(&CONTAINER_ANSWER, &answer), Err(DecodeError::Implausible(_))));
+        assert!(matches!(budget.charge(&CONTAINER_ANSWER, &answer), Err(MessageError::Implausible(_))));
     }
 
     /// The proto file shows which fields are messages; the table above must have all of them.

@@ -71,6 +71,7 @@ pub struct Resolved {
 
 /// Why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EndpointError {
     /// The endpoint's scheme is not one that runtimes on Linux use.
     #[error("cannot use the endpoint `{value}` of {from}: `{scheme}` is not a scheme we speak")]

@@ -8,6 +8,7 @@ use crate::report::bytes::bytes;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The socket's path does not exist.
     #[error("cannot reach the runtime at `{endpoint}`: no such socket")]
@@ -122,13 +123,17 @@ pub enum Error {
         /// Where and why.
         detail: String,
     },
-    /// A capture does not contain this call or its answer.
-    #[error("{rpc} is not recorded: {why}")]
-    NotRecorded {
+    /// The other side is a part of plegctl that cannot know the answer. This shows nothing about a runtime.
+    #[error("{rpc} {problem}: {why}")]
+    Unanswerable {
         /// The RPC.
         rpc: Rpc,
+        /// What is wrong with the call.
+        problem: &'static str,
         /// Why there is no answer.
         why: String,
+        /// What the person on call can do.
+        hint: &'static str,
     },
     /// The runtime answered with an error.
     #[error("{rpc} failed: {code}: {message}")]
@@ -179,7 +184,7 @@ impl Error {
             | Self::WrongProtocol { .. }
             | Self::Decode { .. }
             | Self::Implausible { .. }
-            | Self::NotRecorded { .. }
+            | Self::Unanswerable { .. }
             | Self::Unfinished { .. }
             | Self::Internal { .. } => None,
         }
@@ -202,9 +207,9 @@ impl Error {
         !matches!(self, Self::Silent { .. }) && !self.is_unread() && !self.is_not_found()
     }
 
-    /// Whether a capture lacks the answer, which shows nothing about the runtime.
-    pub const fn is_not_recorded(&self) -> bool {
-        matches!(self, Self::NotRecorded { .. })
+    /// Whether the other side cannot know the answer, which shows nothing about the runtime.
+    pub const fn is_unanswerable(&self) -> bool {
+        matches!(self, Self::Unanswerable { .. })
     }
 
     /// What the person on call can do, if known.
@@ -244,9 +249,7 @@ impl Error {
                 "plegctl limits its own memory, while the kubelet limits only bytes (16 MiB per answer): is \
                  the process on this socket really the runtime, and does it work?".into(),
             ),
-            Self::NotRecorded { .. } => {
-                Some("try another time: `-r capture:PATH@TIME` (`plegctl capture ls` lists the incidents)".into())
-            }
+            Self::Unanswerable { hint, .. } => Some((*hint).to_owned()),
             Self::Unreachable { .. } | Self::Unimplemented { .. } | Self::Decode { .. } | Self::Runtime { .. } => None,
         }
     }
@@ -267,6 +270,7 @@ fn unit_of(endpoint: &str) -> &'static str {
 
 /// What is at the path of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileKind {
     /// A regular file.
     File,
@@ -289,6 +293,7 @@ impl fmt::Display for FileKind {
 /// gRPC status codes, with gRPC's own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are gRPC's own")]
+#[non_exhaustive]
 pub enum Code {
     Cancelled,
     Unknown,

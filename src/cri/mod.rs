@@ -57,9 +57,9 @@ pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
 pub use events::{ConnectionCloser, EventConnection};
 pub use node::{
-    CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
-    ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,
-    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
+    CgroupDriver, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
+    ContainerStatus, Image, Labels, Mount, Network, RuntimeCondition, RuntimeStatus, Sandbox,
+    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
 };
 pub use observer::{CallEnd, CallObserver};
 #[cfg(test)]

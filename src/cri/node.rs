@@ -100,19 +100,19 @@ pub struct Version {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeStatus {
     /// `RuntimeReady`, `NetworkReady` and conditions that the runtime adds.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<RuntimeCondition>,
 }
 
 impl RuntimeStatus {
     /// The condition called `kind`.
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+    pub fn condition(&self, kind: &str) -> Option<&RuntimeCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 }
 
 /// One condition of the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
+pub struct RuntimeCondition {
     /// The condition's type, for example `RuntimeReady`.
     pub kind: String,
     /// Whether the condition is true.

@@ -1,4 +1,4 @@
-//! Lets the flight recorder observe a client: each request before it is sent, and each answer as it was on the wire.
+//! Lets a caller observe a client: each request before it is sent, and each answer as it was on the wire.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Renames everything in CRI messages that could identify a user, and removes fields that plegctl does not know.
-//! `plegctl capture` uses this to anonymise.
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -134,7 +133,7 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Rename<'_>) -> Option<Bytes> {
 
 /// An entry of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedOwner {
     /// The full id of the sandbox or container.
     pub id: String,
     /// The owner: `namespace/pod`, and for a container `namespace/pod/container`.
@@ -144,7 +143,7 @@ pub struct Listed {
 }
 
 /// Returns the owner of each id in a list.
-pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<Listed> {
+pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<ListedOwner> {
     let value = |labels: &[wire::Pair], key: &str| {
         labels.iter().find(|pair| pair.key == key).map(|pair| pair.value.clone()).unwrap_or_default()
     };
@@ -155,14 +154,14 @@ pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<Listed> {
         Rpc::ListPodSandbox => decoded::<wire::ListPodSandboxResponse>(message).map(|list| {
             let listed = |item: wire::PodSandbox| {
                 let owner = pod(&item.labels);
-                Listed { id: item.id, owner, sandbox_id: None }
+                ListedOwner { id: item.id, owner, sandbox_id: None }
             };
             list.items.into_iter().map(listed).collect()
         }),
         Rpc::ListContainers => decoded::<wire::ListContainersResponse>(message).map(|list| {
             let listed = |item: wire::Container| {
                 let owner = format!("{}/{}", pod(&item.labels), value(&item.labels, label::CONTAINER_NAME));
-                Listed { id: item.id, owner, sandbox_id: Some(item.pod_sandbox_id) }
+                ListedOwner { id: item.id, owner, sandbox_id: Some(item.pod_sandbox_id) }
             };
             list.containers.into_iter().map(listed).collect()
         }),

@@ -14,6 +14,7 @@ use crate::stacks::report::StackReport;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the title of each is in `rules::CATALOGUE`")]
 #[rustfmt::skip]
+#[non_exhaustive]
 pub enum RuleId {
     D00, D01, D02, D03, D04, D05, D06, D07, D08, D09, D10, D11, D12, D13, D14, D15, D16, D17, D18, D19, D20,
     D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33, D34, D35,
@@ -83,6 +84,7 @@ impl Phase {
 /// One problem that `health` reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct HealthFinding {
     /// The rule's id.
     pub id: RuleId,
@@ -129,6 +131,7 @@ pub enum CulpritOutcome {
 /// One sandbox or container whose status call keeps the kubelet waiting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CulpritReport {
     /// The call.
     pub rpc: String,
@@ -154,6 +157,7 @@ pub struct CulpritReport {
 /// One probe and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ProbeReport {
     /// The probe's name; for a call the RPC's name.
     pub name: String,
@@ -175,6 +179,7 @@ pub struct ProbeReport {
 /// A value on which the estimate is based, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Basis {
     /// The name of the value.
     pub what: String,
@@ -187,6 +192,7 @@ pub struct Basis {
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct EstimateReport {
     /// The duration of a relist now: the lists, the pods that changed within a minute, and the kubelet's
     /// time-out for every hung call.
@@ -218,6 +224,7 @@ pub struct EstimateReport {
 /// The kubelet's process and answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct KubeletReport {
     /// Process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,6 +269,7 @@ pub struct JudgedMoment {
 /// The report of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct HealthReport {
     /// `plegctl/v1`
     pub api_version: String,

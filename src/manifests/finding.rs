@@ -9,6 +9,7 @@ pub use crate::report::Severity;
 /// One finding about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct LintFinding {
     /// The check.
     pub id: Check,

@@ -23,7 +23,7 @@ pub struct LintReport {
     /// The files in the kubelet's order, and the paths that have findings of their own.
     pub files: Vec<LintedFile>,
     /// Findings of the comparison with the runtime.
-    pub runtime: Vec<RuntimeFinding>,
+    pub runtime_findings: Vec<RuntimeFinding>,
     /// What changes with another kubelet release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
@@ -31,7 +31,9 @@ pub struct LintReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<NotChecked>,
     /// The counts.
-    pub summary: LintSummary,
+    pub counts: LintCounts,
+    /// The counts in one sentence.
+    pub summary: String,
 }
 
 /// One file, or a path that was given on the command line.
@@ -76,7 +78,7 @@ pub struct LintedFile {
 /// The counts of files and findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LintSummary {
+pub struct LintCounts {
     /// The entries of the directory, including those that the kubelet ignores.
     pub files: usize,
     /// Files that the kubelet loads.
@@ -99,6 +101,45 @@ pub struct LintSummary {
     /// Which file defines which pod (check SP105).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodOfFile>,
+}
+
+impl LintCounts {
+    fn sentence(&self) -> String {
+        let verdicts = [
+            (self.loaded, "loaded"),
+            (self.rejected, "rejected"),
+            (self.shadowed, "shadowed"),
+            (self.ignored, "ignored"),
+            (self.not_judged, "not judged"),
+        ];
+        let findings = [
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning"),
+            match self.infos {
+                0 => None,
+                infos => Some(format!("{infos} info")),
+            },
+        ];
+        let verdicts: Vec<String> = verdicts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let findings: Vec<String> = findings.into_iter().flatten().collect();
+        let files = counted(self.files, "file").unwrap_or_else(|| "no file".to_owned());
+        let verdicts = if verdicts.is_empty() { String::new() } else { format!(": {}", verdicts.join(", ")) };
+        let findings = if findings.is_empty() { "no finding".to_owned() } else { findings.join(", ") };
+        format!("{files}{verdicts}; {findings}")
+    }
+}
+
+/// A number and its noun, unless it is zero: `2 files`.
+pub fn counted(count: usize, noun: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        _ => Some(format!("{count} {noun}s")),
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -139,39 +180,41 @@ impl LintReport {
             node: kubelet.node_name.clone(),
             kubelet_version: kubelet.version.to_string(),
             files: sources.into_iter().flat_map(linted).collect(),
-            runtime: compared.findings,
+            runtime_findings: compared.findings,
             upgrade,
             not_checked,
-            summary: LintSummary { pods, ..LintSummary::default() },
+            counts: LintCounts { pods, ..LintCounts::default() },
+            summary: String::new(),
         };
         for file in &mut report.files {
             file.runs = compared.made.get(&file.path).cloned();
             file.findings.retain(|finding| !ignored.contains(&finding.id));
         }
         report.files.retain(|file| !file.is_path || !file.findings.is_empty());
-        report.runtime.retain(|finding| !ignored.contains(&finding.id));
+        report.runtime_findings.retain(|finding| !ignored.contains(&finding.id));
         report.add_up();
+        report.summary = report.counts.sentence();
         report
     }
 
     fn add_up(&mut self) {
-        let summary = &mut self.summary;
+        let counts = &mut self.counts;
         for file in self.files.iter().filter(|file| !file.is_path) {
-            summary.files += 1;
+            counts.files += 1;
             match file.verdict {
-                FileVerdict::Loaded => summary.loaded += 1,
-                FileVerdict::Rejected => summary.rejected += 1,
-                FileVerdict::Ignored => summary.ignored += 1,
-                FileVerdict::Shadowed => summary.shadowed += 1,
-                FileVerdict::NotJudged => summary.not_judged += 1,
+                FileVerdict::Loaded => counts.loaded += 1,
+                FileVerdict::Rejected => counts.rejected += 1,
+                FileVerdict::Ignored => counts.ignored += 1,
+                FileVerdict::Shadowed => counts.shadowed += 1,
+                FileVerdict::NotJudged => counts.not_judged += 1,
             }
         }
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
-        for severity in in_files.chain(self.runtime.iter().map(|finding| finding.severity)) {
+        for severity in in_files.chain(self.runtime_findings.iter().map(|finding| finding.severity)) {
             match severity {
-                Severity::Critical | Severity::Error => summary.errors += 1,
-                Severity::Warning => summary.warnings += 1,
-                Severity::Info => summary.infos += 1,
+                Severity::Critical | Severity::Error => counts.errors += 1,
+                Severity::Warning => counts.warnings += 1,
+                Severity::Info => counts.infos += 1,
             }
         }
     }
@@ -179,7 +222,7 @@ impl LintReport {
     /// The highest severity of all findings.
     pub fn worst(&self) -> Option<Severity> {
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
-        in_files.chain(self.runtime.iter().map(|finding| finding.severity)).max()
+        in_files.chain(self.runtime_findings.iter().map(|finding| finding.severity)).max()
     }
 }
 

@@ -93,6 +93,7 @@ pub struct EntryMeta {
 
 /// One directory entry or single file, and the kubelet's verdict.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FileReport {
     /// The path as the kubelet would log it.
     pub path: PathBuf,
@@ -242,6 +243,7 @@ pub enum DropReason {
 
 /// The kubelet's verdicts on a path.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SourceReport {
     /// The path as given, without trailing slashes.
     pub path: PathBuf,

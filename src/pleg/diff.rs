@@ -20,6 +20,7 @@ use crate::report::{PodRef, RuntimeRef};
 /// The difference of two reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct DiffReport {
     /// The earlier report.
     pub before: ReportOrigin,
@@ -41,6 +42,7 @@ impl DiffReport {
 /// The time, node and runtime of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ReportOrigin {
     /// When the list calls of the relist were made.
     pub taken_at: Wall,
@@ -60,6 +62,7 @@ impl From<&RelistReport> for ReportOrigin {
 /// A change that PLEG does not notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Unnoticed {
     /// The pod; absent for a change of the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

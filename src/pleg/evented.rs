@@ -214,9 +214,8 @@ impl EventedPleg {
 /// Whether the error came from a server that was reached.
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
-        ClosedMidCall, Decode, Implausible, Internal, NoSuchSocket, NotASocket, NotRecorded,
-        PermissionDenied, Refused, Runtime, Silent, TooLarge, Unfinished, Unimplemented, Unreachable,
-        WrongProtocol,
+        ClosedMidCall, Decode, Implausible, Internal, NoSuchSocket, NotASocket, PermissionDenied, Refused,
+        Runtime, Silent, TooLarge, Unanswerable, Unfinished, Unimplemented, Unreachable, WrongProtocol,
     };
     match error {
         NoSuchSocket { .. }
@@ -233,7 +232,7 @@ const fn reached_the_server(error: &cri::Error) -> bool {
         | Decode { .. }
         | Implausible { .. }
         | Internal { .. }
-        | NotRecorded { .. }
+        | Unanswerable { .. }
         | Runtime { .. } => true,
     }
 }

@@ -316,7 +316,7 @@ impl GuardedStream {
         match item {
             StreamItem::Event(event) => self.event(&event, observer),
             // A gap in a capture is no failure of the runtime.
-            StreamItem::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, observer),
+            StreamItem::Ended(Some(cri::Error::Unanswerable { why, .. })) => self.release(&why, observer),
             StreamItem::Ended(why) => match self.alarm() {
                 Some(alarm) => self.release(alarm.as_str(), observer),
                 None => self.failed(why.as_ref(), observer),

@@ -12,6 +12,7 @@ use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 /// One relist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct RelistReport {
     /// When the list calls were made.
     pub taken_at: Wall,
@@ -31,6 +32,7 @@ pub struct RelistReport {
 /// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct RelistCost {
     /// From before the first call until after the last.
     pub duration_seconds: Seconds,
@@ -40,6 +42,7 @@ pub struct RelistCost {
 
 /// Numbers of pods, sandboxes and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Pods.
     pub pods: u64,
@@ -51,6 +54,7 @@ pub struct Counts {
 
 /// Sandboxes by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SandboxCounts {
     /// Ready.
     pub running: u64,
@@ -62,6 +66,7 @@ pub struct SandboxCounts {
 
 /// Containers by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ContainerCounts {
     /// Never started.
     pub created: u64,
@@ -104,6 +109,7 @@ impl Counts {
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ReportedPod {
     /// The UID; empty for containers without a UID label.
     pub uid: String,
@@ -132,6 +138,7 @@ impl From<&ReportedPod> for PodRef {
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ReportedSandbox {
     /// Full id.
     pub id: String,
@@ -149,6 +156,7 @@ pub struct ReportedSandbox {
 /// One container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ReportedContainer {
     /// Full id.
     pub id: String,
@@ -177,6 +185,7 @@ pub struct ReportedContainer {
 /// What a container's status has in addition to the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ReportedStatus {
     /// Exit code of an exited container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,6 +265,7 @@ pub(super) fn add_status(pod: &mut ReportedPod, status: &PodStatus) {
 
 /// Why a text cannot be read as a report. The caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The text is empty.
     #[error("it is empty")]

@@ -66,9 +66,9 @@ pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
 
 /// Writes the output of `content` to `path`.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    let written = Target::find(path).and_then(|place| match place {
-        Target::File(here) => here.replace(content),
-        Target::Open(mut patient) => {
+    let written = SaveTarget::find(path).and_then(|place| match place {
+        SaveTarget::File(here) => here.replace(content),
+        SaveTarget::Open(mut patient) => {
             let mut buffered = BufWriter::new(&mut patient);
             content(&mut buffered).and_then(|()| buffered.flush())
         }
@@ -78,15 +78,15 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
 
 /// Opens `path` for appending, and creates it if it does not exist.
 pub fn append(path: &Path) -> Result<Box<dyn Write + Send>, Error> {
-    let opened = Target::find(path).and_then(|place| match place {
-        Target::File(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
-        Target::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
+    let opened = SaveTarget::find(path).and_then(|place| match place {
+        SaveTarget::File(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
+        SaveTarget::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
     });
     opened.map_err(|source| Error { path: path.to_path_buf(), source })
 }
 
 /// The target of a write.
-enum Target {
+enum SaveTarget {
     /// A regular file, which is replaced, or a new file.
     File(DirectoryEntry),
     /// A FIFO or a device, which is written to directly.
@@ -102,7 +102,7 @@ struct DirectoryEntry {
     is_private_directory: bool,
 }
 
-impl Target {
+impl SaveTarget {
     fn find(path: &Path) -> io::Result<Self> {
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {

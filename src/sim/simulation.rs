@@ -12,9 +12,11 @@ use super::seed::Seed;
 use super::timeline::NodeTimeline;
 use crate::clock::{Clock, Wall};
 use crate::cri::server::extra::{self, ContainerUsages, StoredImage, Usage};
-use crate::cri::server::{Answer, Bytes, CallRequest, ExtraRequest, Refusal, Service, Subject, message};
+use crate::cri::server::{
+    Answer, Bytes, CallRequest, ExtraRequest, RequestSubject, Service, ServiceError, message,
+};
 use crate::cri::{
-    Code, Condition, Container, ContainerState, ContainerStatus, Rpc, RuntimeStatus, Sandbox,
+    Code, Container, ContainerState, ContainerStatus, Rpc, RuntimeCondition, RuntimeStatus, Sandbox,
     SandboxStatusAnswer, Version,
 };
 
@@ -63,7 +65,7 @@ impl Simulation {
         })
     }
 
-    async fn apply_faults(&self, rpc: Rpc, subject: &Subject) -> Result<(), Refusal> {
+    async fn apply_faults(&self, rpc: Rpc, subject: &RequestSubject) -> Result<(), ServiceError> {
         let about = self.about(rpc, subject);
         let target = FaultTarget {
             rpc,
@@ -75,14 +77,14 @@ impl Simulation {
             match call_outcome {
                 CallOutcome::Waits(time) => tokio::time::sleep(time).await,
                 CallOutcome::Hangs => std::future::pending().await,
-                CallOutcome::Fails(code, message) => return Err(Refusal { code, message }),
+                CallOutcome::Fails(code, message) => return Err(ServiceError { code, message }),
             }
         }
         Ok(())
     }
 
-    fn about(&self, rpc: Rpc, subject: &Subject) -> CallSubject {
-        let Subject::One(id) = subject else { return CallSubject::default() };
+    fn about(&self, rpc: Rpc, subject: &RequestSubject) -> CallSubject {
+        let RequestSubject::One(id) = subject else { return CallSubject::default() };
         let now = self.timeline.elapsed();
         if rpc == Rpc::PodSandboxStatus {
             let pod = self.timeline.node().find_sandbox(id, now).map(|pod| pod.group.name.clone());
@@ -124,28 +126,32 @@ impl Simulation {
     }
 
     /// Returns the answer to a list call: one message within the runtime's limit, or batches.
-    fn list(&self, rpc: Rpc, subject: &Subject) -> Result<Answer, Refusal> {
+    fn list(&self, rpc: Rpc, subject: &RequestSubject) -> Result<Answer, ServiceError> {
         let now = self.timeline.elapsed();
         let streamed = matches!(rpc, Rpc::StreamPodSandboxes | Rpc::StreamContainers);
         if streamed && !self.runtime.streamed_lists {
-            return Err(Refusal::unknown_method(rpc));
+            return Err(ServiceError::unknown_method(rpc));
         }
         let items = match subject {
-            Subject::Sandboxes(wanted) if wanted.matches_all() && streamed => {
+            RequestSubject::Sandboxes(wanted) if wanted.matches_all() && streamed => {
                 return Ok(Answer::all(self.timeline.node().sandbox_batches(now)));
             }
-            Subject::Containers(wanted) if wanted.matches_all() && streamed => {
+            RequestSubject::Containers(wanted) if wanted.matches_all() && streamed => {
                 return Ok(Answer::all(self.timeline.node().container_batches(now)));
             }
-            Subject::Sandboxes(wanted) if wanted.matches_all() => self.timeline.node().all_sandboxes(now),
-            Subject::Containers(wanted) if wanted.matches_all() => self.timeline.node().all_containers(now),
-            Subject::Sandboxes(wanted) => message::sandboxes(
+            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => {
+                self.timeline.node().all_sandboxes(now)
+            }
+            RequestSubject::Containers(wanted) if wanted.matches_all() => {
+                self.timeline.node().all_containers(now)
+            }
+            RequestSubject::Sandboxes(wanted) => message::sandboxes(
                 self.timeline.node().sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)),
             ),
-            Subject::Containers(wanted) => message::containers(
+            RequestSubject::Containers(wanted) => message::containers(
                 self.timeline.node().containers(now, |container| wanted.matches_container(container)),
             ),
-            Subject::Runtime | Subject::One(_) => Bytes::new(),
+            RequestSubject::Runtime | RequestSubject::One(_) => Bytes::new(),
         };
         if streamed {
             // An empty list has no batch.
@@ -155,16 +161,16 @@ impl Simulation {
     }
 
     /// Returns a Go gRPC server's error if the message is too large to be sent.
-    fn within_limit(&self, message: Bytes) -> Result<Answer, Refusal> {
+    fn within_limit(&self, message: Bytes) -> Result<Answer, ServiceError> {
         let (size, limit) = (message.len(), self.runtime.send_limit);
         if u64::try_from(size).is_ok_and(|size| size <= limit) {
             return Ok(Answer::one(message));
         }
         let message = format!("grpc: trying to send message larger than max ({size} vs. {limit})");
-        Err(Refusal { code: Code::ResourceExhausted, message })
+        Err(ServiceError { code: Code::ResourceExhausted, message })
     }
 
-    fn sandbox_status(&self, id: &str) -> Result<SandboxStatusAnswer, Refusal> {
+    fn sandbox_status(&self, id: &str) -> Result<SandboxStatusAnswer, ServiceError> {
         let now = self.timeline.elapsed();
         let pod = self.timeline.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
         let message_builder = self.timeline.node().message_builder();
@@ -178,7 +184,7 @@ impl Simulation {
         })
     }
 
-    fn container_status(&self, id: &str) -> Result<ContainerStatus, Refusal> {
+    fn container_status(&self, id: &str) -> Result<ContainerStatus, ServiceError> {
         let now = self.timeline.elapsed();
         let (pod, container) =
             self.timeline.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
@@ -205,11 +211,11 @@ impl Simulation {
 
     /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply, because both RPCs
     /// call the shims.
-    async fn used(&self, containers: Vec<Container>) -> Result<ContainerUsages, Refusal> {
+    async fn used(&self, containers: Vec<Container>) -> Result<ContainerUsages, ServiceError> {
         let mut used = Vec::new();
         for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)
         {
-            let subject = Subject::One(container.id.clone());
+            let subject = RequestSubject::One(container.id.clone());
             self.apply_faults(Rpc::ContainerStats, &subject).await?;
             used.push(self.usage(&container.id)?);
         }
@@ -217,7 +223,7 @@ impl Simulation {
     }
 
     /// Returns a container and its resource usage, derived from its seed and its age.
-    fn usage(&self, id: &str) -> Result<(Container, Usage), Refusal> {
+    fn usage(&self, id: &str) -> Result<(Container, Usage), ServiceError> {
         let now = self.timeline.elapsed();
         let node = self.timeline.node();
         let (pod, life) = node.find_container(id, now).ok_or_else(|| not_found("container"))?;
@@ -234,10 +240,10 @@ impl Simulation {
         Ok((node.message_builder().container(&pod, &life, now), usage))
     }
 
-    fn subscribe(&self) -> Result<Answer, Refusal> {
+    fn subscribe(&self) -> Result<Answer, ServiceError> {
         match self.runtime.events {
             EventDelivery::Unimplemented => {
-                Err(Refusal::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
+                Err(ServiceError::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
             }
             EventDelivery::Ends => Ok(Answer::all([])),
             EventDelivery::Broadcast => Ok(broadcast(&self.distributor, &self.timeline)),
@@ -247,14 +253,14 @@ impl Simulation {
 }
 
 impl Service for Simulation {
-    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
         let CallRequest { rpc, subject, .. } = request;
         self.apply_faults(rpc, &subject).await?;
         let message = match rpc {
             Rpc::Version => message::version(self.version()),
             Rpc::Status => message::status(self.status()),
             Rpc::RuntimeConfig => {
-                let driver = self.runtime.cgroup_driver.ok_or_else(|| Refusal::unknown_method(rpc))?;
+                let driver = self.runtime.cgroup_driver.ok_or_else(|| ServiceError::unknown_method(rpc))?;
                 message::runtime_config(driver)
             }
             Rpc::ListPodSandbox | Rpc::ListContainers | Rpc::StreamPodSandboxes | Rpc::StreamContainers => {
@@ -271,7 +277,7 @@ impl Service for Simulation {
         Ok(Answer::one(message))
     }
 
-    async fn answer_extra(self: Arc<Self>, target: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
+    async fn answer_extra(self: Arc<Self>, target: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
         let layers = self.layers();
         let now = self.timeline.elapsed();
         let node = self.timeline.node();
@@ -338,11 +344,14 @@ fn is_called(image: &StoredImage, wanted: &str) -> bool {
         || (of_id.len() >= 4 && id.starts_with(of_id))
 }
 
-fn not_found(what: &str) -> Refusal {
-    Refusal { code: Code::NotFound, message: format!("an error occurred when try to find {what}: not found") }
+fn not_found(what: &str) -> ServiceError {
+    ServiceError {
+        code: Code::NotFound,
+        message: format!("an error occurred when try to find {what}: not found"),
+    }
 }
 
-fn condition(kind: &str, holds: bool, (reason, message): (&str, &str)) -> Condition {
+fn condition(kind: &str, holds: bool, (reason, message): (&str, &str)) -> RuntimeCondition {
     let unless = |words: &str| if holds { String::new() } else { words.to_owned() };
-    Condition { kind: kind.to_owned(), holds, reason: unless(reason), message: unless(message) }
+    RuntimeCondition { kind: kind.to_owned(), holds, reason: unless(reason), message: unless(message) }
 }

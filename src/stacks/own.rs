@@ -18,6 +18,7 @@ use crate::report::Severity;
 
 /// Why a file of signatures cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A line has a wrong format.
     #[error("line {line}: {what}")]

@@ -8,6 +8,7 @@ use crate::report::{Confidence, ContainerRef, PodRef, Severity, optional_pod};
 /// Which goroutine waits for which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct StackReport {
     /// The chain in one sentence; the first line of the text output.
     pub summary: String,
@@ -46,6 +47,7 @@ impl StackReport {
 /// One dump that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct DumpInfo {
     /// The source.
     pub source: String,
@@ -69,6 +71,7 @@ pub struct DumpInfo {
 /// A finding: something that is held up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Finding {
     /// `ST01`
     pub id: String,
@@ -150,6 +153,7 @@ pub struct WaitersBehind {
 /// The goroutine that holds what others need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Holder {
     /// The goroutine's id; `None` in a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,6 +173,7 @@ pub struct Holder {
 /// What a goroutine waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct WaitsFor {
     /// The kind.
     pub kind: WaitKind,
@@ -206,6 +211,7 @@ pub enum WaitKind {
 /// One goroutine that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Wait {
     /// The index of the dump; absent if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]

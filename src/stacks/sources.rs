@@ -92,6 +92,7 @@ pub enum NodeSource {
 
 /// Why a socket or a URL gave no dump.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Connecting or reading failed.
     #[error("cannot ask it: {0}")]

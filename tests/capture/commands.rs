@@ -82,7 +82,7 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
             .iter()
             .map(|pod| format!("{} {} {} {}", pod["namespace"], pod["name"], pod["uid"], pod["verdict"]))
             .collect::<Vec<_>>();
-        let findings = json(&lint)["runtime"]
+        let findings = json(&lint)["runtimeFindings"]
             .as_array()
             .unwrap()
             .iter()

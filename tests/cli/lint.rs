@@ -100,9 +100,9 @@ fn json_has_the_fields_of_the_contract() {
     );
     assert!(report["files"][3]["kubeletReason"].as_str().unwrap().contains("apiVersion"));
     assert_eq!(ids(&report["files"][1]["findings"]), ["SP100"]);
-    assert_eq!(report["summary"]["files"], 4);
-    assert_eq!(report["summary"]["errors"], 2);
-    assert_eq!(report["summary"]["pods"][0]["shadows"].as_array().unwrap().len(), 1);
+    assert_eq!(report["counts"]["files"], 4);
+    assert_eq!(report["counts"]["errors"], 2);
+    assert_eq!(report["counts"]["pods"][0]["shadows"].as_array().unwrap().len(), 1);
     let line = lint(files.path(), &["-o", "jsonl"]);
     assert_eq!(line.stdout.lines().count(), 1, "{line}");
 }
@@ -143,7 +143,7 @@ fn a_missing_directory_is_a_finding() {
     assert_eq!(output.code, Some(1), "{output}");
     let report = report(&output);
     assert_eq!(ids(&report["files"][0]["findings"]), ["SP001"]);
-    assert_eq!(report["summary"]["files"], 0);
+    assert_eq!(report["counts"]["files"], 0);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn touched(file: &PathBuf, time: SystemTime) {
 /// The findings about the runtime.
 fn found(runtime: &RealRuntime) -> Vec<String> {
     let report = report(runtime);
-    let findings = report["runtime"].as_array().unwrap();
+    let findings = report["runtimeFindings"].as_array().unwrap();
     findings.iter().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -107,7 +107,7 @@ fn uid_tells_the_release_of_a_pod_from_another_text(version: Containerd) {
     let explained = PodSpec::new("db-node1").namespace("kube-system").static_pod(&uid_by("db.yaml", &db, 34));
     runtime.run_pod(&explained, &[app()]);
     assert_eq!(found(&runtime), ["SP123"]);
-    assert!(report(&runtime)["runtime"][0]["message"].as_str().unwrap().contains("arguments"));
+    assert!(report(&runtime)["runtimeFindings"][0]["message"].as_str().unwrap().contains("arguments"));
 }
 
 fn web() -> PodSpec {

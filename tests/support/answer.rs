@@ -1,6 +1,6 @@
 //! The default answers of the fake runtime, for each kind of runtime.
 
-use plegctl::cri::server::{Bytes, Refusal};
+use plegctl::cri::server::{Bytes, ServiceError};
 use plegctl::cri::{Code, Rpc};
 use prost::Message;
 
@@ -30,16 +30,16 @@ pub enum RuntimeKind {
 
 impl RuntimeKind {
     /// Whether this runtime implements the RPC.
-    pub(super) fn refusal(self, rpc: Rpc) -> Option<Refusal> {
+    pub(super) fn refusal(self, rpc: Rpc) -> Option<ServiceError> {
         match rpc {
             Rpc::GetContainerEvents if self == Self::Containerd16 => {
-                Some(Refusal::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
+                Some(ServiceError::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
             }
             Rpc::RuntimeConfig if matches!(self, Self::Containerd16 | Self::Containerd17) => {
-                Some(Refusal::unknown_method(rpc))
+                Some(ServiceError::unknown_method(rpc))
             }
             Rpc::StreamPodSandboxes | Rpc::StreamContainers if !self.streams_lists() => {
-                Some(Refusal::unknown_method(rpc))
+                Some(ServiceError::unknown_method(rpc))
             }
             _ => None,
         }
@@ -163,7 +163,7 @@ pub(super) fn plain(
     rpc: Rpc,
     target: &RequestTarget,
     pad: usize,
-) -> Result<Vec<Bytes>, Refusal> {
+) -> Result<Vec<Bytes>, ServiceError> {
     if let Some(status) = kind.refusal(rpc) {
         return Err(status);
     }
@@ -188,9 +188,9 @@ fn sandbox_status(
     node: &Node,
     id: &str,
     pad: usize,
-) -> Result<wire::PodSandboxStatusResponse, Refusal> {
+) -> Result<wire::PodSandboxStatusResponse, ServiceError> {
     let mut status = node.find_sandbox(id).cloned().ok_or_else(|| {
-        Refusal::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
+        ServiceError::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
     })?;
     status.annotations.extend(padding(pad));
     let mut answer = wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
@@ -201,9 +201,13 @@ fn sandbox_status(
     Ok(answer)
 }
 
-fn container_status(node: &Node, id: &str, pad: usize) -> Result<wire::ContainerStatusResponse, Refusal> {
+fn container_status(
+    node: &Node,
+    id: &str,
+    pad: usize,
+) -> Result<wire::ContainerStatusResponse, ServiceError> {
     let found = node.find_container(id).ok_or_else(|| {
-        Refusal::new(
+        ServiceError::new(
             Code::NotFound,
             format!("an error occurred when try to find container \"{id}\": not found"),
         )

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plegctl::cri::Code;
-use plegctl::cri::server::{Bytes, Refusal};
+use plegctl::cri::server::{Bytes, ServiceError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::node::encode;
@@ -105,7 +105,7 @@ pub(super) fn unix_nanos() -> i64 {
 }
 
 /// A message of an open stream.
-pub(super) type Pushed = Result<Bytes, Refusal>;
+pub(super) type Pushed = Result<Bytes, ServiceError>;
 
 /// The open streams, and which of them get an event.
 #[derive(Debug, Default)]
@@ -146,7 +146,7 @@ impl OpenStreams {
     }
 
     /// Ends all open streams with a status, or with OK.
-    pub(super) fn end(&mut self, failure: Option<&Refusal>) {
+    pub(super) fn end(&mut self, failure: Option<&ServiceError>) {
         for subscriber in self.subscribers.drain(..) {
             if let Some(status) = failure {
                 let _ = subscriber.send(Err(status.clone()));

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plegctl::cri::server::Refusal;
+use plegctl::cri::server::ServiceError;
 use plegctl::cri::{Code, Rpc};
 
 use super::answer::{RequestTarget, RuntimeKind};
@@ -148,7 +148,7 @@ impl FakeRuntime {
 
     /// Ends the open streams with a gRPC status.
     pub fn fail_streams(&self, code: Code, text: &str) {
-        self.script().hub.end(Some(&Refusal::new(code, text)));
+        self.script().hub.end(Some(&ServiceError::new(code, text)));
     }
 
     /// All calls so far, in order.

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use plegctl::cri::Rpc;
-use plegctl::cri::server::{self, Refusal, Service, serve_connection};
+use plegctl::cri::server::{self, Service, ServiceError, serve_connection};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
@@ -101,12 +101,12 @@ struct Connection {
 }
 
 impl Service for Connection {
-    async fn answer(self: Arc<Self>, asked: server::CallRequest) -> Result<server::Answer, Refusal> {
+    async fn answer(self: Arc<Self>, asked: server::CallRequest) -> Result<server::Answer, ServiceError> {
         handle(asked, Self::clone(&self)).await.map(server::Answer::stream)
     }
 }
 
-async fn handle(asked: server::CallRequest, connection: Connection) -> Result<Answer, Refusal> {
+async fn handle(asked: server::CallRequest, connection: Connection) -> Result<Answer, ServiceError> {
     let shared = Arc::clone(&connection.shared);
     let rpc = asked.rpc;
     let target = RequestTarget::decode(rpc, asked.message).unwrap();
@@ -127,8 +127,10 @@ async fn handle(asked: server::CallRequest, connection: Connection) -> Result<An
         Action::Normal => {}
         Action::Oversize(bytes) => pad = bytes,
         Action::Held(gate) => gate.passed().await,
-        Action::Broken(messages, code, text) => rest = Some((messages, Refusal::new(code, text))),
-        Action::Fail(code, text) => return Answer::listed(open_call, [Err(Refusal::new(code, text))].into()),
+        Action::Broken(messages, code, text) => rest = Some((messages, ServiceError::new(code, text))),
+        Action::Fail(code, text) => {
+            return Answer::listed(open_call, [Err(ServiceError::new(code, text))].into());
+        }
         Action::Raw(messages) => return Answer::listed(open_call, messages.into_iter().map(Ok).collect()),
         Action::Hang => return std::future::pending().await,
         Action::Cut(cut) => {
@@ -175,7 +177,7 @@ async fn stream(
     attempt: Attempt,
     connection: Connection,
     shared: &Arc<Shared>,
-) -> Result<Answer, Refusal> {
+) -> Result<Answer, ServiceError> {
     let (sender, mut receiver) = mpsc::channel(1);
     let stays_open = matches!(attempt.end, End::StayOpen);
     let pushed = stays_open.then(|| script(shared).hub.subscribe());
@@ -208,7 +210,7 @@ async fn play(
     match attempt.end {
         End::Eof => {}
         End::Fail(code, text) => {
-            let _ = sender.send(Err(Refusal::new(code, text))).await;
+            let _ = sender.send(Err(ServiceError::new(code, text))).await;
         }
         End::Stall => sender.closed().await,
         End::Cut(cut) => {
@@ -239,7 +241,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn listed(mut open_call: OpenCall, mut messages: VecDeque<Pushed>) -> Result<Self, Refusal> {
+    fn listed(mut open_call: OpenCall, mut messages: VecDeque<Pushed>) -> Result<Self, ServiceError> {
         if matches!(messages.front(), Some(Err(_)))
             && let Some(Err(status)) = messages.pop_front()
         {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use crate::cmd::render::words::{short_id, took};
-use crate::cri::server::Subject;
+use crate::cri::server::RequestSubject;
 use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
@@ -25,10 +25,10 @@ struct OpenCalls {
 
 impl CallObserver for EveryCall {
     fn call_started(&self, rpc: Rpc, request: Bytes) -> u64 {
-        let what = match Subject::read(rpc, request) {
-            Ok(Subject::One(id)) => format!("{rpc} {}", short_id(&id)),
-            Ok(Subject::Sandboxes(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
-            Ok(Subject::Containers(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
+        let what = match RequestSubject::read(rpc, request) {
+            Ok(RequestSubject::One(id)) => format!("{rpc} {}", short_id(&id)),
+            Ok(RequestSubject::Sandboxes(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
+            Ok(RequestSubject::Containers(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
             _ => rpc.to_string(),
         };
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::capture::Playback;
 use crate::capture::node::{NodeSample, SampledKubelet};
 use crate::cri::Client;
-use crate::cri::rename::Listed;
+use crate::cri::rename::ListedOwner;
 use crate::diagnosis::report::JudgedMoment;
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{
@@ -66,7 +66,7 @@ fn played(sample: NodeSample) -> Option<SimulatedProcesses> {
 /// Returns the names behind ids, from the last lists that were answered.
 fn outside(playback: &Playback) -> Vec<OutsideId> {
     let [sandboxes, containers] = playback.last_listed();
-    let found = |kind, Listed { id, owner, sandbox_id }| {
+    let found = |kind, ListedOwner { id, owner, sandbox_id }| {
         let mut parts = owner.splitn(3, '/').map(str::to_owned);
         let (namespace, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let pod = Some(PodRef { uid: String::new(), namespace, name });

@@ -16,6 +16,7 @@ use crate::clock::Wall;
 use crate::cri;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::words::plural;
+use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
@@ -185,9 +186,19 @@ pub fn not_judged(report: &CaptureReport) -> Option<String> {
 /// The width of a strip: with its label it fills a terminal of 80 columns.
 const STRIP: usize = 71;
 
+/// The runtime, its version and its endpoint.
+pub fn runtime(runtime: &RuntimeRef) -> String {
+    let RuntimeRef { endpoint, name, version, .. } = runtime;
+    format!(
+        "{} {} at {endpoint}",
+        name.as_deref().unwrap_or_default(),
+        version.as_deref().unwrap_or_default()
+    )
+}
+
 /// Prints `capture report`: one strip for latency and one for age, then incidents, calls and events.
 pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&report.runtime))?;
+    writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&runtime(&report.runtime)))?;
     let threshold = report.threshold_seconds;
     writeln!(out, "latency  {}", strip(report, latency(report), report.slow_seconds.duration()))?;
     writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;

@@ -44,7 +44,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         html(&title),
         brief(report.from),
         brief(report.to),
-        html(&report.runtime)
+        html(&super::capture::runtime(&report.runtime))
     )?;
     incidents(report, out)?;
     drawing(report, out)?;

@@ -17,7 +17,7 @@ pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
             annotation(finding.severity, &properties, &finding.message, finding.fix.as_deref(), out)?;
         }
     }
-    for finding in &report.runtime {
+    for finding in &report.runtime_findings {
         let mut properties = Vec::new();
         properties.extend(finding.file.clone().map(|file| ("file", file)));
         properties.push(("title", finding.id.to_string()));

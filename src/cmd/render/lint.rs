@@ -22,9 +22,9 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
             writeln!(out)?;
         }
     }
-    if !report.runtime.is_empty() {
+    if !report.runtime_findings.is_empty() {
         writeln!(out, "{}", bold("what runs:", style))?;
-        for finding in &report.runtime {
+        for finding in &report.runtime_findings {
             runtime(finding, style, out)?;
         }
         writeln!(out)?;
@@ -33,7 +33,7 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
     if let Some(found) = &report.upgrade {
         upgrade(found, style, out)?;
     }
-    sums(report, out)
+    writeln!(out, "{} (rules of kubelet {})", report.summary, report.kubelet_version)
 }
 
 fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -185,33 +185,4 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
         writeln!(out, "{advice}")?;
     }
     writeln!(out)
-}
-
-fn sums(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
-    let sums = &report.summary;
-    let verdicts = [
-        (sums.loaded, "loaded"),
-        (sums.rejected, "rejected"),
-        (sums.shadowed, "shadowed"),
-        (sums.ignored, "ignored"),
-        (sums.not_judged, "not judged"),
-    ];
-    let findings = [
-        counted(sums.errors, "error"),
-        counted(sums.warnings, "warning"),
-        match sums.infos {
-            0 => None,
-            infos => Some(format!("{infos} info")),
-        },
-    ];
-    let verdicts: Vec<String> = verdicts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    let findings: Vec<String> = findings.into_iter().flatten().collect();
-    let files = counted(sums.files, "file").unwrap_or_else(|| "no file".to_owned());
-    let verdicts = if verdicts.is_empty() { String::new() } else { format!(": {}", verdicts.join(", ")) };
-    let findings = if findings.is_empty() { "no finding".to_owned() } else { findings.join(", ") };
-    writeln!(out, "{files}{verdicts}; {findings} (rules of kubelet {})", report.kubelet_version)
 }

@@ -42,7 +42,7 @@ pub fn table(
 }
 
 fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
-    let since = pod.runtime.as_ref().and_then(|runtime| runtime.since);
+    let since = pod.running.as_ref().and_then(|running| running.since);
     let mut cells = vec![
         or_none(&pod.namespace),
         or_none(&pod.name),

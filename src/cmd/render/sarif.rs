@@ -114,7 +114,7 @@ pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
     let rules: Vec<_> = Check::ALL.iter().map(|check| (&check.row().rule, check.row().severity)).collect();
     let in_files =
         report.files.iter().flat_map(|file| file.findings.iter().map(|finding| in_file(file, finding)));
-    write_run(&rules, in_files.chain(report.runtime.iter().map(in_runtime)).collect(), out)
+    write_run(&rules, in_files.chain(report.runtime_findings.iter().map(in_runtime)).collect(), out)
 }
 
 /// Writes one run with every finding of preflight.

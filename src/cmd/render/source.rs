@@ -6,6 +6,8 @@ use super::Style;
 use crate::report::Severity;
 use crate::report::escape::escaped;
 
+pub use crate::manifests::lint::counted;
+
 /// The number of columns of a line that are shown.
 const MAX_COLUMNS: usize = 100;
 /// The number of columns that are shown before the error.
@@ -73,15 +75,6 @@ pub fn lines(text: &str) -> Vec<&str> {
 
 const fn is_break(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// A number with its noun; `None` for zero.
-pub fn counted(count: usize, word: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {word}")),
-        _ => Some(format!("{count} {word}s")),
-    }
 }
 
 #[cfg(test)]

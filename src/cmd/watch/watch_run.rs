@@ -9,7 +9,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::reporter::Reporter;
 use super::{TIMEOUT, WatchArgs, WatchMode};
-use crate::capture::PlaybackStep;
+use crate::capture::{self, PlaybackStep};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
@@ -493,7 +493,7 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
         // Reading a capture takes no events away from anybody.
         return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
             let why = "nobody read the event stream then".to_owned();
-            cri::Error::NotRecorded { rpc: cri::Rpc::GetContainerEvents, why }.into()
+            capture::not_recorded(cri::Rpc::GetContainerEvents, why).into()
         });
     }
     match readers_of(version) {

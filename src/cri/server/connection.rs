@@ -15,8 +15,8 @@ use tonic::{Request, Response, Status};
 
 use super::authority::AnyAuthority;
 use super::extra::{ExtraRequest, unknown};
-use super::request::{CallRequest, Subject, deadline};
-use super::{Refusal, Service};
+use super::request::{CallRequest, RequestSubject, deadline};
+use super::{Service, ServiceError};
 use crate::cri::Rpc;
 use crate::cri::codec::RawCodec;
 
@@ -48,7 +48,7 @@ async fn respond(
             let header = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
             let deadline = header.and_then(deadline);
             let message = request.into_inner();
-            let subject = Subject::read(rpc, message.clone())?;
+            let subject = RequestSubject::read(rpc, message.clone())?;
             let request = CallRequest { rpc, subject, message, deadline, authority };
             let messages = service.answer(request).await?.0.map(|next| next.map_err(Status::from));
             Ok::<_, Status>(Response::new(messages))
@@ -77,8 +77,8 @@ async fn answer_extra(
     Grpc::new(RawCodec).unary(answer, request).await
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
+impl From<ServiceError> for Status {
+    fn from(refusal: ServiceError) -> Self {
         Self::new(refusal.code.into(), refusal.message)
     }
 }

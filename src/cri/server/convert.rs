@@ -2,9 +2,9 @@
 
 use crate::cri::generated as wire;
 use crate::cri::{
-    CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
-    ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,
-    SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
+    CgroupDriver, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
+    ContainerStatus, Image, Labels, Mount, Network, RuntimeCondition, RuntimeStatus, Sandbox,
+    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 
 /// The number of a sandbox state that the CRI does not define.
@@ -28,8 +28,8 @@ impl From<RuntimeStatus> for wire::StatusResponse {
     }
 }
 
-impl From<Condition> for wire::RuntimeCondition {
-    fn from(condition: Condition) -> Self {
+impl From<RuntimeCondition> for wire::RuntimeCondition {
+    fn from(condition: RuntimeCondition) -> Self {
         Self {
             r#type: condition.kind,
             status: condition.holds,

@@ -4,7 +4,7 @@
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::Refusal;
+use super::ServiceError;
 use super::request::{ListFilter, decoded, selectors};
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Sandbox, SandboxState};
@@ -31,7 +31,7 @@ pub enum ExtraRequest {
 
 impl ExtraRequest {
     /// Decodes the request at `path`; `None` if the path is not one of these RPCs.
-    pub(super) fn read(path: &str, message: Bytes) -> Option<Result<Self, Refusal>> {
+    pub(super) fn read(path: &str, message: Bytes) -> Option<Result<Self, ServiceError>> {
         let (service, method) = path.trim_start_matches('/').split_once('/')?;
         let read = match (service, method) {
             (IMAGES, "ImageFsInfo") => Ok(Self::ImageFilesystem),
@@ -70,14 +70,14 @@ fn usage_filter<S>(id: String, sandbox_id: String, labels: Vec<wire::Pair>) -> L
 }
 
 /// The error of a Go server for a service or a method that it does not have.
-pub(super) fn unknown(path: &str) -> Refusal {
+pub(super) fn unknown(path: &str) -> ServiceError {
     let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
     let words = if service == "runtime.v1.RuntimeService" {
         format!("unknown method {method} for service {service}")
     } else {
         format!("unknown service {service}")
     };
-    Refusal::new(Code::Unimplemented, words)
+    ServiceError::new(Code::Unimplemented, words)
 }
 
 /// An image in the runtime's storage.

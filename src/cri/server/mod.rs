@@ -1,26 +1,26 @@
 //! The server side of the CRI: it serves a [`Service`] over gRPC.
 //!
 //! This is the counterpart of [`Client`](super::Client). It uses no generated service; its methods are those of
-//! [`Rpc`]. Answers are bytes, so that a list is encoded once and sent many times, and a recorded answer is sent
-//! unchanged. A [`Service`] can answer with messages made of plain node types ([`message`]), with stored bytes, with
-//! an error, late or never; a call without an answer blocks no other call.
+//! [`Rpc`]. Answers are bytes, so that a list is encoded once and sent many times, and an answer that exists as bytes
+//! is sent unchanged. A [`Service`] can answer with messages made of plain node types ([`message`]), with stored bytes,
+//! with an error, late or never; a call without an answer blocks no other call.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use plegctl::clock::SystemClock;
-//! use plegctl::cri::server::{Answer, InProcess, CallRequest, Refusal, Service, message};
+//! use plegctl::cri::server::{Answer, InProcess, CallRequest, ServiceError, Service, message};
 //! use plegctl::cri::{Code, Rpc, Runtime, Version};
 //!
 //! struct Nameless;
 //!
 //! impl Service for Nameless {
-//!     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+//!     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
 //!         match request.rpc {
 //!             Rpc::Version => Ok(Answer::one(message::version(Version::default()))),
 //!             Rpc::Status => std::future::pending().await,
-//!             rpc => Err(Refusal::new(Code::Unavailable, format!("no {rpc} today"))),
+//!             rpc => Err(ServiceError::new(Code::Unavailable, format!("no {rpc} today"))),
 //!         }
 //!     }
 //! }
@@ -56,18 +56,21 @@ pub use connection::serve_connection;
 pub use extra::ExtraRequest;
 pub use listen::{InProcess, SocketServer};
 pub use prost::bytes::{Bytes, BytesMut};
-pub use request::{CallRequest, ListFilter, Subject};
+pub use request::{CallRequest, ListFilter, RequestSubject};
 
 /// A program that answers the CRI's read-only RPCs.
 pub trait Service: Send + Sync + 'static {
     /// Answers one call. No other call waits for it; if the caller disconnects, the future is dropped.
-    fn answer(self: Arc<Self>, request: CallRequest) -> impl Future<Output = Result<Answer, Refusal>> + Send;
+    fn answer(
+        self: Arc<Self>,
+        request: CallRequest,
+    ) -> impl Future<Output = Result<Answer, ServiceError>> + Send;
 
     /// Answers an RPC that plegctl itself never sends; `None` if the service does not implement it.
     fn answer_extra(
         self: Arc<Self>,
         _asked: ExtraRequest,
-    ) -> impl Future<Output = Option<Result<Bytes, Refusal>>> + Send {
+    ) -> impl Future<Output = Option<Result<Bytes, ServiceError>>> + Send {
         std::future::ready(None)
     }
 }
@@ -76,7 +79,7 @@ pub trait Service: Send + Sync + 'static {
 pub struct Answer(Messages);
 
 /// The messages of an answer.
-type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, Refusal>> + Send>>;
+type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, ServiceError>> + Send>>;
 
 impl Answer {
     /// An answer with one message, for every call except the streamed ones.
@@ -94,21 +97,21 @@ impl Answer {
     }
 
     /// An answer whose messages arrive one by one; an error is the last item.
-    pub fn stream(messages: impl Stream<Item = Result<Bytes, Refusal>> + Send + 'static) -> Self {
+    pub fn stream(messages: impl Stream<Item = Result<Bytes, ServiceError>> + Send + 'static) -> Self {
         Self(Box::pin(messages))
     }
 }
 
 /// The error that answers a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ServiceError {
     /// The gRPC status code.
     pub code: Code,
     /// The status message.
     pub message: String,
 }
 
-impl Refusal {
+impl ServiceError {
     /// Creates an error with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::Refusal;
+use super::ServiceError;
 use crate::cri::convert::{container_state, sandbox_state};
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Rpc, Sandbox, SandboxState};
@@ -16,7 +16,7 @@ pub struct CallRequest {
     /// The RPC.
     pub rpc: Rpc,
     /// What the call is about.
-    pub subject: Subject,
+    pub subject: RequestSubject,
     /// The request as it is on the wire.
     pub message: Bytes,
     /// How long the caller waits.
@@ -27,7 +27,7 @@ pub struct CallRequest {
 
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum RequestSubject {
     /// The runtime itself.
     Runtime,
     /// One sandbox or container, by its id.
@@ -81,9 +81,9 @@ impl ListFilter<ContainerState> {
     }
 }
 
-impl Subject {
+impl RequestSubject {
     /// Decodes the subject of a request of `rpc`.
-    pub(crate) fn read(rpc: Rpc, message: Bytes) -> Result<Self, Refusal> {
+    pub(crate) fn read(rpc: Rpc, message: Bytes) -> Result<Self, ServiceError> {
         Ok(match rpc {
             Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Runtime,
             // A streamed list has the same request message.
@@ -148,8 +148,9 @@ pub(super) fn selectors(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-pub(super) fn decoded<M: Message + Default>(request: Bytes) -> Result<M, Refusal> {
-    let refused = |why| Refusal::new(Code::Internal, format!("grpc: error unmarshalling request: {why}"));
+pub(super) fn decoded<M: Message + Default>(request: Bytes) -> Result<M, ServiceError> {
+    let refused =
+        |why| ServiceError::new(Code::Internal, format!("grpc: error unmarshalling request: {why}"));
     M::decode(request).map_err(refused)
 }
 
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_request_that_is_none_is_answered_in_the_words_of_go() {
-        let refusal = Subject::read(Rpc::ContainerStatus, Bytes::from_static(b"\x0a\xff")).unwrap_err();
+        let refusal =
+            RequestSubject::read(Rpc::ContainerStatus, Bytes::from_static(b"\x0a\xff")).unwrap_err();
         assert_eq!(refusal.code, Code::Internal);
         assert!(refusal.message.starts_with("grpc: error unmarshalling request: "), "{refusal:?}");
     }

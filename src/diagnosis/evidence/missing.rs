@@ -23,7 +23,7 @@ pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
 /// Removes the calls that a capture does not contain: they say nothing about the runtime.
 pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let (status_calls, shims) = (runtime.status_calls.len(), runtime.shims.len());
-    let removed = remove_calls(runtime, Error::is_not_recorded);
+    let removed = remove_calls(runtime, Error::is_unanswerable);
     let fewer = [status_calls - runtime.status_calls.len(), shims - runtime.shims.len()];
     let several = fewer.into_iter().filter(|count| *count > 0).map(|count| format!("{count} status calls"));
     let single = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];

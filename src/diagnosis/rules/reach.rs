@@ -32,7 +32,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
         | Error::Decode { .. }
         | Error::Implausible { .. }
         | Error::Internal { .. }
-        | Error::NotRecorded { .. }
+        | Error::Unanswerable { .. }
         | Error::Runtime { .. } => "the runtime answers Version with an error",
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);

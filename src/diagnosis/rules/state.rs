@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Case, finding};
-use crate::cri::{Call, Condition, Error, Rpc, RuntimeStatus};
+use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus};
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, holders};
@@ -13,7 +13,7 @@ use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
-fn condition_text(condition: &Condition) -> String {
+fn condition_text(condition: &RuntimeCondition) -> String {
     format!(
         "{}={} reason:{} message:{}",
         condition.kind, condition.holds, condition.reason, condition.message

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{
-    Call, CgroupDriver, Code, Condition, Container, ContainerMetadata, ContainerState, ContainerStatus,
-    Error, EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxMetadata,
-    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, report_progress,
+    Call, CgroupDriver, Code, Container, ContainerMetadata, ContainerState, ContainerStatus, Error,
+    EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeCondition, RuntimeStatus, Sandbox,
+    SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, report_progress,
 };
 
 /// How a call behaves.
@@ -34,7 +34,7 @@ pub(crate) struct Scripted {
     pub(crate) by_id: BTreeMap<String, Behaviour>,
     /// Bytes of an answer to a list of everything.
     pub(crate) list_bytes: Option<u64>,
-    pub(crate) conditions: Vec<Condition>,
+    pub(crate) conditions: Vec<RuntimeCondition>,
     /// Ids whose status has no creation time and so on are not needed; these fail with "not found".
     pub(crate) gone: BTreeSet<String>,
     /// Only the first call of each RPC follows the script.
@@ -150,8 +150,8 @@ impl Scripted {
     }
 }
 
-pub(crate) fn condition(kind: &str, holds: bool) -> Condition {
-    Condition {
+pub(crate) fn condition(kind: &str, holds: bool) -> RuntimeCondition {
+    RuntimeCondition {
         kind: kind.into(),
         holds,
         reason: if holds { String::new() } else { "SomeReason".into() },

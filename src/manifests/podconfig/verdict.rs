@@ -77,7 +77,7 @@ pub struct PodRow {
     pub why: String,
     /// The pod in the runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<RuntimeState>,
+    pub running: Option<RuntimeState>,
     /// The mirror pod, if this is a static pod and the API server's pods are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorPod>,
@@ -180,7 +180,7 @@ fn row(
         source,
         verdict,
         why,
-        runtime: None,
+        running: None,
         mirror: None,
         labels: RowLabels::None,
     }
@@ -267,7 +267,7 @@ impl<'a> PodIndex<'a> {
             None => others.iter().copied().find(|other| other.source == Some(source)),
         };
         let shown = own.map(RuntimePod::state);
-        let with = |row: PodRow| PodRow { runtime: shown.clone(), ..row };
+        let with = |row: PodRow| PodRow { running: shown.clone(), ..row };
         if pod.is_terminating() {
             let why = match own {
                 Some(own) if own.is_alive() => "it has to stop and still runs",
@@ -300,7 +300,7 @@ impl<'a> PodIndex<'a> {
         }
         if let Some(other) = others.iter().find(|other| other.uid != pod.uid && other.is_alive()) {
             let row = self.name_in_use(source, pod, other);
-            return PodRow { runtime: Some(other.state()), ..row };
+            return PodRow { running: Some(other.state()), ..row };
         }
         let (verdict, why) = self.absent(pod, own, &status);
         with(say(verdict, why.to_owned()))
@@ -450,7 +450,7 @@ impl<'a> PodIndex<'a> {
             (PodVerdict::Orphan, why)
         };
         let row = row(&pod.identity, &pod.uid, pod.source, verdict, why);
-        Some(PodRow { runtime: Some(pod.state()), labels: RowLabels::Runs(pod.labels.clone()), ..row })
+        Some(PodRow { running: Some(pod.state()), labels: RowLabels::Runs(pod.labels.clone()), ..row })
     }
 }
 

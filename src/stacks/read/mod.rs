@@ -63,6 +63,7 @@ impl fmt::Display for Cut {
 
 /// Why there is no dump.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The source could not be read.
     #[error("{0}")]

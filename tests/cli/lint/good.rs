@@ -232,9 +232,9 @@ fn assert_silent(files: &[(&str, &str)], expected_infos: &[&str]) {
         let output = lint(directory.path(), &["--kubelet-version", version, "--no-cri", "-o", "json"]);
         assert_eq!(output.code, Some(0), "{output}");
         let report = report(&output);
-        assert_eq!(report["summary"]["loaded"], files.len(), "{output}");
+        assert_eq!(report["counts"]["loaded"], files.len(), "{output}");
         assert_eq!(
-            (&report["summary"]["errors"], &report["summary"]["warnings"]),
+            (&report["counts"]["errors"], &report["counts"]["warnings"]),
             (&0.into(), &0.into()),
             "{output}"
         );

@@ -60,7 +60,7 @@ fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, 
     let this = ["-r", &endpoint, "-o", "json", "--as", "/etc/kubernetes/manifests"];
     let output = lint(files.path(), &[&this[..], more].concat());
     let report = report(&output);
-    let found = report["runtime"].as_array().unwrap().iter().map(|finding: &Value| {
+    let found = report["runtimeFindings"].as_array().unwrap().iter().map(|finding: &Value| {
         let text = |key: &str| finding[key].as_str().unwrap().to_owned();
         (text("id"), text("severity"))
     });
@@ -104,7 +104,7 @@ fn sp121_a_static_pod_without_a_file() {
     // A single file is not everything that the kubelet reads.
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(&files.path().join("web.yaml"), &["-r", &fake.endpoint(), "-o", "json"]);
-    assert_eq!(report(&output)["runtime"], Value::Array(Vec::new()), "{output}");
+    assert_eq!(report(&output)["runtimeFindings"], Value::Array(Vec::new()), "{output}");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn sp123_is_certain_if_the_uids_of_the_node_are_known() {
     let (output, found) = look(&files, before);
     assert_eq!(found, [("SP123".to_owned(), "error".to_owned())], "{output}");
     let report = report(&output);
-    let message = report["runtime"][0]["message"].as_str().unwrap();
+    let message = report["runtimeFindings"][0]["message"].as_str().unwrap();
     assert!(message.contains("arguments") && message.contains("last changed at"), "{message}");
     assert_eq!(report["files"][1]["runs"]["text"], "another", "{output}");
     // Without a pod whose UID is explained, an unknown UID proves nothing.
@@ -334,7 +334,7 @@ fn directory_other_than_the_nodes_has_no_orphans() {
     let files = old(&[("web.yaml", GOOD)]);
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(files.path(), &["-r", &fake.endpoint(), "-o", "json"]);
-    assert_eq!(report(&output)["runtime"], Value::Array(Vec::new()), "{output}");
+    assert_eq!(report(&output)["runtimeFindings"], Value::Array(Vec::new()), "{output}");
 }
 
 #[test]

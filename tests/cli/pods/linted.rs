@@ -113,7 +113,7 @@ fn with_pods(scratch: &TestDir, age: Duration, pods: &Value) -> Output {
 
 fn found(output: &Output) -> Vec<String> {
     let report = report(output);
-    let findings = report["runtime"].as_array().unwrap().iter();
+    let findings = report["runtimeFindings"].as_array().unwrap().iter();
     findings.map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
 }
 
