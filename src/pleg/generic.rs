@@ -1,19 +1,18 @@
 //! The relisting PLEG: lists all pods, and emits the differences from the previous relist as events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::caller::{Caller, Sink};
 use super::calls::{CallFailure, CallLog};
 use super::fetch::StatusFetch;
-use super::known_members::{KnownMembers, Scan};
 use super::pods::{KubeletState, ListedPod, ListedPods};
 use super::records::{Members, PodRecord, Transition, transitions};
 use super::shared_state::{ClockReading, SharedState};
 use super::status::PodStatus;
 use super::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Container, Outcome, Runtime, Sandbox};
+use crate::cri::{Outcome, Runtime};
 use crate::kubelet::Era;
 use crate::report::PodRef;
 
@@ -40,7 +39,6 @@ pub struct GenericPleg {
     shared_state: Arc<SharedState>,
     settings: PlegSettings,
     records: HashMap<String, PodRecord>,
-    known: KnownMembers,
     /// Pods whose status fetch failed in the previous relist. Only the releases that retry in a second round use
     /// this.
     failed: Vec<PodRef>,
@@ -75,7 +73,6 @@ impl GenericPleg {
             shared_state,
             settings,
             records: HashMap::new(),
-            known: KnownMembers::default(),
             failed: Vec::new(),
             calls: CallLog::default(),
             relists: 0,
@@ -127,13 +124,11 @@ impl GenericPleg {
         match io.caller(&self.shared_state, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.shared_state.listed(started);
-                let scan = self.known.scan(&sandboxes, &containers);
-                self.count(&scan, &mut report);
-                let uids = self.uids_to_look_at(scan);
-                let pods = self.group(&sandboxes, &containers, &uids);
+                let pods = ListedPods::group(&sandboxes, &containers, self.settings.era.into());
+                self.count(&pods, &mut report);
                 let pass = Pass { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
-                report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
+                report.events = self.reconcile_all(&pods, pass, &mut io).await;
             }
             Err(failure) => {
                 self.shared_state.lock().unreachable = match &failure {
@@ -180,65 +175,47 @@ impl GenericPleg {
         }
     }
 
-    fn count(&self, scan: &Scan<'_>, report: &mut Relist) {
-        report.pods = count(scan.pods.all);
-        report.sandboxes = count(scan.sandboxes);
-        report.containers = count(scan.containers.iter().sum());
-        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let present = KubeletState::ALL
-            .into_iter()
-            .zip(scan.containers.map(gauge))
-            .filter(|(_, containers)| *containers > 0)
-            .collect();
-        self.shared_state.lock().metrics.set_running(gauge(scan.pods.running), &present);
-    }
-
-    /// Groups the listed pods that have one of these UIDs.
-    fn group<'a>(
-        &self,
-        sandboxes: &'a [Sandbox],
-        containers: &'a [Container],
-        uids: &HashSet<String>,
-    ) -> ListedPods<'a> {
-        if uids.is_empty() {
-            return ListedPods::default();
+    fn count(&self, pods: &ListedPods<'_>, report: &mut Relist) {
+        let (mut running, mut containers) = (0, BTreeMap::new());
+        for pod in pods.iter() {
+            report.sandboxes += count(pod.sandboxes.len());
+            report.containers += count(pod.containers.len());
+            let mut states = pod.sandboxes.iter().map(|sandbox| KubeletState::from(sandbox.state));
+            running += i64::from(states.any(|state| state == KubeletState::Running));
+            for container in pod.containers {
+                *containers.entry(container.state.into()).or_default() += 1;
+            }
         }
-        let wanted = |uid: Option<&str>| uid.is_some_and(|uid| uids.contains(uid));
-        ListedPods::of_lists(sandboxes, containers, self.settings.era.into(), wanted)
+        report.pods = count(pods.len());
+        self.shared_state.lock().metrics.set_running(running, &containers);
     }
 
-    /// Returns the UIDs of the pods that differ from their records, or that are marked for reinspection.
-    fn uids_to_look_at(&self, scan: Scan<'_>) -> HashSet<String> {
-        let mut uids = self.shared_state.lock().reinspect.clone();
-        uids.extend(scan.changed.into_iter().map(str::to_owned));
-        if scan.some_unlisted {
-            uids.extend(self.records.keys().filter(|uid| self.known.has_unlisted_member(uid)).cloned());
-        }
-        uids
-    }
-
-    /// Reconciles the pods with these UIDs. `pods` has those of them that are listed.
+    /// Reconciles the pods that differ from their records, and those marked for reinspection.
     async fn reconcile_all<R: Runtime>(
         &mut self,
         pods: &ListedPods<'_>,
-        uids: &HashSet<String>,
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> u64 {
         let mut events = 0;
         let mut again = std::mem::take(&mut self.failed);
         let mut failed = Vec::new();
-        let listed = pods.newest_first();
-        let here: HashSet<&str> = listed.iter().map(|pod| pod.uid).collect();
-        for pod in &listed {
+        let marked = self.shared_state.lock().reinspect.clone();
+        let mut changed: Vec<ListedPod<'_, '_>> =
+            pods.iter().filter(|pod| marked.contains(pod.uid) || !self.is_recorded(pod)).collect();
+        changed.sort_unstable_by(ListedPod::newest_first);
+        for pod in &changed {
             self.remember(pod);
         }
         // A vanished pod needs no call, so it goes first and does not wait for calls that may hang.
-        let mut vanished: Vec<&str> =
-            uids.iter().map(String::as_str).filter(|uid| !here.contains(uid)).collect();
+        let here: HashSet<&str> = pods.iter().map(|pod| pod.uid).collect();
+        let mut vanished: Vec<String> =
+            self.records.keys().filter(|uid| !here.contains(uid.as_str())).cloned().collect();
         vanished.sort_unstable();
-        let work =
-            vanished.iter().map(|uid| (*uid, None)).chain(listed.iter().map(|pod| (pod.uid, Some(pod))));
+        let work = vanished
+            .iter()
+            .map(|uid| (uid.as_str(), None))
+            .chain(changed.iter().map(|pod| (pod.uid, Some(pod))));
         for (uid, pod) in work {
             match self.reconcile(uid, pod, pass, io).await {
                 Reconciled::Quiet => {}
@@ -262,6 +239,12 @@ impl GenericPleg {
         events
     }
 
+    /// Whether the record of a pod has the pod's members in the same order and states.
+    fn is_recorded(&self, pod: &ListedPod<'_, '_>) -> bool {
+        let old = self.records.get(pod.uid).and_then(|record| record.old.as_ref());
+        old.is_some_and(|old| old.has_members_of(pod))
+    }
+
     fn remember(&mut self, pod: &ListedPod<'_, '_>) {
         if !self.records.contains_key(pod.uid) {
             let record = PodRecord { pod: PodRef::from(pod), old: None };
@@ -277,7 +260,7 @@ impl GenericPleg {
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self { shared_state, settings, records, known, calls, .. } = self;
+        let Self { shared_state, settings, records, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
@@ -313,7 +296,6 @@ impl GenericPleg {
             let event = |change| pass.event(&identity, change, status.as_deref());
             changes.iter().map(event).collect()
         };
-        known.replace(uid, new.as_ref());
         // The record is updated before the events are sent: an event lost to a full channel is lost for good, as in
         // the kubelet.
         match new {

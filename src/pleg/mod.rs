@@ -43,7 +43,6 @@ mod fetch;
 pub(crate) mod generic;
 pub(crate) mod guarded_stream;
 pub(crate) mod health;
-mod known_members;
 pub(crate) mod latency;
 pub mod metrics;
 pub mod pods;

@@ -161,23 +161,11 @@ impl<'a> GroupedPod<'a> {
 }
 
 impl<'a> ListedPods<'a> {
-    /// Groups the members of two complete lists, for the pods whose UID is `wanted`.
+    /// Groups the members of two lists into pods.
     ///
     /// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result,
     /// unless the runtime breaks the CRI. A sandbox without metadata belongs to no pod but changes how Go sorts the
     /// others, and two members with one id and one creation time have no defined order in Go.
-    pub fn of_lists(
-        sandboxes: &'a [Sandbox],
-        containers: &'a [Container],
-        order: MemberOrder,
-        wanted: impl Fn(Option<&str>) -> bool,
-    ) -> Self {
-        let sandboxes = sandboxes.iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
-        let containers = containers.iter().filter(|container| wanted(uid_of_container(container)));
-        Self::group(sandboxes, containers, order)
-    }
-
-    /// Groups members into pods.
     pub fn group(
         sandboxes: impl IntoIterator<Item = &'a Sandbox>,
         containers: impl IntoIterator<Item = &'a Container>,
@@ -354,23 +342,23 @@ impl<'a, T> Buckets<'a, T> {
 }
 
 /// The UID of a sandbox's pod; `None` if the kubelet skips the sandbox.
-pub(super) fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
+fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
     sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str())
 }
 
 /// The UID of a container's pod, from its label; `None` if the kubelet skips the container.
-pub(super) fn uid_of_container(container: &Container) -> Option<&str> {
+fn uid_of_container(container: &Container) -> Option<&str> {
     container.metadata.as_ref()?;
     Some(container.labels.get(label::POD_UID).unwrap_or_default())
 }
 
 /// Whether the kubelet can convert a sandbox.
-pub(super) fn is_sandbox_kept(sandbox: &Sandbox) -> bool {
+fn is_sandbox_kept(sandbox: &Sandbox) -> bool {
     !sandbox.id.is_empty()
 }
 
 /// Whether the kubelet can convert a container.
-pub(super) fn is_container_kept(container: &Container) -> bool {
+fn is_container_kept(container: &Container) -> bool {
     !container.id.is_empty() && container.image.is_some()
 }
 

@@ -54,6 +54,15 @@ impl Members {
         Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
+    /// Whether these are the members of a listed pod, in the same order and states.
+    pub(super) fn has_members_of(&self, pod: &ListedPod<'_, '_>) -> bool {
+        let containers =
+            pod.containers.iter().map(|container| (container.id.as_str(), container_state(container)));
+        let sandboxes = pod.sandboxes.iter().map(|sandbox| (sandbox.id.as_str(), sandbox_state(sandbox)));
+        self.containers.iter().map(|member| (&*member.id, member.state)).eq(containers)
+            && self.sandboxes.iter().map(|member| (&*member.id, member.state)).eq(sandboxes)
+    }
+
     /// All members, containers first.
     pub(super) fn each(&self) -> impl Iterator<Item = (EventSubject, &Member)> {
         let containers = self.containers.iter().map(|member| (EventSubject::Container, member));

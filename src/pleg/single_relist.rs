@@ -95,7 +95,7 @@ pub async fn relist_with_progress<R: Runtime>(
         Ok(lists) => lists,
         Err(failure) => return Err(ListsFailed { failure, calls }),
     };
-    let pods = ListedPods::of_lists(&sandboxes, &containers, request.era.into(), |uid| uid.is_some());
+    let pods = ListedPods::group(&sandboxes, &containers, request.era.into());
     let mut reported = reported(&pods);
     if let Inspect::Everything { concurrency } = request.inspect {
         let pods = pods.newest_first();
