@@ -8,7 +8,7 @@ use std::time::Duration;
 use plegctl::clock::SystemClock;
 use plegctl::cri::{Filter, Runtime as _};
 use plegctl::pleg::Sink;
-use plegctl::pleg::pods::ListedPods;
+use plegctl::pleg::pods::listed_pods;
 use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 use plegctl::pleg::stream::Event;
 use plegctl::pleg::{Era, GenericPleg, PlegSettings, RelistReport, SharedState, diff};
@@ -99,11 +99,11 @@ fn unchanged(network: &Runtime) {
 }
 
 fn grouping() {
-    heading("ListedPods::group, per container", "engine");
+    heading("listed_pods, per container", "engine");
     for size in SIZES {
         let (sandboxes, containers) = lists(size, 0);
         let order = Era::C.into();
-        let group = alone(31, || time(|| ListedPods::group(&sandboxes, &containers, order)));
+        let group = alone(31, || time(|| listed_pods(&sandboxes, &containers, order)));
         let each = nanoseconds_each(group.median().as_secs_f64(), size);
         figure(&format!("{size} containers"), &format!("{each:.1} ns"));
     }

@@ -40,7 +40,7 @@ impl StatusFetch<'_> {
     pub async fn run<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
-        listed: Option<&ListedPod<'_, '_>>,
+        listed: Option<&ListedPod<'_>>,
     ) -> (PodStatus, Result<(), CallFailure>) {
         let mut status = PodStatus {
             pod: self.pod.clone(),
@@ -50,7 +50,7 @@ impl StatusFetch<'_> {
         let result = match listed {
             Some(listed) if !self.era.lists_again_for_status() => {
                 let ids: Vec<&str> = listed.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
-                let containers = ContainerIds::Listed(listed.containers);
+                let containers = ContainerIds::Listed(&listed.containers);
                 self.members(caller, &ids, containers, &mut status).await
             }
             _ => self.list_again(caller, &mut status).await,

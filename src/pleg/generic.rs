@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::caller::{Caller, Sink};
 use super::calls::{CallFailure, CallLog};
 use super::fetch::StatusFetch;
-use super::pods::{KubeletState, ListedPod, ListedPods};
+use super::pods::{KubeletState, ListedPod, listed_pods};
 use super::records::{Members, PodRecord, Transition, transitions};
 use super::shared_state::{ClockReading, SharedState};
 use super::status::PodStatus;
@@ -124,7 +124,7 @@ impl GenericPleg {
         match io.caller(&self.shared_state, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.shared_state.listed(started);
-                let pods = ListedPods::group(&sandboxes, &containers, self.settings.era.into());
+                let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
                 self.count(&pods, &mut report);
                 let pass = Pass { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
@@ -167,22 +167,22 @@ impl GenericPleg {
         let listed_at = clock.wall();
         let lists = io.caller(&self.shared_state, &mut self.calls).lists(Some(uid)).await;
         let Ok((sandboxes, containers)) = lists else { return };
-        let pods = ListedPods::group(&sandboxes, &containers, self.settings.era.into());
+        let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
         if let Some(pod) = pods.iter().find(|pod| pod.uid == uid) {
-            self.remember(&pod);
+            self.remember(pod);
             let pass = Pass { relist: self.relists, initial: false, listed_at };
-            self.reconcile(uid, Some(&pod), pass, &mut io).await;
+            self.reconcile(uid, Some(pod), pass, &mut io).await;
         }
     }
 
-    fn count(&self, pods: &ListedPods<'_>, report: &mut Relist) {
+    fn count(&self, pods: &[ListedPod<'_>], report: &mut Relist) {
         let (mut running, mut containers) = (0, BTreeMap::new());
-        for pod in pods.iter() {
+        for pod in pods {
             report.sandboxes += count(pod.sandboxes.len());
             report.containers += count(pod.containers.len());
             let mut states = pod.sandboxes.iter().map(|sandbox| KubeletState::from(sandbox.state));
             running += i64::from(states.any(|state| state == KubeletState::Running));
-            for container in pod.containers {
+            for container in &pod.containers {
                 *containers.entry(container.state.into()).or_default() += 1;
             }
         }
@@ -193,7 +193,7 @@ impl GenericPleg {
     /// Reconciles the pods that differ from their records, and those marked for reinspection.
     async fn reconcile_all<R: Runtime>(
         &mut self,
-        pods: &ListedPods<'_>,
+        pods: &[ListedPod<'_>],
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> u64 {
@@ -201,9 +201,8 @@ impl GenericPleg {
         let mut again = std::mem::take(&mut self.failed);
         let mut failed = Vec::new();
         let marked = self.shared_state.lock().reinspect.clone();
-        let mut changed: Vec<ListedPod<'_, '_>> =
+        let changed: Vec<&ListedPod<'_>> =
             pods.iter().filter(|pod| marked.contains(pod.uid) || !self.is_recorded(pod)).collect();
-        changed.sort_unstable_by(ListedPod::newest_first);
         for pod in &changed {
             self.remember(pod);
         }
@@ -215,7 +214,7 @@ impl GenericPleg {
         let work = vanished
             .iter()
             .map(|uid| (uid.as_str(), None))
-            .chain(changed.iter().map(|pod| (pod.uid, Some(pod))));
+            .chain(changed.iter().map(|pod| (pod.uid, Some(*pod))));
         for (uid, pod) in work {
             match self.reconcile(uid, pod, pass, io).await {
                 Reconciled::Quiet => {}
@@ -240,12 +239,12 @@ impl GenericPleg {
     }
 
     /// Whether the record of a pod has the pod's members in the same order and states.
-    fn is_recorded(&self, pod: &ListedPod<'_, '_>) -> bool {
+    fn is_recorded(&self, pod: &ListedPod<'_>) -> bool {
         let old = self.records.get(pod.uid).and_then(|record| record.old.as_ref());
         old.is_some_and(|old| old.has_members_of(pod))
     }
 
-    fn remember(&mut self, pod: &ListedPod<'_, '_>) {
+    fn remember(&mut self, pod: &ListedPod<'_>) {
         if !self.records.contains_key(pod.uid) {
             let record = PodRecord { pod: PodRef::from(pod), old: None };
             self.records.insert(pod.uid.to_owned(), record);
@@ -256,7 +255,7 @@ impl GenericPleg {
     async fn reconcile<R: Runtime>(
         &mut self,
         uid: &str,
-        pod: Option<&ListedPod<'_, '_>>,
+        pod: Option<&ListedPod<'_>>,
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
@@ -313,7 +312,7 @@ async fn fetch<R: Runtime>(
     settings: PlegSettings,
     calls: &mut CallLog,
     identity: &PodRef,
-    listed: Option<&ListedPod<'_, '_>>,
+    listed: Option<&ListedPod<'_>>,
     pass: Pass,
     io: &mut Io<'_, R>,
 ) -> Result<Option<Arc<PodStatus>>, CallFailure> {

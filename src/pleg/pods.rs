@@ -1,11 +1,9 @@
 //! Groups the two lists into pods, in the kubelet's order.
 //!
-//! Grouping borrows from the lists and allocates only a few vectors, whatever the number of containers. Nothing is
-//! repaired: a container without labels belongs to the pod whose UID is empty, as in the kubelet.
+//! Grouping borrows from the lists. Nothing is repaired: a container without labels belongs to the pod whose UID is empty, as in the kubelet.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
-use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -108,8 +106,8 @@ pub enum MemberOrder {
 }
 
 /// One pod of a relist.
-#[derive(Clone, Copy, Debug)]
-pub struct ListedPod<'g, 'a> {
+#[derive(Clone, Debug, Default)]
+pub struct ListedPod<'a> {
     /// UID; empty for the pod of containers without a UID label.
     pub uid: &'a str,
     /// Namespace of the first member seen.
@@ -119,9 +117,9 @@ pub struct ListedPod<'g, 'a> {
     /// Creation time of the last sandbox in order; 0 without a sandbox.
     pub created_at: i64,
     /// Its sandboxes, in order.
-    pub sandboxes: &'g [&'a Sandbox],
+    pub sandboxes: Vec<&'a Sandbox>,
     /// Its containers, in order.
-    pub containers: &'g [&'a Container],
+    pub containers: Vec<&'a Container>,
 }
 
 impl From<Era> for MemberOrder {
@@ -130,214 +128,59 @@ impl From<Era> for MemberOrder {
     }
 }
 
-impl From<&ListedPod<'_, '_>> for PodRef {
-    fn from(pod: &ListedPod<'_, '_>) -> Self {
+impl From<&ListedPod<'_>> for PodRef {
+    fn from(pod: &ListedPod<'_>) -> Self {
         Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
     }
 }
 
-/// The pods of a relist. The pods have no order among themselves.
-#[derive(Debug, Default)]
-pub struct ListedPods<'a> {
-    groups: Vec<GroupedPod<'a>>,
-    sandboxes: Vec<&'a Sandbox>,
-    containers: Vec<&'a Container>,
-}
-
-#[derive(Debug)]
-struct GroupedPod<'a> {
-    uid: &'a str,
-    namespace: &'a str,
-    name: &'a str,
-    created_at: i64,
-    sandboxes: Range<usize>,
-    containers: Range<usize>,
-}
-
-impl<'a> GroupedPod<'a> {
-    const fn new(uid: &'a str) -> Self {
-        Self { uid, namespace: "", name: "", created_at: 0, sandboxes: 0..0, containers: 0..0 }
-    }
-}
-
-impl<'a> ListedPods<'a> {
-    /// Groups the members of two lists into pods.
-    ///
-    /// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result,
-    /// unless the runtime breaks the CRI. A sandbox without metadata belongs to no pod but changes how Go sorts the
-    /// others, and two members with one id and one creation time have no defined order in Go.
-    pub fn group(
-        sandboxes: impl IntoIterator<Item = &'a Sandbox>,
-        containers: impl IntoIterator<Item = &'a Container>,
-        order: MemberOrder,
-    ) -> Self {
-        let mut index = PodIndex::default();
-        let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
-        let with_sandbox = index.groups.len();
-        let container_buckets = Buckets::fill(containers, uid_of_container, &mut index);
-
-        let mut groups = index.groups;
-        let mut pods = Self {
-            groups: Vec::new(),
-            sandboxes: Vec::with_capacity(sandbox_buckets.items.len()),
-            containers: Vec::with_capacity(container_buckets.items.len()),
-        };
-        for (number, group) in groups.iter_mut().enumerate() {
-            group.sandboxes = gather(
-                &mut pods.sandboxes,
-                sandbox_buckets.of(number),
-                order,
-                newest_sandbox_first,
-                |first| {
-                    if let Some(metadata) = &first.metadata {
-                        (group.name, group.namespace) = (&metadata.name, &metadata.namespace);
-                    }
-                },
-                is_sandbox_kept,
-            );
-            group.created_at = pods
-                .sandboxes
-                .get(group.sandboxes.clone())
-                .map_or(0, |own| own.last().map_or(0, |sandbox| sandbox.created_at));
-            group.containers = gather(
-                &mut pods.containers,
-                container_buckets.of(number),
-                order,
-                newest_container_first,
-                |first| {
-                    if number >= with_sandbox {
-                        group.name = first.labels.get(label::POD_NAME).unwrap_or_default();
-                        group.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
-                    }
-                },
-                is_container_kept,
-            );
-        }
-        pods.groups = groups;
-        pods
-    }
-
-    /// The number of pods.
-    pub fn len(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// Whether there is no pod.
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    /// The pod with this number, in no particular order.
-    pub fn get(&self, number: usize) -> Option<ListedPod<'_, 'a>> {
-        self.groups.get(number).map(|group| self.pod(group))
-    }
-
-    /// All pods, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = ListedPod<'_, 'a>> {
-        self.groups.iter().map(|group| self.pod(group))
-    }
-
-    /// All pods in the kubelet's order, newest first. The kubelet does not define the order of equal times; here
-    /// the UID does.
-    pub fn newest_first(&self) -> Vec<ListedPod<'_, 'a>> {
-        let mut pods: Vec<_> = self.iter().collect();
-        pods.sort_unstable_by(ListedPod::newest_first);
-        pods
-    }
-
-    fn pod(&self, group: &GroupedPod<'a>) -> ListedPod<'_, 'a> {
-        ListedPod {
-            uid: group.uid,
-            namespace: group.namespace,
-            name: group.name,
-            created_at: group.created_at,
-            sandboxes: self.sandboxes.get(group.sandboxes.clone()).unwrap_or_default(),
-            containers: self.containers.get(group.containers.clone()).unwrap_or_default(),
+/// Groups the members of two lists into pods, in the kubelet's order: newest first. The kubelet does not define the
+/// order of equal times; here the UID does.
+///
+/// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result,
+/// unless the runtime breaks the CRI. A sandbox without metadata belongs to no pod but changes how Go sorts the others,
+/// and two members with one id and one creation time have no defined order in Go.
+pub fn listed_pods<'a>(
+    sandboxes: &'a [Sandbox],
+    containers: &'a [Container],
+    order: MemberOrder,
+) -> Vec<ListedPod<'a>> {
+    let mut pods: HashMap<&str, ListedPod<'a>> = HashMap::new();
+    for sandbox in sandboxes {
+        if let Some(uid) = uid_of_sandbox(sandbox) {
+            pods.entry(uid).or_default().sandboxes.push(sandbox);
         }
     }
-}
-
-impl ListedPod<'_, '_> {
-    /// The kubelet's order of pods, and the UID for equal times. The kubelet compares the time as an unsigned
-    /// number, so a time before 1970 counts as the newest.
-    pub fn newest_first(&self, other: &Self) -> Ordering {
-        other
-            .created_at
-            .cast_unsigned()
-            .cmp(&self.created_at.cast_unsigned())
-            .then_with(|| self.uid.cmp(other.uid))
+    for container in containers {
+        if let Some(uid) = uid_of_container(container) {
+            pods.entry(uid).or_default().containers.push(container);
+        }
     }
+    let mut pods: Vec<ListedPod<'a>> =
+        pods.into_iter().map(|(uid, pod)| ListedPod { uid, ..pod }.completed(order)).collect();
+    // The kubelet compares the time as an unsigned number, so a time before 1970 counts as the newest.
+    pods.sort_unstable_by_key(|pod| (Reverse(pod.created_at.cast_unsigned()), pod.uid));
+    pods
 }
 
-/// Finds the index of a pod by its UID.
-#[derive(Default)]
-struct PodIndex<'a> {
-    groups: Vec<GroupedPod<'a>>,
-    numbers: HashMap<&'a str, usize>,
-    last: Option<(&'a str, usize)>,
-}
-
-impl<'a> PodIndex<'a> {
-    fn number(&mut self, uid: &'a str) -> usize {
-        // Runtimes often list the members of one pod next to each other.
-        if let Some((last, number)) = self.last
-            && last == uid
-        {
-            return number;
+impl ListedPod<'_> {
+    /// Sorts the members, names the pod, and removes the members that the kubelet cannot convert.
+    fn completed(mut self, order: MemberOrder) -> Self {
+        if order == MemberOrder::NewestFirst {
+            self.sandboxes.sort_by(|one, other| newest_sandbox_first(one, other));
+            self.containers.sort_by(|one, other| newest_container_first(one, other));
         }
-        let groups = &mut self.groups;
-        let number = *self.numbers.entry(uid).or_insert_with(|| {
-            groups.push(GroupedPod::new(uid));
-            groups.len() - 1
-        });
-        self.last = Some((uid, number));
-        number
-    }
-}
-
-/// Members grouped by pod index: a stable counting sort.
-struct Buckets<'a, T> {
-    items: Vec<Option<&'a T>>,
-    ends: Vec<usize>,
-}
-
-impl<'a, T> Buckets<'a, T> {
-    fn fill(
-        items: impl IntoIterator<Item = &'a T>,
-        uid: fn(&T) -> Option<&str>,
-        index: &mut PodIndex<'a>,
-    ) -> Self {
-        let numbered: Vec<(usize, &T)> =
-            items.into_iter().filter_map(|item| uid(item).map(|uid| (index.number(uid), item))).collect();
-        let mut ends = vec![0_usize; index.groups.len()];
-        for (number, _) in &numbered {
-            if let Some(count) = ends.get_mut(*number) {
-                *count += 1;
-            }
+        // The kubelet creates the pod before it converts the first member, even if the conversion fails.
+        if let Some(metadata) = self.sandboxes.first().and_then(|first| first.metadata.as_ref()) {
+            (self.name, self.namespace) = (&metadata.name, &metadata.namespace);
+        } else if let Some(first) = self.containers.first() {
+            self.name = first.labels.get(label::POD_NAME).unwrap_or_default();
+            self.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
         }
-        let mut start = 0;
-        for end in &mut ends {
-            (*end, start) = (start, start + *end);
-        }
-        // `ends` holds the starts now. Placing an item increments the start of its bucket, until it is the end.
-        let mut placed = vec![None; start];
-        for (number, item) in numbered {
-            if let Some(next) = ends.get_mut(number)
-                && let Some(slot) = placed.get_mut(*next)
-            {
-                *slot = Some(item);
-                *next += 1;
-            }
-        }
-        Self { items: placed, ends }
-    }
-
-    fn of(&self, number: usize) -> &[Option<&'a T>] {
-        let Some(&end) = self.ends.get(number) else {
-            return &[];
-        };
-        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
-        self.items.get(start.unwrap_or(0)..end).unwrap_or_default()
+        self.sandboxes.retain(|sandbox| !sandbox.id.is_empty());
+        self.containers.retain(|container| !container.id.is_empty() && container.image.is_some());
+        self.created_at = self.sandboxes.last().map_or(0, |sandbox| sandbox.created_at);
+        self
     }
 }
 
@@ -350,51 +193,6 @@ fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
 fn uid_of_container(container: &Container) -> Option<&str> {
     container.metadata.as_ref()?;
     Some(container.labels.get(label::POD_UID).unwrap_or_default())
-}
-
-/// Whether the kubelet can convert a sandbox.
-fn is_sandbox_kept(sandbox: &Sandbox) -> bool {
-    !sandbox.id.is_empty()
-}
-
-/// Whether the kubelet can convert a container.
-fn is_container_kept(container: &Container) -> bool {
-    !container.id.is_empty() && container.image.is_some()
-}
-
-/// Appends the members of one pod to `all`, in order, without those that the kubelet cannot convert. `first`
-/// receives the first member even if the kubelet cannot convert it, because the kubelet creates the pod before it
-/// converts the member.
-fn gather<'a, T>(
-    all: &mut Vec<&'a T>,
-    members: &[Option<&'a T>],
-    order: MemberOrder,
-    compare: fn(&T, &T) -> Ordering,
-    first: impl FnOnce(&'a T),
-    kept: fn(&T) -> bool,
-) -> Range<usize> {
-    let start = all.len();
-    all.extend(members.iter().flatten());
-    let Some(own) = all.get_mut(start..) else {
-        return start..start;
-    };
-    if order == MemberOrder::NewestFirst {
-        sort(own, compare);
-    }
-    if let Some(group) = own.first() {
-        first(group);
-    }
-    if !own.iter().all(|member| kept(member)) {
-        let good: Vec<&T> = own.iter().copied().filter(|member| kept(member)).collect();
-        all.truncate(start);
-        all.extend(good);
-    }
-    start..all.len()
-}
-
-/// Not part of [`gather`], so that the compiler makes one copy for each kind of member and not for each caller.
-fn sort<T>(members: &mut [&T], compare: fn(&T, &T) -> Ordering) {
-    members.sort_by(|one, other| compare(one, other));
 }
 
 fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
@@ -452,15 +250,15 @@ mod tests {
 
     /// Each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
     fn grouped(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
-        let pods = ListedPods::group(sandboxes, containers, MemberOrder::NewestFirst);
-        let describe = |pod: &ListedPod<'_, '_>| {
+        let pods = listed_pods(sandboxes, containers, MemberOrder::NewestFirst);
+        let describe = |pod: &ListedPod<'_>| {
             let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
             let containers: Vec<&str> =
                 pod.containers.iter().map(|container| container.id.as_str()).collect();
             let (sandboxes, containers) = (sandboxes.join(","), containers.join(","));
             format!("{} {} {} [{sandboxes}] [{containers}]", pod.uid, pod.name, pod.created_at)
         };
-        pods.newest_first().iter().map(describe).collect()
+        pods.iter().map(describe).collect()
     }
 
     #[test]

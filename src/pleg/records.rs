@@ -40,7 +40,7 @@ fn sandbox_state(sandbox: &Sandbox) -> PlegState {
 
 impl Members {
     /// The members of a listed pod.
-    pub fn of(pod: &ListedPod<'_, '_>) -> Self {
+    pub fn of(pod: &ListedPod<'_>) -> Self {
         let containers = pod.containers.iter().map(|container| Member {
             id: container.id.as_str().into(),
             name: container.metadata.as_ref().map_or("", |metadata| &metadata.name).into(),
@@ -55,7 +55,7 @@ impl Members {
     }
 
     /// Whether these are the members of a listed pod, in the same order and states.
-    pub(super) fn has_members_of(&self, pod: &ListedPod<'_, '_>) -> bool {
+    pub(super) fn has_members_of(&self, pod: &ListedPod<'_>) -> bool {
         let containers =
             pod.containers.iter().map(|container| (container.id.as_str(), container_state(container)));
         let sandboxes = pod.sandboxes.iter().map(|sandbox| (sandbox.id.as_str(), sandbox_state(sandbox)));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::calls::CallRecord;
-use super::pods::{KubeletState, ListedPod, ListedPods, PlegState};
+use super::pods::{KubeletState, ListedPod, PlegState};
 use super::status::PodStatus;
 use crate::clock::Wall;
 use crate::cri::Labels;
@@ -209,11 +209,11 @@ fn non_empty(text: &str) -> Option<String> {
 }
 
 /// Converts the pods of a relist, in the kubelet's order.
-pub(super) fn reported(pods: &ListedPods<'_>) -> Vec<ReportedPod> {
-    pods.newest_first().iter().map(reported_pod).collect()
+pub(super) fn reported(pods: &[ListedPod<'_>]) -> Vec<ReportedPod> {
+    pods.iter().map(reported_pod).collect()
 }
 
-fn reported_pod(pod: &ListedPod<'_, '_>) -> ReportedPod {
+fn reported_pod(pod: &ListedPod<'_>) -> ReportedPod {
     let sandboxes = pod.sandboxes.iter().map(|sandbox| {
         let state = KubeletState::from(sandbox.state);
         ReportedSandbox {

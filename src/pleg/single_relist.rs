@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::caller::{Caller, Sink};
 use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
 use super::fetch::StatusFetch;
-use super::pods::{ListedPod, ListedPods};
+use super::pods::{ListedPod, listed_pods};
 use super::report::{Counts, RelistCost, RelistReport, add_status, reported};
 use super::shared_state::SharedState;
 use super::status::PodStatus;
@@ -95,13 +95,12 @@ pub async fn relist_with_progress<R: Runtime>(
         Ok(lists) => lists,
         Err(failure) => return Err(ListsFailed { failure, calls }),
     };
-    let pods = ListedPods::group(&sandboxes, &containers, request.era.into());
+    let pods = listed_pods(&sandboxes, &containers, request.era.into());
     let mut reported = reported(&pods);
     if let Inspect::Everything { concurrency } = request.inspect {
-        let pods = pods.newest_first();
         progress.pods_to_inspect(pods.len());
         let (shared_state, era) = (&shared_state, request.era);
-        let inspections = pods.into_iter().map(|pod| async move {
+        let inspections = pods.iter().map(|pod| async move {
             let inspected = inspect(rt, clock, shared_state, era, pod, taken_at, progress).await;
             progress.pod_inspected();
             inspected
@@ -127,16 +126,16 @@ async fn inspect<R: Runtime>(
     clock: &dyn Clock,
     shared_state: &SharedState,
     era: Era,
-    pod: ListedPod<'_, '_>,
+    pod: &ListedPod<'_>,
     listed_at: Wall,
     progress: &dyn CallProgress,
 ) -> (PodStatus, Vec<CallRecord>) {
-    let identity = PodRef::from(&pod);
+    let identity = PodRef::from(pod);
     let fetch = StatusFetch { pod: &identity, era, evented_gate: false, listed_at };
     let mut log = CallLog::default();
     let mut caller = Caller { rt, clock, shared_state, log: &mut log, sink: &mut ProgressSink(progress) };
     // The failure is already in the call log.
-    let (status, _) = fetch.run(&mut caller, Some(&pod)).await;
+    let (status, _) = fetch.run(&mut caller, Some(pod)).await;
     (status, log.take_finished())
 }
 
