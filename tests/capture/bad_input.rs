@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::captures::{CaptureDir, argument, record, replayed};
-use crate::support::plegctl::{Invocation, Output, command, plegctl};
+use crate::support::plegctl::{Invocation, Output, command, copy_program, plegctl};
 
 fn refused(output: &Output, words: &str) {
     assert_eq!(output.code, Some(2), "{output}");
@@ -43,7 +43,7 @@ fn error_names_a_directory_without_permission() {
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
     // A copy of the program that every user can run.
     let program = place.path("plegctl");
-    fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_plegctl"), &program);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let root = rustix::process::geteuid().is_root();
     let as_somebody = |arguments: &[&str]| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output, copy_program};
 use crate::support::raw_server::RawServer;
 use crate::support::socket::TempDir;
 
@@ -24,7 +24,7 @@ impl RestrictedUser {
     fn new(runtime: &RawServer) -> Self {
         let folder = TempDir::new();
         let program = folder.path().join("plegctl");
-        fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_plegctl"), &program);
         for (path, mode) in [(folder.path(), 0o755), (&program, 0o755), (&runtime.socket(), 0o777)] {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }

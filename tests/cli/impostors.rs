@@ -16,7 +16,7 @@ use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 
 use crate::support::fake::FakeRuntime;
 use crate::support::node::Node;
-use crate::support::plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output, copy_program};
 
 /// The user id of `nobody`.
 const STRANGER: u32 = 65_534;
@@ -37,7 +37,7 @@ impl ImpostorDir {
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("etc/kubernetes")).unwrap();
         let shell = fs::canonicalize("/bin/sh").unwrap();
-        fs::copy(shell, path.join("kubelet")).unwrap();
+        copy_program(shell, path.join("kubelet"));
         for open in [path.as_path(), &path.join("kubelet")] {
             fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -187,7 +187,7 @@ fn users_own_kubelet_counts_for_that_user() {
     let plain = format!("{kubelet}\nuntil grep -q '^kubelet$' /proc/*/comm; do :; done\nset -- {as_user}");
     let folder = scene.path().display();
     // The build directory may not be readable for that user.
-    fs::copy(env!("CARGO_BIN_EXE_plegctl"), scene.path().join("plegctl")).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_plegctl"), scene.path().join("plegctl"));
     let command = format!("{plain}\n\"$@\" {folder}/plegctl pods --no-cri > {folder}/out 2>&1");
     let output = scene.plegctl(&command, &["explain"]);
     let text = fs::read_to_string(scene.path().join("out")).unwrap();

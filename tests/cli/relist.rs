@@ -7,7 +7,7 @@ use std::time::Duration;
 use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
 
-use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::plegctl::{Invocation, Output, copy_program, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};
 use crate::support::wire;
 use crate::support::{FakeRuntime, Gate, Node, RuntimeKind};
@@ -398,7 +398,7 @@ fn directory_without_permission_is_not_a_missing_socket() {
     let output = if fs::metadata("/proc/self").unwrap().uid() == 0 {
         // Root can open every directory, so another user runs a copy of the program.
         let copy = fake.folder().join("plegctl");
-        fs::copy(env!("CARGO_BIN_EXE_plegctl"), &copy).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_plegctl"), &copy);
         let copy = copy.display().to_string();
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", &copy];
         Invocation::program("setpriv", &[nobody.as_slice(), &arguments].concat()).run()

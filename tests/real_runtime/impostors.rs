@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::daemon::RealRuntime;
 use crate::health::with_network;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, Output};
+use crate::plegctl::{Invocation, Output, copy_program};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::{packages, real, wait_for};
 
@@ -82,7 +82,7 @@ impl ImpostorDir {
         fs::create_dir_all(path.join("manifests")).unwrap();
         let shell = fs::canonicalize("/bin/sh").unwrap();
         for program in Program::ALL {
-            fs::copy(&shell, path.join(program.name())).unwrap();
+            copy_program(&shell, path.join(program.name()));
         }
         assert!(Command::new("mkfifo").arg(path.join("never")).status().unwrap().success());
         let directory = Self(path);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use serde_json::Value;
 use crate::daemon::RealRuntime;
 use crate::health::with_network;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, Output};
+use crate::plegctl::{Invocation, Output, copy_program};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::real;
 
@@ -41,7 +40,7 @@ struct Kubelet(Child);
 impl Kubelet {
     fn start(runtime: &RealRuntime) -> Self {
         let program = runtime.directory().join("kubelet");
-        fs::copy("/bin/dash", &program).unwrap();
+        copy_program("/bin/dash", &program);
         // The process ends when its standard input does. Port 0 means that it serves nothing.
         let arguments = ["-c", "read line", "kubelet", "--healthz-port=0"];
         Self(Command::new(program).args(arguments).stdin(Stdio::piped()).spawn().unwrap())

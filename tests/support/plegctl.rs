@@ -35,6 +35,13 @@ pub const EMPTY_PROC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support
 /// starts.
 const SIGPIPE: u64 = 1 << 12;
 
+/// Copies a program with `cp`. If this process wrote the copy itself, a test that starts a process at the same time could
+/// hold the file open for writing for a moment, and the kernel would not run it ("Text file busy").
+pub fn copy_program(program: impl AsRef<OsStr>, copy: impl AsRef<OsStr>) {
+    let status = Command::new("cp").arg("--").arg(program).arg(copy).status().unwrap();
+    assert!(status.success(), "cp: {status}");
+}
+
 /// A program on the empty node, in UTC and the C locale, with only `PATH` from this environment, and with the default
 /// action for every signal.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
