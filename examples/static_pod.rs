@@ -20,7 +20,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
     let node = arguments.next().unwrap_or_else(|| "node1".to_owned());
     let version = match arguments.next() {
         Some(release) => KubeletVersion::parse(&release)?,
-        None => KubeletVersion::NEWEST,
+        None => KubeletVersion::CONFIRMED,
     };
     run(Path::new(&path), &Kubelet::new(version, node), &mut io::stdout())
 }

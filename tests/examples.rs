@@ -30,7 +30,7 @@ fn static_pod_prints_verdict_and_uid() {
     let mut out = Vec::new();
     let kubelet = Kubelet {
         manifest_dir: Some("/etc/kubernetes/manifests".into()),
-        ..Kubelet::new(KubeletVersion::NEWEST, "node1")
+        ..Kubelet::new(KubeletVersion::CONFIRMED, "node1")
     };
     static_pod::run(Path::new("docs/examples/manifests/kube-scheduler.yaml"), &kubelet, &mut out).unwrap();
     let text = text(out);

@@ -48,7 +48,7 @@ fn written(runtime: &RealRuntime, name: &str, text: &str) -> PathBuf {
 
 /// The kubelet's UID for a file.
 fn uid(path: &Path, text: &str) -> String {
-    let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
+    let kubelet = Kubelet::new(KubeletVersion::CONFIRMED, "node1");
     inspect_bytes(path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
 }
 
