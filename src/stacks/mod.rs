@@ -6,16 +6,16 @@
 //! and traces and stops no process.
 //!
 //! ```
-//! use plegctl::stacks::judge::{Source, KnownHangs, judge};
+//! use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
 //! use plegctl::stacks::read::{Bounds, read};
 //! use plegctl::stacks::signatures::signatures;
 //!
 //! let text = "goroutine 1 [select, 3 minutes]:\nmain.main()\n\t/go/main.go:7 +0x1\n";
 //! let reading = read(text.as_bytes(), Bounds::default())?;
-//! let sources: Vec<Source> = reading
+//! let sources: Vec<DumpSource> = reading
 //!     .dumps
 //!     .into_iter()
-//!     .map(|dump| Source { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
+//!     .map(|dump| DumpSource { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
 //!     .collect();
 //! let report = judge(&sources, &signatures(), &KnownHangs::default());
 //! assert_eq!(report.summary, "no goroutine waits for another one");
