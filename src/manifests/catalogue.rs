@@ -1,9 +1,5 @@
 //! The table of checks, one row each. Findings, `--ignore`, SARIF, `explain` and the manual read this table.
 
-use std::fmt;
-
-use serde::{Serialize, Serializer};
-
 use crate::report::{Rule, Severity};
 
 /// One row: the section, the severity and the explanation of a check.
@@ -17,8 +13,9 @@ pub struct CheckRow {
     pub rule: Rule,
 }
 
-macro_rules! checks {
-    ($($section:literal {
+/// Defines the enum of the checks in a table, with the row of each check.
+macro_rules! check_table {
+    ($(#[$description:meta])* $checks:ident $($section:literal {
         $($name:ident $id:literal $severity:ident $title:literal;
             $means:literal;
             $shows:literal;
@@ -26,27 +23,26 @@ macro_rules! checks {
             never $never:expr;
             act $act:expr;)*
     })*) => {
-        /// A check of a manifest, printed as `SP053`. Missing numbers are reserved, or are those of checks that would have
-        /// to guess.
+        $(#[$description])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Check {
+        pub enum $checks {
             $($(
                 #[doc = concat!($id, ": ", $title)]
                 $name,
             )*)*
         }
 
-        impl Check {
+        impl $checks {
             /// All checks, by number.
             pub const ALL: &[Self] = &[$($(Self::$name),*),*];
 
             /// The row of the table.
-            pub const fn row(self) -> &'static CheckRow {
+            pub const fn row(self) -> &'static $crate::manifests::catalogue::CheckRow {
                 match self {
-                    $($(Self::$name => &CheckRow {
+                    $($(Self::$name => &$crate::manifests::catalogue::CheckRow {
                         section: $section,
-                        severity: Severity::$severity,
-                        rule: Rule {
+                        severity: $crate::report::Severity::$severity,
+                        rule: $crate::report::Rule {
                             id: $id,
                             title: $title,
                             means: $means,
@@ -58,35 +54,37 @@ macro_rules! checks {
                     },)*)*
                 }
             }
+
+            /// Returns the check with this id, in upper or lower case.
+            pub fn named(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
+            }
+
+            /// The id as it is printed.
+            pub const fn id(self) -> &'static str {
+                self.row().rule.id
+            }
+        }
+
+        impl std::fmt::Display for $checks {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.id())
+            }
+        }
+
+        impl serde::Serialize for $checks {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.id())
+            }
         }
     };
 }
+pub(super) use check_table;
 
-impl Check {
-    /// Returns the check with this id, such as `SP053`, in upper or lower case.
-    pub fn named(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
-    }
-
-    /// The id as it is printed.
-    pub const fn id(self) -> &'static str {
-        self.row().rule.id
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id())
-    }
-}
-
-impl Serialize for Check {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id())
-    }
-}
-
-checks! {
+check_table! {
+    /// A check of a manifest, printed as `SP053`. Missing numbers are reserved, or are those of checks that would have
+    /// to guess.
+    Check
     "Path and directory" {
         PathMissing "SP001" Error "the manifest path does not exist";
             "The kubelet reads a missing path as an empty directory and stops every static pod that came from it.";

@@ -1,92 +1,11 @@
 //! The table of what keeps a kubelet from starting, one row each. Findings, `--ignore`, SARIF, `explain` and the manual
 //! read this table.
 
-use std::fmt;
+use crate::manifests::catalogue::check_table;
 
-use serde::{Serialize, Serializer};
-
-use crate::report::{Rule, Severity};
-
-/// One row: the section, the severity and the explanation of a start check.
-#[derive(Debug)]
-pub struct StartCheckRow {
-    /// The section in which the check is listed.
-    pub section: &'static str,
-    /// The usual severity of its findings; a single finding may be less severe.
-    pub severity: Severity,
-    /// The explanation that `explain` prints.
-    pub rule: Rule,
-}
-
-macro_rules! start_checks {
-    ($($section:literal {
-        $($name:ident $id:literal $severity:ident $title:literal;
-            $means:literal;
-            $shows:literal;
-            confirm $confirm:expr;
-            never $never:expr;
-            act $act:expr;)*
-    })*) => {
-        /// A check of what a kubelet needs to start, printed as `KP001`. Missing numbers are reserved.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum StartCheck {
-            $($(
-                #[doc = concat!($id, ": ", $title)]
-                $name,
-            )*)*
-        }
-
-        impl StartCheck {
-            /// All checks, by number.
-            pub const ALL: &[Self] = &[$($(Self::$name),*),*];
-
-            /// The row of the table.
-            pub const fn row(self) -> &'static StartCheckRow {
-                match self {
-                    $($(Self::$name => &StartCheckRow {
-                        section: $section,
-                        severity: Severity::$severity,
-                        rule: Rule {
-                            id: $id,
-                            title: $title,
-                            means: $means,
-                            shows: $shows,
-                            confirm: &$confirm,
-                            never: &$never,
-                            act: &$act,
-                        },
-                    },)*)*
-                }
-            }
-        }
-    };
-}
-
-impl StartCheck {
-    /// Returns the check with this id, such as `KP001`, in upper or lower case.
-    pub fn named(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
-    }
-
-    /// The id as it is printed.
-    pub const fn id(self) -> &'static str {
-        self.row().rule.id
-    }
-}
-
-impl fmt::Display for StartCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id())
-    }
-}
-
-impl Serialize for StartCheck {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id())
-    }
-}
-
-start_checks! {
+check_table! {
+    /// A check of what a kubelet needs to start, printed as `KP001`. Missing numbers are reserved.
+    StartCheck
     "Command line" {
         UnknownFlag "KP001" Error "the kubelet does not know a flag";
             "A kubelet that reads a flag which its release does not know exits at once. The release may be too old for the flag, or the flag never existed.";
