@@ -1,4 +1,5 @@
-//! The engine alone: relists of a node in memory, grouping, diff, and retained memory.
+//! The PLEG engine without a runtime: the time of a relist, of grouping and of a diff over lists in memory, and the
+//! growth of memory over many relists.
 
 pub mod support;
 
@@ -20,10 +21,10 @@ use tokio::runtime::Runtime;
 
 const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 200_000];
 
-/// The number of relists during which memory is measured.
+/// The number of relists over which the bench measures the growth of memory.
 const RELISTS: usize = 200;
 
-/// The number of relists before that, in which the allocator and the engine reach their final size.
+/// The number of relists before the measurement, in which the allocator and the engine reach their final size.
 const SETTLING: usize = 50;
 
 fn main() {
@@ -41,7 +42,7 @@ impl Sink for NullSink {
     fn event(&mut self, _event: Event) {}
 }
 
-/// A PLEG and the node that it relists.
+/// A generic PLEG and the node in memory that it relists.
 struct Watched<'a> {
     network: &'a Runtime,
     clock: SystemClock,
@@ -56,7 +57,7 @@ impl<'a> Watched<'a> {
         Self { network, clock: SystemClock::start(), memory: Memory::default(), generic }
     }
 
-    /// One relist of these lists, without the time to create them.
+    /// The time of one relist of these lists, without the time to create the lists.
     fn relist(&mut self, lists: Lists) -> Duration {
         self.memory.load(lists);
         let Self { network, clock, memory, generic } = self;
@@ -64,8 +65,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// The same two calls without using their answers.
-fn hand_over(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
+/// The time of the same two list calls alone: their answers are dropped at once.
+fn list_calls(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
     memory.load(lists);
     time(|| {
         network.block_on(async {
@@ -75,40 +76,43 @@ fn hand_over(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
     })
 }
 
+/// The time of a relist in which nothing has changed.
 fn unchanged(network: &Runtime) {
-    heading("GenericPleg::relist, unchanged containers, two a pod: per container and relist", "engine");
+    heading("GenericPleg::relist, unchanged containers, two in each pod: time per container", "engine");
     let each = SIZES.map(|size| {
         let prototype = lists(size, 0);
-        // Only the first relist makes status calls, and it is not measured.
+        // Without inspection, because only the first relist would make status calls.
         let mut watched = Watched::new(network, false);
         let memory = Memory::default();
         let turns = (2_000_000 / size).clamp(11, 501);
-        let (relist, hand_over) = in_turn(
+        let (relist, calls) = in_turn(
             turns,
             || watched.relist(prototype.clone()),
-            || hand_over(network, &memory, prototype.clone()),
+            || list_calls(network, &memory, prototype.clone()),
         );
-        let own = nanoseconds_each(relist.median_excess(&hand_over), size);
-        figure(&format!("{size} containers, without the lists' hand-over"), &format!("{own:.1} ns"));
+        let without_calls = nanoseconds_each(relist.median_excess(&calls), size);
+        figure(&format!("{size} containers, without the list calls"), &format!("{without_calls:.1} ns"));
         let whole = nanoseconds_each(relist.median().as_secs_f64(), size);
-        figure(&format!("{size} containers, with it (taken and freed)"), &format!("{whole:.1} ns"));
-        own
+        figure(&format!("{size} containers, with the list calls"), &format!("{whole:.1} ns"));
+        without_calls
     });
     let [smallest, .., largest] = each;
-    figure("flatness: 200000 in terms of 1000", &format!("{:.2}", largest / smallest));
+    figure("200000 containers divided by 1000 containers", &format!("{:.2}", largest / smallest));
 }
 
+/// The time to group the lists into pods.
 fn grouping() {
     heading("listed_pods, per container", "engine");
     for size in SIZES {
         let (sandboxes, containers) = lists(size, 0);
-        let order = Era::C.into();
+        let order = Era::OnDemand.into();
         let group = alone(31, || time(|| listed_pods(&sandboxes, &containers, order)));
         let each = nanoseconds_each(group.median().as_secs_f64(), size);
         figure(&format!("{size} containers"), &format!("{each:.1} ns"));
     }
 }
 
+/// The time of a diff of two reports.
 fn differences(network: &Runtime) {
     heading("diff of two reports: a tenth of the pods replaced", "engine");
     for size in [1_000, 50_000] {
@@ -123,11 +127,16 @@ fn differences(network: &Runtime) {
 fn report(network: &Runtime, lists: Lists) -> RelistReport {
     let memory = Memory::default();
     memory.load(lists);
-    let order =
-        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let order = RelistRequest {
+        node: None,
+        runtime: RuntimeRef::default(),
+        era: Era::OnDemand,
+        inspect: Inspect::Nothing,
+    };
     network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
 }
 
+/// The growth of resident memory over many relists.
 fn retained(network: &Runtime) {
     const CONTAINERS: usize = 10_000;
     heading("resident memory over 200 relists of 10000 containers, after 50 more", "engine");
@@ -139,6 +148,7 @@ fn retained(network: &Runtime) {
     });
 }
 
+/// Prints the resident memory before and after [`RELISTS`] relists.
 fn growth(name: &str, mut relist: impl FnMut(usize) -> Duration) {
     for number in 0..SETTLING {
         relist(number);

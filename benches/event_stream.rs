@@ -1,7 +1,7 @@
 //! How fast plegctl reads the event stream while the reader of its output is slow.
 //!
 //! A scripted runtime sends a burst of events and records when the last one was read. `cargo bench --bench
-//! event_stream` prints the events per second; it only fails if an event was neither processed nor counted as dropped.
+//! event_stream` prints the events per second. It fails if an event was neither processed nor counted as dropped.
 
 #[path = "../tests/support/mod.rs"]
 #[expect(clippy::missing_panics_doc, reason = "a measurement that cannot be made fails by panicking")]
@@ -22,8 +22,8 @@ use support::{CallState, FakeRuntime, Node};
 const EVENTS: usize = 500_000;
 const ROUNDS: usize = 5;
 
-/// The pause after each line that is read.
-const READER: Duration = Duration::from_millis(1);
+/// How long the reader pauses after each line of plegctl's output.
+const READER_PAUSE: Duration = Duration::from_millis(1);
 
 fn event(number: usize) -> ContainerEventResponse {
     let metadata = PodSandboxMetadata {
@@ -50,13 +50,13 @@ fn burst() -> (f64, u64) {
     let fake = FakeRuntime::start(Node::new());
     let log = fake.folder().join("watch.jsonl");
     fake.streams([
-        // The regular end of the stream shows that everything was sent.
+        // When this stream ends, the runtime has sent every event.
         Attempt::ending(End::Eof).events((0..EVENTS).map(event)),
         Attempt::open(),
     ]);
     let (endpoint, path) = (fake.endpoint(), log.display().to_string());
     let arguments = ["watch", "--mode", "evented", "-o", "jsonl", "-r", &endpoint, "--log", &path];
-    let mut running = Invocation::new(&arguments).bound(Duration::from_secs(300)).spawn();
+    let mut running = Invocation::new(&arguments).time_limit(Duration::from_secs(300)).spawn();
     let started = Instant::now();
     fake.wait_for(Rpc::GetContainerEvents, 1);
     let drained = thread::scope(|scope| {
@@ -69,12 +69,11 @@ fn burst() -> (f64, u64) {
         });
         while !waiting.is_finished() {
             running.line();
-            thread::sleep(READER);
+            thread::sleep(READER_PAUSE);
         }
         waiting.join().unwrap()
     });
-    // The scripted runtime has written the last event, but the socket may still contain some, which plegctl reads
-    // first.
+    // The socket may still contain some events, which plegctl reads before it ends.
     thread::sleep(Duration::from_secs(1));
     running.signal("INT");
     running.wait();
@@ -82,12 +81,16 @@ fn burst() -> (f64, u64) {
     let mut records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let summary = records.rfind(|record| record["kind"] == "WatchSummary").unwrap();
     let of = |key: &str| summary["stream"][key].as_u64().unwrap();
-    assert_eq!(of("events") + of("dropped"), u64::try_from(EVENTS).unwrap(), "an event was lost silently");
+    assert_eq!(
+        of("events") + of("dropped"),
+        u64::try_from(EVENTS).unwrap(),
+        "an event is neither processed nor counted as dropped"
+    );
     (f64::from(u32::try_from(EVENTS).unwrap()) / drained.as_secs_f64(), of("dropped"))
 }
 
 fn main() {
-    println!("{EVENTS} events at once, one line of output read every {READER:?}");
+    println!("{EVENTS} events at once, one line of output read every {READER_PAUSE:?}");
     for _ in 0..ROUNDS {
         let (rate, dropped) = burst();
         println!("{rate:>10.0} events/s drained, {dropped} of {EVENTS} dropped and counted");

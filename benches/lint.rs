@@ -1,4 +1,5 @@
-//! The time to lint a directory of static pods, compared with reading it.
+//! The time to lint a directory of static pods, compared with reading it, and the time to check a kubelet's
+//! configuration, compared with starting the program.
 
 pub mod support;
 
@@ -11,6 +12,9 @@ use support::{figure, heading, in_turn, mebibytes, ratio};
 const SIZES: [usize; 2] = [10, 500];
 
 const TURNS: usize = 50;
+
+/// A configuration with two faults.
+const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/kubelet-config.yaml");
 
 /// A manifest like kubeadm's, with a misspelt field so that there is a finding.
 const MANIFEST: &str = "apiVersion: v1
@@ -55,6 +59,10 @@ fn main() {
         figure("  peak memory", &mebibytes(peak_memory(PLEGCTL, &lint)));
     }
     fs::remove_dir_all(&place).expect("it was made above");
+    heading("preflight, whole process", "lint");
+    let preflight = ["preflight", "--config", CONFIG, "--kubelet-version", "1.36", "--fail-on", "never"];
+    let (ours, start) = in_turn(TURNS, || wall(PLEGCTL, &preflight), || wall(PLEGCTL, &["--version"]));
+    ratio("plegctl preflight, one configuration", &ours, "plegctl --version", &start);
 }
 
 fn write(directory: &Path, size: usize) -> Vec<PathBuf> {

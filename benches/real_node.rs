@@ -6,7 +6,7 @@
 //! unix:///tmp/plegctl-rt-4711-0/containerd.sock
 //! ```
 //!
-//! Without `--containerd` the bench only prints how to use it, because `make bench` runs without a user.
+//! Without `--containerd` the bench only prints how to use it, because nobody waits for its node in `make bench`.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -20,16 +20,16 @@ use target::harness::packages::{Containerd, Packages};
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Which containerd
+    /// The containerd series
     #[arg(long)]
     containerd: Option<Series>,
-    /// How many pods
+    /// The number of pods
     #[arg(long, default_value = "50")]
     pods: usize,
-    /// How many containers in each of them
+    /// The number of containers in each pod
     #[arg(long, default_value = "1")]
     containers: usize,
-    /// Cargo says that this is a bench
+    /// Cargo passes this option to every bench
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -14,7 +14,7 @@ use plegctl::cri::Client;
 use plegctl::pleg::Era;
 use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 use plegctl::report::RuntimeRef;
-use support::floor::BareClient;
+use support::minimum::BareClient;
 use support::process::{PLEGCTL, peak_memory, wall};
 use support::{alone, figure, heading, in_turn, kibibytes, mebibytes, milliseconds, ratio, time};
 use target::{Options, Target};
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 struct Arguments {
     /// Make only the minimum's two calls on this socket, once
     #[arg(long, value_name = "SOCKET")]
-    floor: Option<PathBuf>,
+    minimum: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
 }
@@ -32,43 +32,47 @@ struct Arguments {
 fn main() {
     let arguments = Arguments::parse();
     let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    if let Some(socket) = &arguments.floor {
+    if let Some(socket) = &arguments.minimum {
         network.block_on(async { BareClient::to(socket).lists().await });
         return;
     }
     if let Some(node) = Target::real(&arguments.options) {
-        against_the_floor(&network, &node, 101);
+        against_the_minimum(&network, &node, 101);
     }
-    against_the_floor(&network, &Target::simulated("quiet"), 101);
+    against_the_minimum(&network, &Target::simulated("quiet"), 101);
     let big = Target::simulated("big-node");
-    against_the_floor(&network, &big, 11);
+    against_the_minimum(&network, &big, 11);
     whole_big_node(&big);
 }
 
-fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
-    heading(&format!("relist against the floor, {}", target.name), "relist");
-    let (ours, floor, bytes) = network.block_on(async {
+fn against_the_minimum(network: &Runtime, target: &Target, turns: usize) {
+    heading(&format!("relist against the minimum, {}", target.name), "relist");
+    let (ours, minimum, bytes) = network.block_on(async {
         let client = Client::new(
             target.socket(),
             &target.endpoint(),
             Duration::from_secs(30),
             Arc::new(SystemClock::start()),
         );
-        let mut floor = BareClient::to(target.socket());
-        let bytes = floor.lists().await;
-        (client, floor, bytes)
+        let mut minimum = BareClient::to(target.socket());
+        let bytes = minimum.lists().await;
+        (client, minimum, bytes)
     });
     let [sandboxes, containers] = bytes;
     figure("ListPodSandbox", &kibibytes(sandboxes));
     figure("ListContainers", &kibibytes(containers));
-    in_process(network, &ours, floor, turns);
+    in_process(network, &ours, minimum, turns);
     whole_process(target, turns);
 }
 
-fn in_process(network: &Runtime, client: &Client, mut floor: BareClient, turns: usize) {
+fn in_process(network: &Runtime, client: &Client, mut minimum: BareClient, turns: usize) {
     let clock = SystemClock::start();
-    let order =
-        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let order = RelistRequest {
+        node: None,
+        runtime: RuntimeRef::default(),
+        era: Era::OnDemand,
+        inspect: Inspect::Nothing,
+    };
     let containers =
         network.block_on(relist(client, &clock, order.clone())).expect("both lists answer").counts.containers;
     let containers = containers.created + containers.running + containers.exited + containers.unknown;
@@ -76,32 +80,32 @@ fn in_process(network: &Runtime, client: &Client, mut floor: BareClient, turns: 
     let (ours, theirs) = in_turn(
         turns,
         || time(|| network.block_on(relist(client, &clock, order.clone())).expect("both lists answer")),
-        || time(|| network.block_on(floor.lists())),
+        || time(|| network.block_on(minimum.lists())),
     );
-    ratio("in process: lists, grouping, report", &ours, "in process: floor", &theirs);
+    ratio("in process: lists, grouping, report", &ours, "in process: minimum", &theirs);
 }
 
 fn whole_process(target: &Target, turns: usize) {
-    let ourselves = std::env::current_exe().expect("we have a path");
-    let ourselves = text(&ourselves);
+    let this_bench = std::env::current_exe().expect("the bench has a path");
+    let this_bench = text(&this_bench);
     let endpoint = target.endpoint();
     let (ours, theirs) = in_turn(
         turns,
         || wall(PLEGCTL, &["relist", "-r", &endpoint, "-o", "jsonl"]),
-        || wall(ourselves, &["--floor", text(target.socket())]),
+        || wall(this_bench, &["--minimum", text(target.socket())]),
     );
-    ratio("whole process: plegctl relist -o jsonl", &ours, "whole process: floor", &theirs);
+    ratio("whole process: plegctl relist -o jsonl", &ours, "whole process: minimum", &theirs);
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().expect("our paths are plain")
+    path.to_str().expect("the path is UTF-8")
 }
 
 /// The time and memory of commands on a very large node.
 fn whole_big_node(big: &Target) {
     heading("whole commands on sim:big-node, the client alone", "relist");
     let endpoint = big.endpoint();
-    let folder = big.socket().parent().expect("it lies in a folder");
+    let folder = big.socket().parent().expect("the socket is in a folder");
     let [before, after] = ["before.json", "after.json"].map(|name| folder.join(name));
     for report in [&before, &after] {
         wall(PLEGCTL, &["relist", "-r", &endpoint, "--save", text(report)]);

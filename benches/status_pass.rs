@@ -21,7 +21,7 @@ fn main() {
         side_by_side(&node, Some(11));
         health(&node);
     }
-    // The delays are the same each time, and a serial pass takes almost a minute.
+    // One turn is enough: the simulated delays are always the same, and a serial pass takes almost a minute.
     side_by_side(&Target::simulated("slow-disk"), None);
     health(&Target::simulated("quiet"));
 }

@@ -1,6 +1,6 @@
-//! How fast events are read from the runtime's stream, compared with the minimum, which drops their bytes.
+//! How fast plegctl reads events from the runtime's stream, compared with the minimum, which drops their bytes.
 //!
-//! The scripted runtime sends the events one by one from a thread of this process and may be the slower side: so the
+//! The scripted runtime sends the events one by one from a thread of this process and may be the slower side. So the
 //! events per second are a lower bound, and a ratio near 1 means that the client is fast enough.
 
 #[path = "../tests/support/mod.rs"]
@@ -14,7 +14,7 @@ use plegctl::clock::SystemClock;
 use plegctl::cri::{Client, Runtime as _};
 use scripted::wire::ContainerEventResponse;
 use scripted::{FakeRuntime, Node};
-use support::floor::BareClient;
+use support::minimum::BareClient;
 use support::{Samples, figure, heading, in_turn, ratio, time};
 use tokio::runtime::Runtime;
 
@@ -22,14 +22,14 @@ use tokio::runtime::Runtime;
 const EVENTS: u16 = 5_000;
 
 fn main() {
-    heading("GetContainerEvents, taken from a scripted runtime", "stream");
+    heading("GetContainerEvents, read from a scripted runtime", "stream");
     let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let fake = FakeRuntime::start(Node::new());
     let event = event();
-    let (ours, floor) = in_turn(7, || client(&network, &fake, &event), || floor(&network, &fake, &event));
+    let (ours, minimum) = in_turn(7, || client(&network, &fake, &event), || minimum(&network, &fake, &event));
     figure("plegctl's client", &per_second(&ours));
-    figure("floor", &per_second(&floor));
-    ratio("5000 events: plegctl's client", &ours, "5000 events: floor", &floor);
+    figure("minimum", &per_second(&minimum));
+    ratio("5000 events: plegctl's client", &ours, "5000 events: minimum", &minimum);
 }
 
 /// An event of containerd: the pod's status and its containers' statuses.
@@ -47,8 +47,8 @@ fn event() -> ContainerEventResponse {
     }
 }
 
-/// Events that wait for the first subscriber.
-fn offer(fake: &FakeRuntime, event: &ContainerEventResponse) {
+/// Pushes the events, which wait for the next subscriber.
+fn push_events(fake: &FakeRuntime, event: &ContainerEventResponse) {
     // The previous subscriber has ended and must not get any of these events.
     fake.end_streams();
     for _ in 0..EVENTS {
@@ -57,7 +57,7 @@ fn offer(fake: &FakeRuntime, event: &ContainerEventResponse) {
 }
 
 fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
-    offer(fake, event);
+    push_events(fake, event);
     let clock = Arc::new(SystemClock::start());
     network.block_on(async {
         let client = Client::new(&fake.socket(), &fake.endpoint(), Duration::from_secs(30), clock);
@@ -66,22 +66,22 @@ fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse)
         let mut stream = client.container_events().await.expect("the fake streams");
         for _ in 0..EVENTS {
             let event = stream.next().await.expect("the stream is whole");
-            std::hint::black_box(event.expect("it goes on"));
+            std::hint::black_box(event.expect("the stream is open"));
         }
         let took = started.elapsed();
-        assert_eq!(stream.dropped(), 0, "the figures are of a stream that was read in time");
+        assert_eq!(stream.dropped(), 0, "a figure counts only if no event was dropped");
         took
     })
 }
 
-fn floor(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
-    offer(fake, event);
-    let mut floor = network.block_on(async {
-        let mut floor = BareClient::to(&fake.socket());
-        floor.connect().await;
-        floor
+fn minimum(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
+    push_events(fake, event);
+    let mut minimum = network.block_on(async {
+        let mut minimum = BareClient::to(&fake.socket());
+        minimum.connect().await;
+        minimum
     });
-    time(|| network.block_on(floor.events(EVENTS)))
+    time(|| network.block_on(minimum.events(EVENTS)))
 }
 
 fn per_second(samples: &Samples) -> String {

@@ -4,8 +4,8 @@
 //! $ cargo run --example static_pod -- /etc/kubernetes/manifests/etcd.yaml node1 1.34
 //! ```
 //!
-//! The UID depends on the kubelet's release, on the node's name and on the path, and so does what the kubelet accepts.
-//! Nothing is connected to: the file alone decides.
+//! The UID depends on the kubelet's release, on the node's name and on the path. Whether the kubelet accepts the file
+//! depends on the release. The example reads only the file and connects to nothing.
 
 use std::error::Error;
 use std::io::{self, Write};

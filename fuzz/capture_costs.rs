@@ -1,5 +1,5 @@
-//! Captures whose reading is expensive: each four bytes of the input become an entry, whose size is a power of two.
-//! Reading any such capture has bounded memory and time.
+//! Captures that are expensive to read: each four bytes of the input become an entry, whose size is a power of two.
+//! Whatever the entries are, reading the capture must keep a limit of memory and time.
 
 use std::fs;
 use std::process::Stdio;
@@ -38,13 +38,13 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A number field.
-fn number(field: u8, value: u64) -> Vec<u8> {
+/// A protobuf field with a number.
+fn varint_field(field: u8, value: u64) -> Vec<u8> {
     [vec![field << 3], varint(value)].concat()
 }
 
-/// A field with a length.
-fn part(field: u8, content: &[u8]) -> Vec<u8> {
+/// A protobuf field with bytes: a text, a message or a list of messages.
+fn bytes_field(field: u8, content: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2], &varint(content.len().try_into().unwrap())[..], content].concat()
 }
 
@@ -54,66 +54,96 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An answer: its number, the number of the answer from which it differs, its bytes and their size.
-fn answer(own: u64, base: u64, bytes: &[u8], inflated: usize) -> Vec<u8> {
-    [number(1, own), number(2, base), part(3, bytes), number(4, inflated.try_into().unwrap()), number(5, 1)]
-        .concat()
+/// A message of an answer with its number and its bytes, which are the difference from the message `base`; 0 is no
+/// message. `inflated` is the size before compression; 0 means that the bytes are not compressed.
+fn message(number: u64, base: u64, bytes: &[u8], inflated: usize) -> Vec<u8> {
+    [
+        varint_field(1, number),
+        varint_field(2, base),
+        bytes_field(3, bytes),
+        varint_field(4, inflated.try_into().unwrap()),
+        varint_field(5, 1),
+    ]
+    .concat()
 }
 
-/// The body of an entry by its field, from four bytes.
-fn body([kind, first, size, last]: [u8; 4]) -> Vec<u8> {
-    let (call, own) = (u64::from(first), u64::from(last));
-    let ended =
-        |answers: &[u8]| part(5, &[number(1, call), number(2, 3_000_000_000), answers.to_vec()].concat());
+/// The entry that begins a session.
+fn session(id: u8, segment: u8) -> Vec<u8> {
+    let id_field = [9, id, 0, 0, 0, 0, 0, 0, 0];
+    bytes_field(3, &[&varint_field(9, 1)[..], &varint_field(12, segment.into()), &id_field].concat())
+}
+
+fn call_started(call: u64, rpc: u64) -> Vec<u8> {
+    bytes_field(4, &[varint_field(1, call), varint_field(2, rpc), varint_field(4, call)].concat())
+}
+
+/// The entry for the end of a call that took three seconds; `messages` is its encoded answer.
+fn call_finished(call: u64, messages: &[u8]) -> Vec<u8> {
+    bytes_field(5, &[&varint_field(1, call)[..], &varint_field(2, 3_000_000_000), messages].concat())
+}
+
+fn relist(number: u64, began: u64, pods: u64) -> Vec<u8> {
+    bytes_field(6, &[varint_field(1, number), varint_field(2, began), varint_field(4, pods)].concat())
+}
+
+fn document(kind: u64, json: &str) -> Vec<u8> {
+    let size = json.len().try_into().unwrap();
+    bytes_field(
+        7,
+        &[varint_field(1, kind), bytes_field(2, &deflated(json.as_bytes())), varint_field(3, size)].concat(),
+    )
+}
+
+fn stream_message(call: u64, message: &[u8]) -> Vec<u8> {
+    bytes_field(12, &[varint_field(1, call), bytes_field(2, message)].concat())
+}
+
+/// The body of an entry, from four bytes of the input: the kind of the entry, the number of a call, the exponent of a
+/// size, and the number of a message, of an RPC or of a kind of documents.
+fn body([kind, call_byte, exponent, number_byte]: [u8; 4]) -> Vec<u8> {
+    let (call, number) = (u64::from(call_byte), u64::from(number_byte));
+    let power = |limit: u8| 1_usize << (exponent % limit);
     match kind % 9 {
-        0 => part(
-            3,
-            &[number(9, 1), number(12, u64::from(last % 4)), [9, first, 0, 0, 0, 0, 0, 0, 0].to_vec()]
-                .concat(),
-        ),
-        1 => part(4, &[number(1, call), number(2, own % 16), number(4, call)].concat()),
-        2 => ended(&part(6, &[]).repeat(1 << (size % 18))),
-        3 => ended(&part(6, &number(1, own)).repeat(1 << (size % 18))),
+        0 => session(call_byte, number_byte % 4),
+        1 => call_started(call, number % 16),
+        // Many empty messages.
+        2 => call_finished(call, &bytes_field(6, &[]).repeat(power(18))),
+        // Many references to one earlier message.
+        3 => call_finished(call, &bytes_field(6, &varint_field(1, number)).repeat(power(18))),
+        // A large message with a very small compressed form.
         4 => {
-            let whole = vec![if first & 1 == 0 { 0 } else { 10 }; 1 << (size % 25)];
-            ended(&part(6, &answer(own, 0, &deflated(&whole), whole.len())))
+            let whole = vec![if call & 1 == 0 { 0 } else { 10 }; power(25)];
+            call_finished(call, &bytes_field(6, &message(number, 0, &deflated(&whole), whole.len())))
         }
+        // A few bytes that are a large difference from the previous message.
         5 => {
-            let steps = [vec![1, 7, 0], varint((1 << (size % 25)) - 1)].concat();
-            ended(&part(6, &answer(own, own.saturating_sub(1), &steps, 0)))
+            let length = u64::try_from(power(25) - 1).unwrap();
+            let steps = [vec![1, 7, 0], varint(length)].concat();
+            call_finished(call, &bytes_field(6, &message(number, number.saturating_sub(1), &steps, 0)))
         }
-        6 => {
-            let text = format!("[{}[]]", "[],".repeat(1 << (size % 21)));
-            let document = [
-                number(1, own % 8),
-                part(2, &deflated(text.as_bytes())),
-                number(3, text.len().try_into().unwrap()),
-            ];
-            part(7, &document.concat())
-        }
-        7 => part(6, &[number(1, call), number(2, own), number(4, 1 << (size % 40))].concat()),
-        _ => part(
-            12,
-            &[number(1, call), part(2, &answer(own, 0, &[10, 0].repeat(1 << (size % 16)), 0))].concat(),
-        ),
+        6 => document(number % 8, &format!("[{}[]]", "[],".repeat(power(21)))),
+        7 => relist(call, number, 1 << (exponent % 40)),
+        _ => stream_message(call, &message(number, 0, &[10, 0].repeat(power(16)), 0)),
     }
 }
 
+/// A capture: the header, a session, and an entry for each four bytes of the input, except entries that would make the
+/// file too large.
 fn capture(header: &[u8], input: &[u8]) -> Vec<u8> {
     let mut file = header.to_vec();
-    let session = [0, 1, 0, 1];
-    for (at, four) in [session].iter().chain(input.as_chunks().0).enumerate() {
-        let moment = u64::try_from(at + 1).unwrap();
-        let wall = (1_700_000_000_000_000_000 + moment).to_le_bytes();
-        let content = [&[9], &wall[..], &number(2, moment), &body(*four)].concat();
+    let first_session = [0, 1, 0, 1];
+    for (index, four) in [first_session].iter().chain(input.as_chunks().0).enumerate() {
+        let nanos = u64::try_from(index + 1).unwrap();
+        let wall = (1_700_000_000_000_000_000 + nanos).to_le_bytes();
+        let content = [&[9], &wall[..], &varint_field(2, nanos), &body(*four)].concat();
         if file.len() + content.len() > LARGEST_FILE {
             continue;
         }
         let length = u32::try_from(content.len()).unwrap().to_le_bytes();
-        let mut sum = Crc::new();
-        sum.update(&length);
-        sum.update(&content);
-        file.extend([&[0xA7, 0x50], &length[..], &sum.sum().to_le_bytes(), &content].concat());
+        let mut checksum = Crc::new();
+        checksum.update(&length);
+        checksum.update(&content);
+        file.extend([&[0xA7, 0x50], &length[..], &checksum.sum().to_le_bytes(), &content].concat());
     }
     file
 }
@@ -122,12 +152,12 @@ fn capture(header: &[u8], input: &[u8]) -> Vec<u8> {
 fn capture_costs() {
     let header = &include_bytes!("../tests/captures/0.1.0.plegcap")[..16];
     let folder = TempDir::new();
-    let (file, out) = (folder.path().join("made.plegcap"), folder.path().join("out.plegcap"));
-    // A list of 8 MiB with differences; documents; truncated sessions; empty answers.
+    let (file, out) = (folder.path().join("in.plegcap"), folder.path().join("out.plegcap"));
+    // A list of 8 MiB with a chain of differences, documents, unfinished calls in many sessions, and two short mixes.
     let differences: Vec<u8> =
-        (1..60).flat_map(|own| [1, own, 0, 0, if own == 1 { 4 } else { 5 }, own, 23, own]).collect();
-    let documents: Vec<u8> = (0..40).flat_map(|own| [6, 1, 18, own]).collect();
-    let sessions: Vec<u8> = (0..200).flat_map(|own| [0, own, 0, 1, 1, own, 0, 0]).collect();
+        (1..60).flat_map(|call| [1, call, 0, 0, if call == 1 { 4 } else { 5 }, call, 23, call]).collect();
+    let documents: Vec<u8> = (0..40).flat_map(|kind| [6, 1, 18, kind]).collect();
+    let sessions: Vec<u8> = (0..200).flat_map(|id| [0, id, 0, 1, 1, id, 0, 0]).collect();
     let seeds = vec![
         differences,
         documents,
@@ -151,8 +181,8 @@ fn capture_costs() {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0..=2)), "{}: {said}", output.status);
-        assert!(!said.contains("fault:"), "{said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0..=2)), "{}: {text}", output.status);
+        assert!(!text.contains("fault:"), "{text}");
     });
 }

@@ -1,16 +1,17 @@
-//! Captures: opened, exported again, and shown by the program. Each input is tried unchanged and with correct
-//! checksums, so that the code behind the checksums is reached too.
+//! Fuzzes the reader of captures. The fuzzer mutates a recorded capture; this target opens, exports and shows each
+//! mutated capture. It tries each one twice: unchanged, and with corrected checksums, so that it also reaches the code
+//! behind the check of the checksums.
 
 use std::fs;
 
 use flate2::Crc;
 use plegctl::capture::{Capture, Pseudonyms, Range, export};
 
-use super::{fuzz, shown};
+use super::{assert_shows, fuzz};
 use crate::support::socket::TempDir;
 
 /// The commands that show a capture.
-const FORMS: [&[&str]; 5] = [
+const COMMANDS: [&[&str]; 5] = [
     &["capture", "ls"],
     &["capture", "check"],
     &["capture", "report"],
@@ -38,31 +39,32 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     all
 }
 
-/// The capture with the correct checksum of each frame.
-fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let (mut sealed, mut begin) = (bytes.to_vec(), HEADER);
+/// The capture with a correct checksum in each frame.
+fn with_checksums(bytes: &[u8]) -> Vec<u8> {
+    let (mut fixed, mut begin) = (bytes.to_vec(), HEADER);
     for end in ends(bytes) {
         let mut crc = Crc::new();
         crc.update(&bytes[begin + 2..begin + 6]);
         crc.update(&bytes[begin + OVERHEAD..end]);
-        sealed[begin + 6..begin + OVERHEAD].copy_from_slice(&crc.sum().to_le_bytes());
+        fixed[begin + 6..begin + OVERHEAD].copy_from_slice(&crc.sum().to_le_bytes());
         begin = end;
     }
-    sealed
+    fixed
 }
 
 #[test]
 fn captures() {
     let recorded = include_bytes!("../tests/captures/0.1.0.plegcap");
-    // Only the first entries: in small seeds, mutations hit what matters, and other tests read whole captures.
+    // Seeds have only the first entries, because a mutation of a small seed changes something important more often.
+    // Other tests read whole captures.
     let ends = ends(recorded);
     let beginning = |entries: usize| recorded[..ends[entries.min(ends.len()) - 1]].to_vec();
     let seeds = vec![beginning(3), beginning(6), beginning(12), beginning(24)];
     let folder = TempDir::new();
-    let path = folder.path().join("bent.plegcap");
-    let mut forms = FORMS.iter().cycle();
+    let path = folder.path().join("mutated.plegcap");
+    let mut commands = COMMANDS.iter().cycle();
     fuzz("captures", seeds, |bytes| {
-        for bytes in [bytes.to_vec(), sealed(bytes)] {
+        for bytes in [bytes.to_vec(), with_checksums(bytes)] {
             fs::write(&path, bytes).unwrap();
             let Ok(capture) = Capture::open(&path) else { continue };
             for end in capture.calls.iter().filter_map(|call| call.end.as_ref()) {
@@ -73,7 +75,7 @@ fn captures() {
             }
             let mut out = Vec::new();
             export(&capture, Range::default(), Some(Pseudonyms::default()), &mut out).unwrap();
-            shown(forms.next().unwrap(), &[path.to_str().unwrap()]);
+            assert_shows(commands.next().unwrap(), &[path.to_str().unwrap()]);
         }
     });
 }

@@ -1,17 +1,17 @@
-//! The command lines of conmon, shim and OCI runtime, from which `stacks` names the process that a call waits for: each
-//! may be any bytes.
+//! Command lines of conmon, a shim and an OCI runtime, with any bytes. The target writes them into a fake `/proc`, and
+//! `stacks` searches them for the id of a container. `stacks` may report only an id that one of them contains.
 
 use std::fs;
 
 use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};
-use plegctl::stacks::live::{NodeView, name};
+use plegctl::stacks::live::{NodeView, add_names};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::signatures::signatures;
 
 use super::fuzz;
 use crate::support::socket::TempDir;
 
-/// A create of CRI-O that waits for its conmon.
+/// A goroutine dump of CRI-O: one goroutine creates a container and waits for conmon.
 const DUMP: &str = "goroutine 70 [select, 2 minutes]:
 github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {0x1, 0x2}, 0xc000070800, {0xc000120000, 0xd}, 0x0)
 \t/a.go:1 +0x1
@@ -21,7 +21,7 @@ k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_CreateContainer_Handler({0x1,
 \t/a.go:1 +0x1
 ";
 
-/// The processes with these command lines, their names and parents.
+/// The processes that get the command lines of an input: the process id, the name and the parent's process id.
 const PROCESSES: [(u32, &str, u32); 3] =
     [(500, "conmon", 1), (600, "runc", 500), (700, "containerd-shim", 1)];
 
@@ -33,7 +33,7 @@ const SEPARATOR: &[u8] = b"\n====\n";
 
 fn seeds() -> Vec<Vec<u8>> {
     let (id, sandbox) = ("0123456789abcdef".repeat(4), "fedcba9876543210".repeat(4));
-    let of = |container: &str, name: &str| {
+    let seed = |container: &str, name: &str| {
         let lines = [
             format!("conmon -b /run/x -c {container} -n {name} -P /run/y"),
             format!("runc --root /run/runc create --bundle /x {container}"),
@@ -41,7 +41,11 @@ fn seeds() -> Vec<Vec<u8>> {
         ];
         lines.map(|line| line.replace(' ', "\0").into_bytes()).join(SEPARATOR)
     };
-    vec![of(&id, "k8s_app_web-18_shop_uid-18_0"), of(&id, "k8s_POD_web-18_shop_uid-18_0"), of("short", "a_b")]
+    vec![
+        seed(&id, "k8s_app_web-18_shop_uid-18_0"),
+        seed(&id, "k8s_POD_web-18_shop_uid-18_0"),
+        seed("short", "a_b"),
+    ]
 }
 
 #[test]
@@ -69,11 +73,14 @@ fn command_lines() {
         let sources =
             [DumpSource { name: "fuzz".to_owned(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }];
         let mut report = judge(&sources, &known, &KnownHangs::default());
-        name(&mut report, &sources, &NodeView::at(root));
+        add_names(&mut report, &sources, &NodeView::at(root));
         let container = report.findings[0].holder.as_ref().and_then(|holder| holder.container.as_ref());
         if let Some(container) = container {
             let id = container.id.as_bytes();
-            assert!(id.len() == 64 && bytes.windows(64).any(|part| part == id), "an id that nobody has");
+            assert!(
+                id.len() == 64 && bytes.windows(64).any(|part| part == id),
+                "an id that is in no command line"
+            );
             named += 1;
         }
         serde_json::to_string(&report).unwrap();

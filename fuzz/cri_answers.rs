@@ -1,4 +1,4 @@
-//! Answers of a runtime, through the socket, the decoder and the conversion to the kubelet's relist.
+//! Answers of a runtime: plegctl reads them from a socket, decodes them and makes a relist of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,9 +73,9 @@ fn cri_answers() {
             let _ = client.cgroup_driver().await;
             let listed = client.list_sandboxes(&sandboxes).await;
             if let Ok(listed) = &listed.result {
-                // Reading any decoded value does not panic.
-                let seen: usize = listed.iter().map(|sandbox| looked_at(&sandbox.labels)).sum();
-                assert!(seen <= bytes.len());
+                // Decoded labels have no more bytes than the answer.
+                let size: usize = listed.iter().map(|sandbox| size_of_labels(&sandbox.labels)).sum();
+                assert!(size <= bytes.len());
             }
             let streamed = streaming.list_sandboxes(&sandboxes).await;
             assert_eq!(streamed.result.is_ok(), listed.result.is_ok());
@@ -89,6 +89,6 @@ fn cri_answers() {
     });
 }
 
-fn looked_at(labels: &Labels) -> usize {
+fn size_of_labels(labels: &Labels) -> usize {
     labels.iter().map(|(key, value)| key.len() + value.len()).sum()
 }

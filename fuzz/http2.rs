@@ -1,4 +1,4 @@
-//! The bytes of a connection: frames, header blocks and trailers of any server.
+//! The bytes that a server sends on an HTTP/2 connection: frames, header blocks and trailers.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -86,8 +86,9 @@ fn http2() {
             let connect = move || {
                 let next = first.lock().unwrap().take();
                 let refused = plegctl::cri::Error::Refused { endpoint: "fuzz:http2".into() };
-                let made = next.ok_or(refused).map(|line| tokio::net::UnixStream::from_std(line).unwrap());
-                std::future::ready(made)
+                let connection =
+                    next.ok_or(refused).map(|line| tokio::net::UnixStream::from_std(line).unwrap());
+                std::future::ready(connection)
             };
             let clock = Arc::new(SystemClock::start());
             let client = Client::over(connect, "fuzz:http2", Duration::from_secs(60), clock);

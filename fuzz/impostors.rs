@@ -1,4 +1,8 @@
-//! The search for the kubelet's process: one process has arbitrary files, the other is root's in the node's namespaces.
+//! Fuzzes the search for the kubelet's process. The *impostor* is a process with arbitrary files in `/proc`. The other
+//! process is the node's kubelet, which runs as root in the node's namespaces.
+//!
+//! plegctl must choose the kubelet, unless the impostor also runs as root. If plegctl makes no choice, it must report a
+//! doubt.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,16 +16,17 @@ use plegctl::kubelet::{doubt, kubelet_of};
 use super::fuzz;
 use crate::support::socket::TempDir;
 
-/// The arbitrary process. Its pid is the lower one.
-const STRANGER: u32 = 42;
+/// The impostor. Its pid is lower than the kubelet's, so plegctl sees the impostor first.
+const IMPOSTOR: u32 = 42;
 /// The node's kubelet.
 const KUBELET: u32 = 43;
 
-/// Files and links of a process, each with the bytes up to a separator.
+/// The files of a process, in the order of an input.
 const FILES: [&str; 5] = ["stat", "status", "cgroup", "comm", "cmdline"];
+/// The symbolic links of a process. In an input, they follow the files.
 const LINKS: [&str; 3] = ["ns/pid", "ns/mnt", "exe"];
 
-/// The separator between two of them.
+/// The separator between two files or links of an input.
 const SEPARATOR: &[u8] = b"\n====\n";
 
 fn process(comm: &str, uids: &str, pids: &str, cgroup: &str, namespaces: [&str; 2], exe: &str) -> Vec<u8> {
@@ -54,7 +59,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Writes the files of a process; invalid file names are skipped.
+/// Writes the files and links of a process. A link whose target is no valid path is skipped.
 fn write(directory: &Path, bytes: &[u8]) {
     let mut rest = bytes;
     for name in FILES.into_iter().chain(LINKS) {
@@ -74,8 +79,8 @@ fn write(directory: &Path, bytes: &[u8]) {
     }
 }
 
-/// Whether all four user ids are root's, according to the kernel's file.
-fn is_roots(directory: &Path) -> bool {
+/// Whether all user ids in the `status` file of a process are root's.
+fn runs_as_root(directory: &Path) -> bool {
     let status = fs::read(directory.join("status")).unwrap();
     let status = String::from_utf8_lossy(&status);
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
@@ -86,7 +91,7 @@ fn is_roots(directory: &Path) -> bool {
 fn impostors() {
     let folder = TempDir::new();
     let root = folder.path();
-    for pid in [1, STRANGER, KUBELET] {
+    for pid in [1, IMPOSTOR, KUBELET] {
         for directory in ["ns", "task"] {
             fs::create_dir_all(root.join(pid.to_string()).join(directory)).unwrap();
         }
@@ -95,15 +100,21 @@ fn impostors() {
     let init = process("systemd", "0\t0\t0\t0", "1", "/init.scope", ["pid:[1]", "mnt:[1]"], "/sbin/init");
     write(&root.join("1"), &init);
     write(&root.join(KUBELET.to_string()), &seeds[0]);
-    let stranger = root.join(STRANGER.to_string());
+    let impostor = root.join(IMPOSTOR.to_string());
     let places = ProcPaths { proc: root.to_path_buf(), cgroup: root.join("cgroup"), socket: None };
     fuzz("impostors", seeds, |bytes| {
-        write(&stranger, bytes);
+        write(&impostor, bytes);
         let seen = sample(&places);
         let chosen = kubelet_of(&seen);
-        assert!(chosen.is_some() || doubt(&seen).is_some(), "the node's kubelet is there");
-        if chosen.is_none_or(|chosen| chosen.pid == STRANGER) {
-            assert!(is_roots(&stranger), "another user's process stands in the way");
+        assert!(
+            chosen.is_some() || doubt(&seen).is_some(),
+            "plegctl neither finds the kubelet nor reports a doubt"
+        );
+        if chosen.is_none_or(|chosen| chosen.pid == IMPOSTOR) {
+            assert!(
+                runs_as_root(&impostor),
+                "plegctl chooses the process of another user, or doubts the kubelet because of it"
+            );
         }
     });
 }

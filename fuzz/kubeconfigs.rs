@@ -1,9 +1,9 @@
-//! Kubeconfigs of others, and the output of a credential program.
+//! Kubeconfigs with any content, and the output of a credential program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::{fuzz, shown};
+use super::{assert_shows, fuzz};
 use crate::support::socket::TempDir;
 
 /// An address without a listener.
@@ -43,7 +43,7 @@ fn kubeconfigs() {
     ];
     fuzz("kubeconfigs", seeds, |bytes| {
         fs::write(&path, bytes).unwrap();
-        shown(&["nodes", "--timeout", "5s", "--kubeconfig"], &[path.to_str().unwrap()]);
+        assert_shows(&["nodes", "--timeout", "5s", "--kubeconfig"], &[path.to_str().unwrap()]);
     });
 }
 
@@ -67,6 +67,6 @@ fn credentials() {
     let seeds = seeds.map(|status| format!("{begin}{status}").into_bytes());
     fuzz("credentials", seeds.to_vec(), |bytes| {
         fs::write(&output, bytes).unwrap();
-        shown(&["nodes", "--timeout", "5s", "--kubeconfig"], &[path.to_str().unwrap()]);
+        assert_shows(&["nodes", "--timeout", "5s", "--kubeconfig"], &[path.to_str().unwrap()]);
     });
 }

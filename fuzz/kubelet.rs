@@ -1,4 +1,4 @@
-//! A kubelet's metrics, its configuration file, and crictl's settings; and the bytes of a connection to a kubelet.
+//! A kubelet's metrics, its configuration file, crictl's settings, and the bytes that a kubelet sends on a connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -22,14 +22,14 @@ fn kubelet_metrics() {
 fn kubelet_config() {
     fuzz("kubelet_config", Vec::new(), |bytes| {
         if let Ok(found) = scalars(bytes) {
-            // The reader invents nothing: a setting needs at least one byte.
+            // Each setting needs at least one byte of the input.
             assert!(found.len() <= bytes.len());
         }
     });
 }
 
-/// A length far above the size of any input, so that waiting for all of it would hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The deadline of a request. No input needs it, because the server closes each connection.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 fn answers() -> Vec<Vec<u8>> {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Expires\r\n\r\n";
@@ -68,8 +68,8 @@ fn kubelet_answers() {
     });
     fuzz("kubelet_answers", answers(), |input| {
         bytes_to.send(input.to_vec()).unwrap();
-        match event_loop.block_on(api.get("/configz", PATIENCE)) {
-            // Chunk headers and lengths add bytes and never remove any.
+        match event_loop.block_on(api.get("/configz", TIME_LIMIT)) {
+            // A body never has more bytes than its encoded form.
             Ok(answer) => assert!(answer.body.len() <= input.len()),
             Err(why) => assert!(!why.is_silent() && !why.to_string().is_empty(), "{why}"),
         }

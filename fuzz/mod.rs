@@ -12,7 +12,6 @@
 //! into the corpus. A target for another format is a file here with a function that takes bytes, its line in `mod`, and
 //! a few small seeds.
 
-mod bend;
 mod capture_costs;
 mod captures;
 mod command_lines;
@@ -22,6 +21,7 @@ mod impostors;
 mod kubeconfigs;
 mod kubelet;
 mod manifests;
+mod mutate;
 mod proc_trees;
 mod reports;
 mod scenarios;
@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use bend::Random;
+use mutate::Random;
 
 use crate::support::plegctl;
 
@@ -43,34 +43,34 @@ use crate::support::plegctl;
 const SHORT: Duration = Duration::from_secs(2);
 
 /// The time limit for one input: far more than any input needs, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The largest size of a mutated input.
 const LONGEST: usize = 64 * 1024;
 
 /// Runs `check` on the seeds and on their mutations.
 pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8])) {
-    let told = std::env::var("PLEGCTL_FUZZ").ok();
-    let length = told.as_deref().map_or(SHORT, |text| humantime::parse_duration(text).unwrap());
-    let seed = match (std::env::var("PLEGCTL_FUZZ_SEED"), told) {
+    let time = std::env::var("PLEGCTL_FUZZ").ok();
+    let length = time.as_deref().map_or(SHORT, |text| humantime::parse_duration(text).unwrap());
+    let seed = match (std::env::var("PLEGCTL_FUZZ_SEED"), time) {
         (Ok(seed), _) => seed.parse().unwrap(),
         (Err(_), Some(_)) => std::process::id().into(),
         (Err(_), None) => 1,
     };
     seeds.extend(corpus(target));
-    assert!(!seeds.is_empty(), "{target} has nothing to begin with");
-    // A panic that is caught where it happens, such as one of the YAML scanner, is no failure and is not printed.
+    assert!(!seeds.is_empty(), "{target} has no seed");
+    // plegctl catches some panics itself (src/panics.rs). Such a panic is no failure, so the hook prints nothing.
     std::panic::set_hook(Box::new(|_| {}));
     let mut random = Random::new(seed);
     let began = Instant::now();
     let mut cases: u64 = 0;
     for seed in &seeds {
-        tried(target, seed, &mut check);
+        try_input(target, seed, &mut check);
         cases += 1;
     }
     while began.elapsed() < length {
-        let input = bend::bent(&seeds, &mut random, LONGEST);
-        tried(target, &input, &mut check);
+        let input = mutate::mutated(&seeds, &mut random, LONGEST);
+        try_input(target, &input, &mut check);
         cases += 1;
     }
     // Not `println!`: the test harness captures its output in tests that pass.
@@ -81,8 +81,8 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
     );
 }
 
-/// Runs the program on a file: it must end by itself, without a crash and without printing a terminal escape sequence.
-pub fn shown(words: &[&str], files: &[&str]) {
+/// Runs the program on files: it must end by itself, without a crash and without printing a terminal escape sequence.
+pub fn assert_shows(words: &[&str], files: &[&str]) {
     let output = plegctl::command(env!("CARGO_BIN_EXE_plegctl"))
         .args(words)
         .args(files)
@@ -92,10 +92,11 @@ pub fn shown(words: &[&str], files: &[&str]) {
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(matches!(output.status.code(), Some(0..=2)), "{words:?}: {}: {text}", output.status);
     assert!(!text.contains("fault:"), "{words:?}: {text}");
-    let moves = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    assert!(!text.contains(moves), "{words:?}: {text:?}");
+    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    assert!(!text.contains(is_control), "{words:?}: {text:?}");
 }
 
+/// The files in `fuzz/corpus/TARGET/`.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
@@ -104,11 +105,12 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-fn tried(target: &str, input: &[u8], check: &mut impl FnMut(&[u8])) {
+/// Runs `check` on one input. If it panics or takes too long, saves the input and fails the test.
+fn try_input(target: &str, input: &[u8], check: &mut impl FnMut(&[u8])) {
     let began = Instant::now();
     let ended = catch_unwind(AssertUnwindSafe(|| check(input)));
     let took = began.elapsed();
-    if ended.is_err() || took > PATIENCE {
+    if ended.is_err() || took > TIME_LIMIT {
         let mut hasher = DefaultHasher::new();
         input.hash(&mut hasher);
         let kept = std::env::temp_dir().join(format!("plegctl-fuzz-{target}-{:016x}", hasher.finish()));

@@ -5,7 +5,7 @@ use std::fs;
 use plegctl::diagnosis::HealthReport;
 use plegctl::pleg::{RelistReport, diff};
 
-use super::{fuzz, shown};
+use super::{assert_shows, fuzz};
 use crate::support::socket::TempDir;
 
 /// The commands that print each kind of report.
@@ -27,7 +27,7 @@ fn health_reports() {
             let again = serde_json::to_vec(&report).unwrap();
             assert_eq!(serde_json::from_slice::<HealthReport>(&again).unwrap(), report);
             fs::write(&path, bytes).unwrap();
-            shown(forms.next().unwrap(), &[path.to_str().unwrap()]);
+            assert_shows(forms.next().unwrap(), &[path.to_str().unwrap()]);
         }
     });
 }
@@ -43,7 +43,7 @@ fn relist_reports() {
             assert!(diff(&report, &report).events.is_empty(), "a node differs from itself");
             fs::write(&path, bytes).unwrap();
             let files = [sound.to_str().unwrap(), path.to_str().unwrap()];
-            shown(&["diff", "--force", "-o", forms.next().unwrap()], &files);
+            assert_shows(&["diff", "--force", "-o", forms.next().unwrap()], &files);
         }
     });
 }

@@ -1,4 +1,5 @@
-//! Goroutine dumps: each line may be cut, damaged or from another program, and the reader loses nothing silently.
+//! Goroutine dumps: any line may be cut, damaged or from another program. The reader must count every goroutine, also
+//! those that it cannot parse.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the Debian package from the directory that stage.sh has filled. Needs only dpkg-deb, which every Debian has.
+# Builds the Debian package from the directory that stage.sh has filled. Needs only dpkg-deb, which is part of every Debian
+# system.
 #
 #   usage: deb.sh STAGED VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
 set -eu

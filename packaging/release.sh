@@ -75,8 +75,8 @@ if [ -z "$binary" ]; then
     else
         echo "release.sh: cargo-auditable is not installed: the binary does not contain the list of its crates" >&2
     fi
-    # The flags of `make static`; the abilities of another linker are not known.
-    flags='-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs'
+    # `make static-flags` tests this machine's linker. A cross-linker gets only the flags that every linker accepts.
+    flags='-C target-feature=+crt-static -C force-frame-pointers=yes -C link-arg=-Wl,-z,pack-relative-relocs'
     [ "$target" != "$host" ] || flags=$(make --silent static-flags)
     # Keeps the paths of the sources and the registry out of the binary.
     RUSTFLAGS="$flags --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
@@ -113,7 +113,7 @@ fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
 cargo metadata --locked --format-version 1 --filter-platform "$target" >"$work/metadata"
-# Without SOURCE_DATE_EPOCH: a build script reads it, so that with it crates of the tests would be built again.
+# A build script reads SOURCE_DATE_EPOCH, so with this variable cargo would build crates of the tests again.
 env -u SOURCE_DATE_EPOCH cargo run --quiet --locked --example sbom <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)

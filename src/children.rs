@@ -1,4 +1,5 @@
-//! Runs child programs, each in its own process group, so that everything it starts can be ended with it.
+//! [`ProcessGroup`]: runs a child program in its own process group, so that plegctl can end it together with all
+//! processes that it has started.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,22 +8,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
 
-/// The word that makes a plegctl the guard of a process group.
+/// The internal command with which plegctl runs as the guard of a process group.
 pub const GUARD: &str = "guard-group";
 
-/// This program, even if its file was replaced meanwhile.
-const OURSELVES: &str = "/proc/self/exe";
+/// The running program, even if its file was replaced in the meantime.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// A child, and the process group that it shares with what it starts.
+/// A child, and the process group to which the child and the processes that it starts belong.
 #[derive(Debug)]
 pub struct ProcessGroup {
     /// The id of the group.
     id: Pid,
     /// The id of the child.
     pid: Pid,
-    /// `None` once the child is reaped: after that, another process may get its id.
+    /// The child; `None` once it is reaped, because another process may then get its id.
     child: Mutex<Option<Child>>,
-    /// The leader of the group, which ends the group when this process has ended; without it the child is the leader.
+    /// The guard: it leads the group, and ends the group when plegctl has ended. Without a guard, the child is the
+    /// leader.
     guard: Mutex<Option<Child>>,
 }
 
@@ -33,19 +35,19 @@ impl ProcessGroup {
         Ok(Self::of(Pid::from_child(&child), child, None))
     }
 
-    /// Starts `command` in a process group that ends when this process does, whatever ends this process. Ctrl-C does not
-    /// reach another process group.
+    /// Starts `command` in a process group with a guard, which ends the group when plegctl ends for any reason.
+    /// Ctrl-C alone would not end the child, because it does not reach another process group.
     pub fn start_guarded(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
-        // The guard leads the group and starts first, so that at no moment `command` runs without a guard.
+        // The guard starts first, so that `command` never runs without a guard.
         let Ok(mut guard) = start_guard() else {
-            // Where no further process can be had, the answer is still wanted.
+            // If no second process can be started, the child's answer is still needed.
             return Self::start(command);
         };
         let group = Pid::from_child(&guard);
         match command.process_group(group.as_raw_nonzero().get()).spawn() {
             Ok(child) => Ok(Self::of(group, child, Some(guard))),
             Err(why) => {
-                // The guard ends when its stdin is closed, which waiting for it does.
+                // `wait` closes the guard's stdin, which ends the guard.
                 let _ = guard.wait();
                 Err(why)
             }
@@ -60,7 +62,7 @@ impl ProcessGroup {
 
     /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs.
     pub fn wait(&self) -> io::Result<ExitStatus> {
-        // The child is not reaped yet: until then, its id cannot name another process group.
+        // The child is not reaped here: until it is, no other process group can get its id.
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         loop {
             match waitid(WaitId::Pid(self.pid), how) {
@@ -72,7 +74,7 @@ impl ProcessGroup {
         let Some(mut ended) = child.take() else { return Err(io::Error::other("it was waited for before")) };
         self.kill();
         if let Some(mut guard) = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // It is in the group, and has ended with it.
+            // The guard belongs to the group, which was ended above.
             let _ = guard.wait();
         }
         ended.wait()
@@ -100,11 +102,11 @@ impl ProcessGroup {
 /// Starts plegctl as the guard and leader of a new process group.
 fn start_guard() -> io::Result<Child> {
     #[expect(clippy::disallowed_methods, reason = "it is this very program")]
-    let mut guard = Command::new(OURSELVES);
+    let mut guard = Command::new(OWN_PROGRAM);
     guard
         .arg(GUARD)
         .current_dir("/")
-        // Its other end is closed when this process ends.
+        // The guard's stdin ends when plegctl ends.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -112,7 +114,7 @@ fn start_guard() -> io::Result<Child> {
         .spawn()
 }
 
-/// What the guard of a group does: waits until the process that started it has ended, and ends its own group then.
+/// Runs the guard: waits until the plegctl that started it has ended, and then ends its own process group.
 pub fn guard() -> io::Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(kill_process_group(getpgrp(), Signal::KILL)?)
@@ -139,26 +141,26 @@ mod tests {
     }
 
     /// Reads to the end of the pipe, which the grandchild holds open.
-    fn to_the_end(mut stdout: BufReader<ChildStdout>) {
+    fn read_to_end_of_pipe(mut stdout: BufReader<ChildStdout>) {
         let mut rest = Vec::new();
         stdout.read_to_end(&mut rest).unwrap();
     }
 
     #[test]
-    fn what_a_child_leaves_behind_ends_with_it() {
+    fn processes_that_a_child_started_end_with_the_child() {
         let (group, stdout, grandchild) = shell("exit 3");
         assert!(!grandchild.is_empty());
         assert_eq!(group.wait().unwrap().code(), Some(3));
-        to_the_end(stdout);
+        read_to_end_of_pipe(stdout);
         group.end();
         assert!(group.wait().is_err(), "it is reaped");
     }
 
     #[test]
-    fn child_that_does_not_end_is_ended_with_its_own_children() {
+    fn a_running_child_is_ended_with_the_processes_that_it_started() {
         let (group, stdout, _) = shell("wait");
         group.end();
-        to_the_end(stdout);
+        read_to_end_of_pipe(stdout);
         assert!(!group.wait().unwrap().success());
     }
 }

@@ -1,7 +1,8 @@
-//! Reads the clocks; no other module does.
+//! The only module that reads the system's clocks. All other modules receive a [`Clock`], so that tests can use a
+//! [`ManualClock`] and never sleep.
 //!
-//! There are two kinds of time that are never mixed: [`Mono`] measures durations, [`Wall`] is a point in time. All
-//! other modules receive a [`Clock`]; tests use a [`ManualClock`] and never sleep.
+//! There are two kinds of time: [`Mono`] measures durations, and [`Wall`] is a point in time. They have different
+//! types, so that nobody mixes them.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,17 +26,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Mono(Duration);
 
 impl Mono {
-    /// The reading `since_origin` after the clock's origin.
+    /// Returns the reading `since_origin` after the clock's origin.
     pub const fn at(since_origin: Duration) -> Self {
         Self(since_origin)
     }
 
-    /// Time from `earlier` to `self`; zero if the clock ran backwards.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The reading `by` later.
+    /// Returns the reading `by` later.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(by))
@@ -47,39 +48,40 @@ impl Mono {
 pub struct Wall(i64);
 
 impl Wall {
-    /// The time `nanos` nanoseconds after the Unix epoch.
+    /// Returns the time `nanos` nanoseconds after the Unix epoch.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the Unix epoch.
+    /// Returns the nanoseconds since the Unix epoch.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// Converts a CRI timestamp; zero, negative values and Go's zero time mean that the time is not known.
+    /// Converts a CRI timestamp; `None` for zero, negative values and Go's zero time, which mean that the time is not
+    /// known.
     pub fn known(nanos: i64) -> Option<Self> {
         (nanos > 0).then_some(Self(nanos))
     }
 
-    /// Seconds from `earlier` to `self`; negative if `earlier` is later.
+    /// Returns the seconds from `earlier` to `self`; negative if `earlier` is later.
     pub fn seconds_since(self, earlier: Self) -> f64 {
         nanos_as_seconds(i128::from(self.0) - i128::from(earlier.0))
     }
 
-    /// Time from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
     pub fn duration_since(self, earlier: Self) -> Duration {
         let nanos = i128::from(self.0) - i128::from(earlier.0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
-    /// The time `by` later.
+    /// Returns the time `by` later.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
-    /// The time `by` earlier.
+    /// Returns the time `by` earlier.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
@@ -101,7 +103,7 @@ fn nanos_as_seconds(nanos: i128) -> f64 {
 /// RFC 3339, UTC, nine sub-second digits.
 impl fmt::Display for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // humantime cannot format times before 1970, and the CRI has no meaningful ones.
+        // humantime cannot format times before 1970, which do not occur in practice.
         let moment = if self.0 < 0 { UNIX_EPOCH } else { self.system_time() };
         humantime::format_rfc3339_nanos(moment).fmt(f)
     }
@@ -123,11 +125,26 @@ impl<'de> Deserialize<'de> for Wall {
     }
 }
 
+#[cfg(test)]
+impl schemars::JsonSchema for Wall {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Wall".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
 /// A source of time.
 pub trait Clock: Send + Sync {
-    /// The monotonic clock.
+    /// Reads the monotonic clock.
     fn mono(&self) -> Mono;
-    /// The wall clock.
+    /// Reads the wall clock.
     fn wall(&self) -> Wall;
 }
 
@@ -138,7 +155,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose monotonic origin is now.
+    /// Creates a clock whose monotonic origin is now.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the real clock")]
     pub fn start() -> Self {
         Self { origin: tokio::time::Instant::now() }
@@ -167,7 +184,7 @@ pub struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// A clock whose wall clock shows `moment` now.
+    /// Creates a clock whose wall clock shows `moment` now.
     pub fn showing(clock: SystemClock, moment: Wall) -> Self {
         let by = moment.nanos().saturating_sub(clock.wall().nanos());
         Self { clock, by }
@@ -192,7 +209,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `wall` until it is advanced.
+    /// Creates a clock that shows `wall` until it is advanced.
     pub fn at(wall: Wall) -> Self {
         Self { mono_nanos: AtomicU64::new(0), wall_nanos: AtomicI64::new(wall.0) }
     }
@@ -220,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_survives_json() {
+    fn a_time_is_the_same_after_writing_and_reading_json() {
         let stamp = Wall::from_nanos(1_700_000_000_000_000_001);
         let text = serde_json::to_string(&stamp).unwrap();
         assert_eq!(text, "\"2023-11-14T22:13:20.000000001Z\"");
@@ -236,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_going_back_is_no_negative_duration() {
+    fn a_clock_that_goes_back_gives_no_negative_duration() {
         assert_eq!(Mono::at(Duration::from_secs(1)).since(Mono::at(Duration::from_secs(2))), Duration::ZERO);
         assert!((Wall::from_nanos(1).seconds_since(Wall::from_nanos(1_000_000_001)) + 1.0).abs() < 1e-12);
     }

@@ -16,8 +16,8 @@
 //!
 //! The private modules are the command line, the node's files and the nodes behind an API server.
 //!
-//! The default feature `cli` adds the command line: [`main`] and the binary. A program that needs only the modules above
-//! sets `default-features = false` and builds without an argument parser and without tables.
+//! The default feature `cli` adds the command line: [`main`] and the binary. A program that needs only the modules
+//! above sets `default-features = false` and builds without an argument parser and without tables.
 
 #![warn(
     clippy::unwrap_used,
@@ -28,12 +28,12 @@
     clippy::print_stderr,
     clippy::exit
 )]
-// The unit tests in this library need not follow these lints.
+// Unit tests do not have to follow these lints.
 #![cfg_attr(
     not(test),
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
-// Some private items serve the command line alone. The build that includes it reports the ones that nothing uses.
+// Some private items serve only the command line. The build with the feature `cli` reports unused items.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
 pub mod capture;
@@ -49,6 +49,7 @@ mod host;
 pub mod kubelet;
 pub mod manifests;
 mod optional_future;
+mod ordered;
 mod panics;
 pub mod pleg;
 pub mod report;

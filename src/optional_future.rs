@@ -1,8 +1,8 @@
-//! Waits for work that may be absent, so that `select!` can wait for several pieces of optional work at once.
+//! Waits for futures that may be absent, so that a branch of `select!` can be optional.
 
 use std::pin::Pin;
 
-/// Waits for `future`; waits for ever if there is none.
+/// Waits for `future`; never returns if there is no future.
 pub async fn or_pending<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -10,7 +10,7 @@ pub async fn or_pending<T>(future: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// A task of which at most one instance runs.
+/// A place for at most one running task.
 pub struct SingleTask<'a, T>(Option<Pin<Box<dyn Future<Output = T> + 'a>>>);
 
 impl<T> Default for SingleTask<'_, T> {
@@ -20,17 +20,17 @@ impl<T> Default for SingleTask<'_, T> {
 }
 
 impl<'a, T> SingleTask<'a, T> {
-    /// Whether the task runs.
+    /// Whether a task runs.
     pub const fn is_running(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Replaces the task.
+    /// Starts a task; abandons the task that ran before.
     pub fn start(&mut self, task: impl Future<Output = T> + 'a) {
         self.0 = Some(Box::pin(task));
     }
 
-    /// Waits for the result of the task; waits for ever if no task runs.
+    /// Waits for the result of the task; never returns if no task runs.
     pub async fn result(&mut self) -> T {
         let result = or_pending(self.0.as_mut()).await;
         self.0 = None;

@@ -1,7 +1,7 @@
-//! Catches panics of plegctl itself, so that a fault in one part does not lose what the other parts found.
+//! Catches panics of plegctl, so that a programming error in one part does not lose the results of the other parts.
 //!
-//! A panic in a call becomes an error of that call, and a panic in a rule leaves out that rule. Any other panic ends
-//! the command with the exit status for "no answer" and a message that asks for a bug report.
+//! A panic in a call becomes an error of that call, and a panic in a rule means that the rule is not applied. Any
+//! other panic ends the command with the exit status for "no answer" and the request to report it.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -11,9 +11,10 @@ use std::task::Poll;
 
 use crate::report::escape::escaped;
 
-/// Runs `work` and returns its panic message as an error. What `work` was changing stays half-changed.
+/// Runs `work` and returns its panic message as an error. After a panic, values that `work` was changing may be
+/// inconsistent.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| words(&*payload))
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| panic_message(&*payload))
 }
 
 /// Runs a future and returns its panic message as an error.
@@ -31,13 +32,13 @@ pub async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, St
 pub fn print_panics() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
         let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
-        let line = format!("fault: plegctl itself failed{place}: {}", words(info.payload()));
+        let line = format!("fault: plegctl itself failed{place}: {}", panic_message(info.payload()));
         // If stderr is closed, there is nowhere to print.
         let _ = writeln!(io::stderr(), "{}", escaped(&line));
     }));
 }
 
-fn words(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no reason given")
@@ -49,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_panics_is_told_and_goes_no_further() {
+    fn a_panic_becomes_an_error_with_its_message() {
         assert_eq!(catch_panic(|| 1), Ok(1));
         assert_eq!(catch_panic(|| panic!("{} of a kind", 3)).map(|(): ()| ()), Err("3 of a kind".to_owned()));
     }
 
     #[tokio::test]
-    async fn a_future_may_panic_at_its_second_turn() {
+    async fn a_panic_of_a_future_becomes_an_error_also_after_its_first_poll() {
         let late = async {
             tokio::task::yield_now().await;
             panic!("late");

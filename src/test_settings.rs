@@ -1,45 +1,45 @@
-//! Settings for plegctl's own tests, in debug builds only: the node's root, the time after which a call is silent,
-//! and whether the machine's load counts.
+//! Environment variables with which plegctl's own tests replace the node's root, shorten the silence limits, and
+//! exclude the machine's load. They exist in debug builds only.
 //!
-//! In a release build these functions return constants, and the program does not contain the names of the environment
-//! variables. plegctl reads no other setting that is not documented for users.
+//! In a release build, these functions return constants, and the program does not contain the names of the variables.
+//! There are no other undocumented settings.
 
 use std::path::PathBuf;
 
-/// The directory that replaces the node's root. Its process table is the directory `proc` in it.
+/// Returns the directory that replaces the node's root; the process table is its subdirectory `proc`.
 #[cfg(debug_assertions)]
 pub fn node() -> Option<PathBuf> {
     std::env::var_os("PLEGCTL_TEST_NODE").map(PathBuf::from)
 }
 
-/// A release build has no such directory.
+/// Returns `None`: a release build always uses the real node.
 #[cfg(not(debug_assertions))]
 pub const fn node() -> Option<PathBuf> {
     None
 }
 
-/// The divisor of the silence limits, so that tests of reports do not wait for the real limits. Tests of the limits
-/// themselves leave it at 1.
+/// Returns the divisor of the silence limits, so that tests of reports do not wait for the real limits. Tests of the
+/// limits use 1.
 #[cfg(debug_assertions)]
 pub fn silence_divisor() -> u32 {
-    let said = std::env::var("PLEGCTL_TEST_SILENCE_DIVISOR").ok();
-    said.and_then(|divisor| divisor.parse().ok()).filter(|divisor| *divisor > 0).unwrap_or(1)
+    let divisor = std::env::var("PLEGCTL_TEST_SILENCE_DIVISOR").ok();
+    divisor.and_then(|divisor| divisor.parse().ok()).filter(|divisor| *divisor > 0).unwrap_or(1)
 }
 
-/// A release build uses the limits of the contract.
+/// Returns 1: a release build uses the real limits.
 #[cfg(not(debug_assertions))]
 pub const fn silence_divisor() -> u32 {
     1
 }
 
-/// Whether plegctl measures how long it waited for a CPU. Most tests turn this off, so that a call that never answers
-/// is silent on a busy machine too.
+/// Whether plegctl measures how long it waited for a CPU. Most tests turn this off, because on a busy machine plegctl
+/// would extend the silence limits by that time.
 #[cfg(debug_assertions)]
 pub fn sees_load() -> bool {
     std::env::var_os("PLEGCTL_TEST_NO_LOAD").is_none()
 }
 
-/// A release build always measures it.
+/// Returns `true`: a release build always measures the time.
 #[cfg(not(debug_assertions))]
 pub const fn sees_load() -> bool {
     true

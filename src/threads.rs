@@ -1,11 +1,12 @@
-//! Starts threads and returns an error if that fails. A node that has no threads left is exactly the kind of node
-//! that plegctl diagnoses.
+//! Runs blocking work in threads, with time limits. If no thread can be started, the functions return an error,
+//! because plegctl must also work on a node whose threads are exhausted.
 //!
-//! Tokio panics if it cannot start a thread for blocking work, and if an event loop is dropped inside another event
-//! loop. These functions avoid both.
+//! tokio's own functions are not used for this: tokio panics if it cannot start a thread for blocking work, and if an
+//! event loop is dropped inside another event loop.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,10 +28,25 @@ pub fn with_time_limit<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (sender, answer) = mpsc::sync_channel(1);
-    // The receiver may be gone.
-    spawn("within", move || drop(sender.send(work())))?;
-    answer.recv_timeout(limit).map_err(|why| match why {
+    let result = Arc::new(Mutex::new(None));
+    let threads_result = Arc::clone(&result);
+    let work = move || {
+        let done = work();
+        *locked(&threads_result) = Some(done);
+    };
+    run_with_time_limit(limit, Box::new(work))?;
+    let done = locked(&result).take();
+    done.ok_or_else(|| io::Error::other("plegctl itself failed"))
+}
+
+fn run_with_time_limit(limit: Duration, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    let (sender, end) = mpsc::sync_channel(1);
+    spawn("within", move || {
+        work();
+        // The receiver may be gone.
+        let _ = sender.send(());
+    })?;
+    end.recv_timeout(limit).map_err(|why| match why {
         RecvTimeoutError::Timeout => {
             let why = format!("it did not answer within {}", humantime::format_duration(limit));
             io::Error::new(io::ErrorKind::TimedOut, why)
@@ -39,8 +55,8 @@ pub fn with_time_limit<T: Send + 'static>(
     })
 }
 
-/// Does the same as [`with_time_limit`], but runs the work in this thread, without a limit, if no other thread can be
-/// started: what reads one small file must not fail for that.
+/// Does the same as [`with_time_limit`]. If no thread can be started, runs the work in this thread without a time
+/// limit, so that reading a small file does not fail for lack of a thread.
 pub fn with_time_limit_if_possible<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Clone + Send + 'static,
@@ -51,31 +67,40 @@ pub fn with_time_limit_if_possible<T: Send + 'static>(
     }
 }
 
-/// Locks `mutex`, even if another thread panicked while it held the lock: one panic must not cause others.
+/// Locks `mutex`, even if another thread panicked while it held the lock, so that one panic does not cause another.
 pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a thread and does not wait for it.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    spawn_boxed(name, Box::new(work))
+}
+
+/// Is compiled only once, unlike [`thread::Builder::spawn`], which is compiled for each type of work.
+fn spawn_boxed(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     let refused = |why: io::Error| io::Error::new(why.kind(), format!("no thread can be started: {why}"));
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(refused)
 }
 
 /// Runs `work` on its own thread with its own event loop.
 pub fn run_event_loop(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    run_boxed(name, Box::pin(work))
+}
+
+fn run_boxed(name: &str, work: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ours = Arc::new(Mutex::new(Some(event_loop)));
-    let theirs = Arc::clone(&ours);
-    let take = |place: &Mutex<Option<_>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let slot = Arc::new(Mutex::new(Some(event_loop)));
+    let threads_slot = Arc::clone(&slot);
+    let take = |shared: &Mutex<Option<_>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
     let started = spawn(name, move || {
-        let event_loop: Option<tokio::runtime::Runtime> = take(&theirs);
+        let event_loop: Option<tokio::runtime::Runtime> = take(&threads_slot);
         if let Some(event_loop) = event_loop {
             event_loop.block_on(work);
         }
     });
     if started.is_err()
-        && let Some(event_loop) = take(&ours)
+        && let Some(event_loop) = take(&slot)
     {
         // This waits for nothing, so it is allowed inside another event loop.
         event_loop.shutdown_background();
@@ -83,12 +108,12 @@ pub fn run_event_loop(name: &str, work: impl Future<Output = ()> + Send + 'stati
     started
 }
 
-/// Resolves `HOST:PORT`. An IP address needs no thread; a name is looked up in one.
-pub async fn resolve_address(place: &str) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = place.parse() {
-        return Ok(vec![address]);
+/// Resolves `HOST:PORT`. A host name is looked up in a thread, because that may block; an IP address needs no thread.
+pub async fn resolve_address(address: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(parsed) = address.parse() {
+        return Ok(vec![parsed]);
     }
-    let name = place.to_owned();
+    let name = address.to_owned();
     blocking(move || name.to_socket_addrs().map(Iterator::collect)).await?
 }
 
@@ -97,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_blocks_is_left_behind() {
+    fn work_that_exceeds_the_time_limit_is_abandoned() {
         let (release, blocked) = mpsc::channel::<()>();
         let late = with_time_limit(Duration::from_millis(1), move || blocked.recv());
         assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -106,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_blocks_comes_back_and_what_panics_is_an_error() {
+    async fn blocking_work_returns_its_result_and_a_panic_is_an_error() {
         assert_eq!(blocking(|| 7).await.unwrap(), 7);
         assert!(blocking(|| panic!("no")).await.map(|(): ()| ()).is_err());
         let (sender, answer) = oneshot::channel();
@@ -115,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_is_itself_and_a_name_is_looked_up() {
+    async fn an_ip_address_is_parsed_and_a_name_is_looked_up() {
         let one: Vec<SocketAddr> = vec!["[::1]:2".parse().unwrap()];
         assert_eq!(resolve_address("[::1]:2").await.unwrap(), one);
         assert!(

@@ -1,5 +1,6 @@
-//! The committed completion scripts are equal to the program's output. After a change of the command line, run
-//! `PLEGCTL_BLESS=1 cargo test --test product completions`; with `-- --nocapture` it shows what changed.
+//! Checks that the committed completion scripts are equal to the program's output, and that bash completes values.
+//! After a change of the command line, `PLEGCTL_BLESS=1 cargo test --test product completions` updates the scripts;
+//! with `-- --nocapture` it shows the changes.
 
 use std::path::Path;
 use std::{env, fs};
@@ -20,14 +21,14 @@ fn committed_completions_are_current() {
         assert_eq!(output.code, Some(0), "{output}");
         let path = folder.join(file);
         let printed = output.stdout;
-        difference::blessed(&path, &printed);
+        difference::update_if_blessed(&path, &printed);
         let committed = fs::read_to_string(&path).unwrap_or_default();
         let changed = difference::difference(&committed, &printed);
         assert!(committed == printed, "completions/{file} is stale: run `make completions`\n{changed}");
     }
 }
 
-/// What bash offers after each of these command lines.
+/// The completions that bash offers for each of these command lines.
 fn offered(lines: &[&str]) -> Vec<Vec<String>> {
     let script = r#"source "$1"; shift
         for COMP_LINE; do
@@ -52,6 +53,7 @@ fn bash_completes_scenarios_ids_namespaces_and_pods() {
         "plegctl relist -r sim:quiet -n kube-system --pod etcd",
         "plegctl sim describe sta",
         "plegctl relist --sort-by d",
+        "plegctl schema relistr",
     ]);
     assert_eq!(offered[0], ["hung-container", "hung-two-pods", "hung-list"]);
     assert!(offered[1].contains(&"D01".to_owned()), "{offered:?}");
@@ -59,6 +61,7 @@ fn bash_completes_scenarios_ids_namespaces_and_pods() {
     assert_eq!(offered[3], ["etcd-sim-node"]);
     assert_eq!(offered[4], ["stale-kubelet", "stale-static-pod"]);
     assert_eq!(offered[5], ["duration"]);
+    assert_eq!(offered[6], ["RelistReport"]);
 }
 
 #[test]
@@ -66,9 +69,11 @@ fn there_is_a_man_page_for_each_command() {
     let folder = env::temp_dir().join(format!("plegctl-man-{}", std::process::id()));
     let output = plegctl::plegctl(&["man", folder.to_str().unwrap()]);
     assert_eq!(output.code, Some(0), "{output}");
-    for page in ["plegctl.1", "plegctl-relist.1", "plegctl-watch.1", "plegctl-diff.1"] {
+    for page in ["plegctl.1", "plegctl-relist.1", "plegctl-watch.1", "plegctl-diff.1", "plegctl-capture-ls.1"]
+    {
         let text = fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{page}");
+        assert!(text.contains(".SH EXAMPLES\n.nf\n  # "), "{page}: {text}");
     }
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,22 +1,53 @@
-//! The sessions in the documents show what the program prints. A block follows `<!-- run: plegctl … -->`. Figures that
-//! differ between runs (durations, ages, times of day) are only compared by their presence. After `<!-- sample: plegctl
-//! … -->`, events and calls depend on the moment, so their content and number are not compared; all other lines are.
-//! After a change, `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` shows the difference.
+//! Checks README.md and the pages in `docs`: their console blocks and pictures show what the program prints, their links
+//! lead somewhere, and the README stays short.
+//!
+//! A block after `<!-- run: plegctl … -->` must be equal to the output, except for figures that differ between runs
+//! (durations, ages, times of day). In a block after `<!-- sample: plegctl … -->`, events and calls depend on the
+//! moment, so their content and number may differ too. A command may end with ` | head -n N`. After a change of the
+//! output, `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` updates the blocks and the pictures and shows
+//! the difference.
+
+mod pictures;
+mod queries;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::support::{difference, plegctl};
 
+/// Marks a block whose text must be equal except for figures.
 const RUN: &str = "<!-- run: plegctl ";
+/// Marks a block whose events and calls may differ too.
 const SAMPLE: &str = "<!-- sample: plegctl ";
+/// The page whose commands take long.
+const WALKTHROUGH: &str = "docs/walkthrough.md";
+/// The first line of a block.
 const FENCE: &str = "```console\n";
 
-/// Runs every block of `document` again.
-fn check(document: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-    let text = fs::read_to_string(&path).unwrap();
+/// The longest section of the README, in lines: one screen.
+const SCREEN: usize = 40;
+/// The longest line of a paragraph of the README, in columns.
+const COLUMNS: usize = 80;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The README and the pages in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    for folder in ["docs", "docs/runbooks"] {
+        let files = fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path());
+        pages.extend(files.filter(|file| file.extension().is_some_and(|end| end == "md")));
+    }
+    pages.sort();
+    pages
+}
+
+/// Runs the command of every block of a document and compares its output with the block.
+fn check(path: &Path) {
+    let text = fs::read_to_string(path).unwrap();
     let mut fresh = String::new();
     let mut rest = text.as_str();
     let mut stale = Vec::new();
@@ -28,7 +59,7 @@ fn check(document: &str) {
         let essence = if open == SAMPLE { lines } else { masked };
         let block = rest[line_end..].strip_prefix(FENCE).expect("a console block follows");
         let block_end = block.find("```\n").expect("the block ends");
-        let printed = format!("$ plegctl {arguments}\n{}", run(arguments));
+        let printed = format!("$ plegctl {arguments}\n{}", printed(arguments));
         if essence(&printed) == essence(&block[..block_end]) {
             fresh += &rest[..line_end];
             fresh += FENCE;
@@ -43,23 +74,50 @@ fn check(document: &str) {
         rest = &block[block_end..];
     }
     fresh += rest;
-    let blessed = difference::blessed(&path, &fresh);
-    assert!(blessed || stale.is_empty(), "{document} shows something else:\n{}", stale.join("\n"));
+    let blessed = difference::update_if_blessed(path, &fresh);
+    assert!(
+        blessed || stale.is_empty(),
+        "{} does not show the output:\n{}",
+        path.display(),
+        stale.join("\n")
+    );
 }
 
-fn run(arguments: &str) -> String {
+/// The output of a command; of its first lines, if it ends with ` | head -n N`.
+fn printed(arguments: &str) -> String {
+    let (arguments, most) = match arguments.split_once(" | head -n ") {
+        Some((arguments, most)) => (arguments, most.parse().unwrap()),
+        None => (arguments, usize::MAX),
+    };
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    // The figures are masked, so a shorter silence has the same text.
-    let text = plegctl::Invocation::new(&words).with_short_silences().run().stdout;
-    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    let command = plegctl::Invocation::new(&words);
+    // The figures are masked, so a shorter silence has the same text. What is kept has the real figures.
+    let blessed = env::var_os("PLEGCTL_BLESS").is_some();
+    let command = if blessed { command } else { command.with_short_silences() };
+    let text = command.run().stdout;
+    text.lines().take(most).flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// Replaces each figure that differs between runs with one word, and several blanks with one.
+/// The anchors of the headings of a page, as GitHub and GitLab make them.
+fn headings(text: &str) -> BTreeSet<String> {
+    let titles =
+        text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let letter = |letter: char| match letter {
+        ' ' => Some('-'),
+        letter if letter.is_alphanumeric() || letter == '-' || letter == '_' => {
+            Some(letter.to_ascii_lowercase())
+        }
+        _ => None,
+    };
+    titles.map(|title| title.chars().filter_map(letter).collect()).collect()
+}
+
+/// Replaces each figure that differs between runs with `#`, and several blanks with one.
 fn masked(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with('≤')).map(|line| words(line) + "\n").collect()
 }
 
-/// The sorted lines without repetitions. Events and calls are reduced to their presence.
+/// The sorted lines without repetitions. Each event becomes `an event`, and each call `a call`.
 fn lines(text: &str) -> String {
     let masked = masked(text);
     let lines: BTreeSet<&str> = masked.lines().map(without_the_moment).collect();
@@ -94,12 +152,72 @@ fn is_figure(word: &str) -> bool {
 
 #[test]
 fn the_readme_shows_what_the_program_prints() {
-    check("README.md");
+    check(&root().join("README.md"));
+}
+
+#[test]
+fn the_pages_of_the_commands_show_what_the_program_prints() {
+    for page in documents().iter().filter(|page| !page.ends_with("README.md") && !page.ends_with(WALKTHROUGH))
+    {
+        check(page);
+    }
 }
 
 #[test]
 fn the_walkthrough_shows_what_the_program_prints() {
-    check("docs/walkthrough.md");
+    check(&root().join(WALKTHROUGH));
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let mut links = 0;
+    for page in documents() {
+        let text = fs::read_to_string(&page).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()) {
+            if target.contains("://") || target.is_empty() {
+                continue;
+            }
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            assert!(file.exists(), "{}: {target}", page.display());
+            let leads = heading.is_empty() || headings(&fs::read_to_string(&file).unwrap()).contains(heading);
+            assert!(leads, "{}: no heading for {target}", page.display());
+            links += 1;
+        }
+    }
+    assert!(links > 50, "the search finds too few links: {links}");
+}
+
+#[test]
+fn the_index_lists_every_page() {
+    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for page in documents() {
+        let name = page.strip_prefix(root().join("docs")).map(|name| name.display().to_string());
+        if let Ok(name) = name
+            && name != "README.md"
+            && !name.starts_with("runbooks/Kubelet")
+            && !name.starts_with("runbooks/Plegctl")
+        {
+            assert!(index.contains(&format!("]({name})")), "docs/README.md does not list {name}");
+        }
+    }
+}
+
+#[test]
+fn a_section_of_the_readme_fits_a_screen() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut in_block = false;
+    let (mut title, mut lines) = ("", 0);
+    for line in text.lines() {
+        lines += 1;
+        in_block ^= line.starts_with("```");
+        if line.starts_with('#') && !in_block {
+            (title, lines) = (line, 1);
+        }
+        assert!(lines <= SCREEN, "`{title}` has more than {SCREEN} lines");
+        let wraps = !in_block && !line.starts_with(['|', '!', '<', '>', '#']);
+        assert!(!wraps || line.chars().count() <= COLUMNS, "more than {COLUMNS} columns: {line}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The programs under `examples/`, each run once.
+//! Runs each program under `examples/` once and checks its output.
 
 use std::path::Path;
 

@@ -1,6 +1,8 @@
-//! What plegctl promises, tried on the real binary and on the library: everything that needs nothing but Rust and is quick.
+//! Tests of plegctl's promises on the real binary and on the library, as far as they need only Rust and do not take
+//! long.
 //!
-//! One binary, so that the library is linked once. `docs/design.md` says which suite proves which promise.
+//! They are one test binary, so that the library is linked only once. `docs/testing.md` lists which suite proves which
+//! promise.
 
 pub mod support;
 

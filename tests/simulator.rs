@@ -10,7 +10,7 @@ use plegctl::cri::{Client, ContainerState, Error, Filter, Runtime, SandboxState}
 use plegctl::sim::{self, Simulator, Socket};
 use tokio::sync::oneshot;
 
-/// A time limit that is long enough for a busy machine. Only a call that hangs reaches it.
+/// The deadline of each call. It is long enough for a busy machine; only a call that hangs reaches it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn clock() -> Arc<SystemClock> {
@@ -22,7 +22,7 @@ fn client(scenario: &str) -> Client {
     Simulator::start(&scenario, clock()).unwrap().client(DEADLINE, clock())
 }
 
-/// A path in the temporary directory that is removed before and after the test.
+/// The path of a socket in the temporary directory. The socket is removed before and after the test.
 struct Path(PathBuf);
 
 impl Path {
@@ -141,7 +141,7 @@ async fn only_the_hung_containers_status_is_silent() {
     assert_eq!(silent, ["postgres"]);
 }
 
-/// Loads the example of the documentation, by its path.
+/// Loads the example in docs/scenarios.md from a file.
 #[test]
 fn the_example_in_the_documentation_is_a_valid_scenario() {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md")).unwrap();

@@ -1,7 +1,7 @@
-//! `plegctl::stacks` on dumps of real daemons with known faults: it finds what was found by hand.
+//! `plegctl::stacks` on dumps of real daemons with known faults: it must report the known cause and the known holder.
 //!
-//! `tests/recordings/stacks/truth.jsonl.gz` has the correct result for each dump, derived from the hung calls and the
-//! injected fault.
+//! `tests/recordings/stacks/truth.jsonl.gz` has the correct result for each dump. We derived it by hand from the hung
+//! calls and the injected fault.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,7 +21,7 @@ fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(name)
 }
 
-/// One line of that file, for one dump.
+/// The lines of `truth.jsonl.gz`, one for each dump.
 fn truth() -> Vec<Value> {
     let file = BufReader::new(File::open(recording("truth.jsonl.gz")).unwrap());
     let lines = BufReader::new(MultiGzDecoder::new(file)).lines();
@@ -43,8 +43,8 @@ fn every_goroutine_of_every_dump_is_counted() {
     }
 }
 
-/// Prints figures also in a test that passes, for which the harness captures the output of `println!`.
-fn say(text: &str) {
+/// Prints figures even if the test passes. The test harness would hide the output of `println!`.
+fn print_always(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -63,8 +63,8 @@ fn judged(name: &str) -> StackReport {
     judge(&[source(name)], &signatures(), &KnownHangs::default())
 }
 
-/// The dump was taken between two attempts: one call to the frozen runtime had ended and the next had not begun. Every
-/// pod worker waits for work as in a healthy kubelet, so the dump does not show the fault.
+/// A dump of a kubelet between two calls to the frozen runtime. Every pod worker waits for work, as in a healthy
+/// kubelet, so the dump does not show the fault.
 const BETWEEN_ATTEMPTS: &str = "k2-bolt.t275.kubelet.debug2.gz";
 
 #[test]
@@ -93,9 +93,9 @@ fn every_dump_has_its_finding_and_healthy_dumps_only_infos() {
             (true, false, _) => named += 1,
         }
     }
-    say(&format!(
-        "findings: {named} dumps have theirs, {quiet} healthy ones none above info, {between} was taken between two \
-         attempts and tells nothing, {} wrong",
+    print_always(&format!(
+        "findings: {named} dumps with the known cause, {quiet} healthy dumps without a finding above info, {between} dump \
+         between two calls, {} wrong",
         wrong.len()
     ));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -134,7 +134,10 @@ fn holders_of_nineteen_of_twenty_waiters_are_correct() {
         }
     }
     let all = exact + wider + wrong.len();
-    say(&format!("holders: {exact} of {all} exact, {wider} with others beside, {} wrong", wrong.len()));
+    print_always(&format!(
+        "holders: {exact} of {all} exact, {wider} with others named too, {} wrong",
+        wrong.len()
+    ));
     assert_eq!(all, 163);
     assert!(exact * 100 >= all * 95, "exact {exact}, wider {wider}, of {all}; wrong:\n{}", wrong.join("\n"));
 }
@@ -177,8 +180,9 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Judging does not fail on anything that the reader accepts.
-fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
+/// Reads and judges a text. Returns the numbers of announced and of parsed goroutines, or `None` if the text has no
+/// dump.
+fn read_and_judge(bytes: &[u8]) -> Option<(u64, u64)> {
     let bounds = Bounds { bytes: 1 << 20, goroutines: 2000 };
     let dumps = read(bytes, bounds).ok()?.dumps;
     let counts = (
@@ -196,14 +200,14 @@ proptest! {
     /// `PROPTEST_CASES=1000000 cargo test --test product stacks::parts` runs more cases.
     #[test]
     fn parts_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
-        survives(pieces.join("\n").as_bytes());
+        read_and_judge(pieces.join("\n").as_bytes());
     }
 
     #[test]
     fn every_header_has_its_goroutine(ids in prop::collection::vec(any::<u32>(), 1..40), junk in "[a-z ]{0,20}") {
         let one = |id| format!("goroutine {id} [select]:\nmain.f(0x1)\n\t/a.go:1\n{junk}\n\n");
         let text = ids.iter().map(one).collect::<Vec<_>>().concat();
-        let (announced, kept) = survives(text.as_bytes()).unwrap();
+        let (announced, kept) = read_and_judge(text.as_bytes()).unwrap();
         prop_assert_eq!((announced, kept), (ids.len() as u64, ids.len() as u64));
     }
 
@@ -215,6 +219,6 @@ proptest! {
         let at = at as usize % bytes.len();
         let end = (at + damage.len()).min(bytes.len());
         bytes.splice(at..end, damage);
-        survives(&bytes);
+        read_and_judge(&bytes);
     }
 }

@@ -41,8 +41,9 @@ fn every_duplicate_crate_has_a_reason() {
         .map(|(name, versions)| (name.to_owned(), versions.into_iter().collect::<Vec<_>>().join(", ")))
         .collect();
     let rows = table("docs/supply.md", "## Crates that are there twice");
-    let told: BTreeMap<String, String> = rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
-    assert_eq!(told, built, "docs/supply.md and Cargo.lock");
+    let documented: BTreeMap<String, String> =
+        rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    assert_eq!(documented, built, "docs/supply.md and Cargo.lock");
     assert!(rows.iter().all(|row| row[2].len() > 20), "each has a reason");
 }
 
@@ -122,9 +123,9 @@ fn linked_unsafe_code_is_listed_by_crate() {
         }
     }
     let rows = table("docs/supply.md", "## Unsafe code");
-    let told: BTreeMap<String, (String, String)> =
+    let documented: BTreeMap<String, (String, String)> =
         rows.iter().map(|row| (row[0].clone(), (row[1].clone(), row[2].clone()))).collect();
-    assert_eq!(told, built, "docs/supply.md and the sources: look at what is new, then write it down");
+    assert_eq!(documented, built, "docs/supply.md and the sources: look at what is new, then write it down");
     assert!(rows.iter().all(|row| matches!(row[3].as_str(), "yes" | "no") && !row[4].is_empty()));
 }
 

@@ -23,7 +23,7 @@ pub fn lists(containers: usize, first_pod: usize) -> Lists {
     (pods.map(sandbox).collect(), members.take(containers).collect())
 }
 
-/// A runtime that returns lists which the caller has created, so that their creation is not measured.
+/// A runtime that returns the lists that `load` has set, so that a bench does not measure their creation.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<Lists>);
 

@@ -1,7 +1,7 @@
 //! The common code of the benches: alternating measurements, medians, and the output of figures.
 
-pub mod floor;
 pub mod memory;
+pub mod minimum;
 pub mod process;
 
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
 
 /// Prints what is measured, and how to repeat it.
 pub fn heading(what: &str, bench: &str) {
-    println!("\n{what}\n  again: cargo bench --bench {bench}");
+    println!("\n{what}\n  to repeat: cargo bench --bench {bench}");
 }
 
 /// Prints one figure.

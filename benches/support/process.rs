@@ -19,8 +19,8 @@ pub fn wall(program: &str, arguments: &[&str]) -> Duration {
     took
 }
 
-/// The peak resident memory of a run in bytes. It is read whenever a part of the output was read, so for the last time
-/// when only a pipe's content was left to write.
+/// The peak resident memory of a run in bytes. The bench reads `VmHWM` after each part of the output, so the last
+/// reading is from a moment when the run had at most the content of one pipe left to write.
 pub fn peak_memory(program: &str, arguments: &[&str]) -> u64 {
     let mut child = Command::new(program)
         .args(arguments)

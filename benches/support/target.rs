@@ -1,4 +1,5 @@
-//! Runtimes to measure, each in its own process: simulated ones, and real containerd with real pods.
+//! The runtimes that the benches measure, each in its own process: simulated runtimes, and real containerd with real
+//! pods.
 
 #[path = "../../tests/real_runtime/harness/mod.rs"]
 pub mod harness;
@@ -23,15 +24,15 @@ pub struct Options {
     /// Pods of the private containerd
     #[arg(long, default_value = "100")]
     pods: usize,
-    /// Containers in each of them
+    /// Containers in each pod
     #[arg(long, default_value = "1")]
     containers: usize,
-    /// Cargo says that this is a bench
+    /// Cargo passes this option to every bench
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// A runtime that answers. Dropping it ends the runtime, unless it ran before.
+/// A running runtime. Dropping this stops the runtime if the bench has started it.
 pub struct Target {
     /// Its description.
     pub name: String,
@@ -39,6 +40,7 @@ pub struct Target {
     _owner: Owner,
 }
 
+/// Stops the runtime when it is dropped, unless somebody else started the runtime.
 enum Owner {
     Somebody,
     Node(#[expect(dead_code, reason = "is kept to be dropped")] Box<RealRuntime>),
@@ -112,8 +114,8 @@ impl Simulator {
         let simulator = Self { process, folder };
         // The server prints its socket when it listens.
         let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).expect("it says where");
-        assert!(line.starts_with("unix://"), "plegctl sim serve {scenario} said `{line}`");
+        BufReader::new(stdout).read_line(&mut line).expect("the server prints its socket");
+        assert!(line.starts_with("unix://"), "plegctl sim serve {scenario} printed `{line}`");
         simulator
     }
 }

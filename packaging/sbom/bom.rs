@@ -1,10 +1,11 @@
-//! An SBOM from what `cargo metadata` prints: what is linked into the binary, nothing that only tests or builds need.
+//! Builds an SBOM from the output of `cargo metadata`: all crates that are linked into the binary, and no crate that only
+//! tests or builds need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// A crate by its package id, and what it needs in the binary.
+/// The package ids of the crates that are linked into the binary.
 fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
     let nodes = metadata["resolve"]["nodes"].as_array()?;
     let needs: BTreeMap<&str, &Value> =
@@ -14,7 +15,7 @@ fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
     while let Some(id) = open.pop() {
         if found.insert(id) {
             for dependency in needs.get(id)?.as_array()? {
-                // `kind` is null for what is linked; "dev" and "build" are not.
+                // `kind` is null for a linked dependency, and "dev" or "build" for any other.
                 if dependency["dep_kinds"].as_array()?.iter().any(|kind| kind["kind"].is_null()) {
                     open.push(dependency["pkg"].as_str()?);
                 }
@@ -24,6 +25,7 @@ fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
     Some(found)
 }
 
+/// The entry of the SBOM for a crate.
 fn component(package: &Value) -> Option<Value> {
     let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
     let purl = format!("pkg:cargo/{name}@{version}");
@@ -31,7 +33,7 @@ fn component(package: &Value) -> Option<Value> {
         "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
     });
     if let Some(license) = package["license"].as_str() {
-        // Crates from before SPDX wrote a slash for OR.
+        // Old crates write a slash where SPDX requires OR.
         let words: Vec<&str> = license.split_whitespace().collect();
         component["licenses"] = json!([{"expression": words.join(" ").replace('/', " OR ")}]);
     } else if let Some(file) = package["license_file"].as_str() {
@@ -54,7 +56,7 @@ fn yaml_origin() -> Value {
     })
 }
 
-/// The SBOM of what `cargo metadata` printed; `None` where the text is something else.
+/// The SBOM for the output of `cargo metadata`, or `None` if `metadata` is something else.
 pub fn bom(metadata: &Value) -> Option<Value> {
     let root = metadata["resolve"]["root"].as_str()?;
     let linked = linked(metadata)?;

@@ -1,5 +1,5 @@
-//! Turns `cargo metadata --locked --format-version 1 --filter-platform TARGET` on stdin into an SBOM in `CycloneDX` 1.5 on
-//! stdout: what is linked into the binary, nothing that only tests or builds need.
+//! Reads the output of `cargo metadata --locked --format-version 1 --filter-platform TARGET` from stdin and prints an SBOM in
+//! `CycloneDX` 1.5: all crates that are linked into the binary, and no crate that only tests or builds need.
 
 mod bom;
 

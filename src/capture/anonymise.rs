@@ -1,7 +1,8 @@
-//! Anonymises a capture: each name gets one pseudonym, and each text that plegctl did not write is replaced by its length.
+//! Anonymises the entries of a capture: replaces each name by one pseudonym, and each text that is not a known phrase by its
+//! length.
 //!
-//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. A closed list defines which keys, words
-//! and phrases stay: [`super::phrases`].
+//! Ids and UIDs, states, attempts, numbers and times stay, because PLEG depends on them. Closed lists in [`super::phrases`]
+//! define which keys, words and phrases stay.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,13 +10,13 @@ use prost::bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::entry::{Body, CaptureEntry};
-use super::phrases::{self, KEYS, NameReplacer, phrase, without};
-use super::recent::Recent;
+use super::message_cache::MessageCache;
+use super::phrases::{self, KEYS, NameReplacer, anonymise_phrase, length_of_text};
 use crate::cri::Rpc;
 use crate::cri::rename::{self, NameKind};
 use crate::report::fits_in_memory;
 
-/// The beginnings of pseudonyms, one for each kind of name. Equal names of two kinds get two pseudonyms.
+/// The prefixes of pseudonyms, one for each kind of name. Equal names of different kinds get different pseudonyms.
 mod prefix {
     pub const NODE: &str = "node";
     pub const NAMESPACE: &str = "namespace";
@@ -37,78 +38,80 @@ pub struct Pseudonyms {
     known: HashMap<&'static str, HashMap<String, String>>,
     /// The ids, which stay as they are.
     ids: BTreeSet<String>,
-    /// The answers that were anonymised recently.
-    renamed: Recent<Rpc, Option<Bytes>>,
+    /// The anonymised answers; `None` for an answer that cannot be read.
+    renamed: MessageCache<Rpc, Option<Bytes>>,
 }
 
-/// Whether this looks like an id that a runtime or a kubelet generated.
+/// Whether the text looks like an id that a runtime or a kubelet generated.
 fn is_id(text: &str) -> bool {
     text.len() >= 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 impl Pseudonyms {
-    /// Returns the number of names.
+    /// Returns the number of names that have a pseudonym.
     pub fn count(&self) -> usize {
         self.known.values().map(HashMap::len).sum()
     }
 
-    /// Returns the pseudonym for `name`.
-    fn alias(&mut self, prefix: &'static str, name: &str) -> String {
+    /// Returns the pseudonym for `name`, and registers a new one if necessary.
+    fn pseudonym(&mut self, prefix: &'static str, name: &str) -> String {
         if name.is_empty() {
             return String::new();
         }
         let known = self.known.entry(prefix).or_default();
-        if let Some(alias) = known.get(name) {
-            return alias.clone();
+        if let Some(pseudonym) = known.get(name) {
+            return pseudonym.clone();
         }
-        let alias = format!("{prefix}-{}", known.len() + 1);
-        known.insert(name.to_owned(), alias.clone());
-        alias
+        let pseudonym = format!("{prefix}-{}", known.len() + 1);
+        known.insert(name.to_owned(), pseudonym.clone());
+        pseudonym
     }
 
+    /// Returns the pseudonym of a name that is already registered.
     fn known(&self, prefix: &'static str, name: &str) -> Option<&String> {
         self.known.get(prefix)?.get(name)
     }
 
-    /// Returns a generated id as it is, and a pseudonym for any other id.
-    fn own_id(&mut self, id: &str) -> String {
+    /// Returns a generated id unchanged, and a pseudonym for any other id.
+    fn keep_generated_id(&mut self, id: &str) -> String {
         if is_id(id) {
             if !self.ids.contains(id) {
                 self.ids.insert(id.to_owned());
             }
             return id.to_owned();
         }
-        self.alias(prefix::ID, id)
+        self.pseudonym(prefix::ID, id)
     }
 
     /// Registers the name of the node.
-    pub fn node(&mut self, name: &str) {
-        self.alias(prefix::NODE, name);
+    pub fn add_node(&mut self, name: &str) {
+        self.pseudonym(prefix::NODE, name);
     }
 
-    /// Returns the replacement for a text in a message of the CRI.
-    fn part(&mut self, kind: NameKind, text: &str) -> String {
-        let kept = |is_known: bool, text: &str| if is_known { text.to_owned() } else { without(text) };
+    /// Returns the replacement for a text of this kind in a message of the CRI.
+    fn replace_name(&mut self, kind: NameKind, text: &str) -> String {
+        let kept = |is_known: bool, text: &str| if is_known { text.to_owned() } else { length_of_text(text) };
         match kind {
-            NameKind::Id => self.own_id(text),
-            NameKind::Fact if phrases::is_fact(text) => text.to_owned(),
-            NameKind::Reason => kept(phrases::is_reason(text), text),
-            NameKind::Condition => kept(phrases::is_condition(text), text),
-            NameKind::Version => phrases::version(text).to_owned(),
-            NameKind::Runtime => self.runtime(text),
-            NameKind::Namespace => self.alias(prefix::NAMESPACE, text),
-            NameKind::Pod => self.alias(prefix::POD, text),
-            NameKind::Container => self.alias(prefix::CONTAINER, text),
-            NameKind::Image => self.alias(prefix::IMAGE, text),
-            NameKind::Key => self.alias(prefix::KEY, text),
-            NameKind::Value | NameKind::Fact => self.alias(prefix::VALUE, text),
-            NameKind::Address => self.alias(prefix::ADDRESS, text),
-            NameKind::Path => self.alias(prefix::PATH, text),
+            NameKind::Id => self.keep_generated_id(text),
+            NameKind::KnownValue if phrases::is_known_label_value(text) => text.to_owned(),
+            NameKind::Reason => kept(phrases::is_known_reason(text), text),
+            NameKind::Condition => kept(phrases::is_known_condition(text), text),
+            NameKind::Version => phrases::version_numbers(text).to_owned(),
+            NameKind::Runtime => self.replace_runtime(text),
+            NameKind::Namespace => self.pseudonym(prefix::NAMESPACE, text),
+            NameKind::Pod => self.pseudonym(prefix::POD, text),
+            NameKind::Container => self.pseudonym(prefix::CONTAINER, text),
+            NameKind::Image => self.pseudonym(prefix::IMAGE, text),
+            NameKind::Key => self.pseudonym(prefix::KEY, text),
+            NameKind::Value | NameKind::KnownValue => self.pseudonym(prefix::VALUE, text),
+            NameKind::Address => self.pseudonym(prefix::ADDRESS, text),
+            NameKind::Path => self.pseudonym(prefix::PATH, text),
         }
     }
 
-    fn runtime(&mut self, name: &str) -> String {
-        if phrases::is_program(name) { name.to_owned() } else { self.alias(prefix::RUNTIME, name) }
+    /// Returns the name of a known runtime unchanged, and a pseudonym for any other name.
+    fn replace_runtime(&mut self, name: &str) -> String {
+        if phrases::is_known_program(name) { name.to_owned() } else { self.pseudonym(prefix::RUNTIME, name) }
     }
 
     /// Returns an answer with pseudonyms, and registers its names; `None` if the answer cannot be read.
@@ -116,35 +119,35 @@ impl Pseudonyms {
         if let Some(renamed) = self.renamed.get(rpc, message) {
             return renamed.clone();
         }
-        let renamed = rename::answer(rpc, message, &mut |kind, text| self.part(kind, text));
+        let renamed = rename::answer(rpc, message, &mut |kind, text| self.replace_name(kind, text));
         let size = renamed.as_ref().map_or(0, Bytes::len);
         self.renamed.put(rpc, message.clone(), renamed.clone(), size);
         renamed
     }
 
-    /// Replaces the names and texts of an entry; `of` is the RPC if the entry is the end of a call.
-    pub fn entry(&mut self, entry: &mut CaptureEntry, of: Option<Rpc>) {
+    /// Replaces the names and texts in an entry; `answered_rpc` is the RPC if the entry is the end of a call.
+    pub fn entry(&mut self, entry: &mut CaptureEntry, answered_rpc: Option<Rpc>) {
         match &mut entry.body {
             Some(Body::Session(session)) => {
-                session.release = phrases::version(&session.release).to_owned();
-                session.node = self.alias(prefix::NODE, &session.node);
+                session.release = phrases::version_numbers(&session.release).to_owned();
+                session.node = self.pseudonym(prefix::NODE, &session.node);
                 session.endpoint = self.endpoint(&session.endpoint);
-                session.runtime = self.runtime(&session.runtime);
-                session.runtime_version = phrases::version(&session.runtime_version).to_owned();
-                session.kubelet = phrases::version(&session.kubelet).to_owned();
+                session.runtime = self.replace_runtime(&session.runtime);
+                session.runtime_version = phrases::version_numbers(&session.runtime_version).to_owned();
+                session.kubelet = phrases::version_numbers(&session.kubelet).to_owned();
             }
             Some(Body::CallStarted(started)) => {
                 let rpc = super::entry::rpc(started.rpc);
                 let renamed = rpc.and_then(|rpc| {
-                    rename::request(rpc, &started.request, &mut |kind, text| self.part(kind, text))
+                    rename::request(rpc, &started.request, &mut |kind, text| self.replace_name(kind, text))
                 });
                 started.request = renamed.unwrap_or_default();
             }
             Some(Body::CallFinished(ended)) => {
-                ended.message = phrase(&ended.message, self);
+                ended.message = anonymise_phrase(&ended.message, self);
                 for answer in &mut ended.answers {
                     // An answer that cannot be read may contain names, so it is left out.
-                    let renamed = of.and_then(|rpc| self.answer(rpc, &answer.bytes));
+                    let renamed = answered_rpc.and_then(|rpc| self.answer(rpc, &answer.bytes));
                     ended.omitted |= renamed.is_none();
                     answer.bytes = renamed.unwrap_or_default();
                 }
@@ -156,43 +159,45 @@ impl Pseudonyms {
                 let renamed = self.answer(Rpc::GetContainerEvents, &streamed.answer.bytes);
                 streamed.answer.bytes = renamed.unwrap_or_default();
             }
-            Some(Body::Relist(relist)) => relist.error = phrase(&relist.error, self),
-            Some(Body::Document(document)) => document.text = self.document(&document.text),
+            Some(Body::Relist(relist)) => relist.error = anonymise_phrase(&relist.error, self),
+            Some(Body::Document(document)) => document.text = self.replace_document(&document.text),
             Some(Body::Incident(incident)) => {
-                incident.why = phrase(&incident.why, self);
-                incident.verdict = self.string("verdict", "", &incident.verdict);
-                incident.summary = phrase(&incident.summary, self);
+                incident.why = anonymise_phrase(&incident.why, self);
+                incident.verdict = self.replace_string("verdict", "", &incident.verdict);
+                incident.summary = anonymise_phrase(&incident.summary, self);
                 if !incident.primary.is_empty() {
-                    let primary = self.document(incident.primary.as_bytes());
+                    let primary = self.replace_document(incident.primary.as_bytes());
                     incident.primary = String::from_utf8_lossy(&primary).into_owned();
                 }
             }
-            Some(Body::Lost(lost)) => lost.why = phrase(&lost.why, self),
-            Some(Body::Stopped(stopped)) => stopped.why = phrase(&stopped.why, self),
+            Some(Body::Lost(lost)) => lost.why = anonymise_phrase(&lost.why, self),
+            Some(Body::Stopped(stopped)) => stopped.why = anonymise_phrase(&stopped.why, self),
             Some(Body::Jump(_)) | None => {}
         }
     }
 
     /// Returns a document with pseudonyms; `null` for a text that is not JSON.
-    fn document(&mut self, text: &[u8]) -> Bytes {
-        // A document that would need too much memory is left out.
+    fn replace_document(&mut self, text: &[u8]) -> Bytes {
+        // A document that would need too much memory becomes `null`.
         let text = if fits_in_memory(text) { text } else { b"" };
         match serde_json::from_slice::<Value>(text) {
-            Ok(value) => self.value("", "", value).to_string().into(),
+            Ok(value) => self.replace_value("", "", value).to_string().into(),
             Err(_) => Bytes::from_static(b"null"),
         }
     }
 
-    /// Returns the replacement for a JSON value under `key`, in an object under `of`.
-    fn value(&mut self, key: &str, of: &str, value: Value) -> Value {
+    /// Returns the replacement for a JSON value under `key`, in an object under the key `parent`.
+    fn replace_value(&mut self, key: &str, parent: &str, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.string(key, of, &text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(key, of, item)).collect(),
+            Value::String(text) => Value::String(self.replace_string(key, parent, &text)),
+            Value::Array(items) => {
+                items.into_iter().map(|item| self.replace_value(key, parent, item)).collect()
+            }
             Value::Object(members) => {
                 let known = members.into_iter().filter(|(inner, _)| KEYS.contains(&inner.as_str()));
                 let mut kept = Map::new();
                 for (inner, value) in known {
-                    let value = self.value(&inner, key, value);
+                    let value = self.replace_value(&inner, key, value);
                     kept.insert(inner, value);
                 }
                 Value::Object(kept)
@@ -201,29 +206,30 @@ impl Pseudonyms {
         }
     }
 
-    fn string(&mut self, key: &str, of: &str, text: &str) -> String {
+    /// Returns the replacement for a JSON text under `key`, in an object under the key `parent`.
+    fn replace_string(&mut self, key: &str, parent: &str, text: &str) -> String {
         match key {
-            "namespace" => self.alias(prefix::NAMESPACE, text),
-            "node" => self.alias(prefix::NODE, text),
-            "pod" => self.alias(prefix::POD, text),
-            "name" if of == "pod" => self.alias(prefix::POD, text),
-            "name" if of == "runtime" => self.runtime(text),
-            "name" if matches!(of, "probes" | "processes" | "stoppedShims") => {
-                if phrases::is_program(text) {
+            "namespace" => self.pseudonym(prefix::NAMESPACE, text),
+            "node" => self.pseudonym(prefix::NODE, text),
+            "pod" => self.pseudonym(prefix::POD, text),
+            "name" if parent == "pod" => self.pseudonym(prefix::POD, text),
+            "name" if parent == "runtime" => self.replace_runtime(text),
+            "name" if matches!(parent, "probes" | "processes" | "stoppedShims") => {
+                if phrases::is_known_program(text) {
                     text.to_owned()
                 } else {
-                    phrase(text, self)
+                    anonymise_phrase(text, self)
                 }
             }
-            "container" | "name" => self.alias(prefix::CONTAINER, text),
-            "id" | "ids" | "uid" if !phrases::is_rule(text) => self.own_id(text),
+            "container" | "name" => self.pseudonym(prefix::CONTAINER, text),
+            "id" | "ids" | "uid" if !phrases::is_rule(text) => self.keep_generated_id(text),
             "endpoint" => self.endpoint(text),
-            "version" => phrases::version(text).to_owned(),
-            "reason" if phrases::is_reason(text) => text.to_owned(),
+            "version" => phrases::version_numbers(text).to_owned(),
+            "reason" if phrases::is_known_reason(text) => text.to_owned(),
             // The text of a kubelet's metrics.
-            "text" => phrases::series(text),
-            _ if phrases::is_word(text) => text.to_owned(),
-            _ => phrase(text, self),
+            "text" => phrases::known_metrics(text),
+            _ if phrases::is_known_word(text) => text.to_owned(),
+            _ => anonymise_phrase(text, self),
         }
     }
 }
@@ -231,7 +237,7 @@ impl Pseudonyms {
 impl NameReplacer for Pseudonyms {
     fn pod(&self, text: &str) -> Option<String> {
         let mut parts = text.split('/');
-        let alias = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        let pseudonym = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(one), None, ..) => {
                 let prefixes = [prefix::CONTAINER, prefix::POD, prefix::NAMESPACE, prefix::NODE];
                 let of_id = one.strip_prefix("pod ").and_then(|id| Some(format!("pod {}", self.id(id)?)));
@@ -249,18 +255,18 @@ impl NameReplacer for Pseudonyms {
             }
             _ => return None,
         };
-        Some(alias)
+        Some(pseudonym)
     }
 
     fn id(&self, text: &str) -> Option<String> {
         let known = self.known(prefix::ID, text).cloned();
-        // Texts contain the first twelve or thirteen digits of an id.
+        // Messages contain the first twelve or thirteen digits of an id.
         let begins = || self.ids.range(text.to_owned()..).next().is_some_and(|id| id.starts_with(text));
         known.or_else(|| (is_id(text) && begins()).then(|| text.to_owned()))
     }
 
     fn endpoint(&self, text: &str) -> String {
-        if text.is_empty() || phrases::is_endpoint(text) {
+        if text.is_empty() || phrases::is_default_endpoint(text) {
             text.to_owned()
         } else {
             "unix:///endpoint".to_owned()
@@ -279,7 +285,7 @@ mod tests {
         StoredDocument, StoredMessage, StreamMessage, rpc_number,
     };
 
-    /// What must be in no export, each in the shape of something that stays.
+    /// Texts that no export may contain. Each has the form of a text that stays.
     const SECRETS: [&str; 10] = [
         "hunter2",
         "nfs.example.com:/export/anna",
@@ -293,7 +299,7 @@ mod tests {
         "v1.34.2-anna",
     ];
 
-    /// An entry of every kind with a secret in each of its fields. A field that is added has to be added here.
+    /// Creates an entry of every kind with a secret in each field. Whoever adds a field to an entry adds it here too.
     fn entries(secret: &str) -> Vec<CaptureEntry> {
         let text = || secret.to_owned();
         let bytes = || Bytes::from(secret.to_owned());
@@ -302,7 +308,7 @@ mod tests {
             base: 0,
             bytes: bytes(),
             inflated: 0,
-            here: true,
+            is_stored_here: true,
             order: Bytes::new(),
         };
         let mut members = Map::new();
@@ -385,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_in_any_field_of_any_entry_is_in_no_export() {
+    fn export_contains_no_secret_from_any_field_of_any_entry() {
         for secret in SECRETS {
             let mut names = Pseudonyms::default();
             for (number, mut entry) in entries(secret).into_iter().enumerate() {
@@ -400,45 +406,48 @@ mod tests {
     }
 
     #[test]
-    fn same_word_as_two_kinds_of_name_is_two_names() {
+    fn equal_names_of_different_kinds_get_different_pseudonyms() {
         let mut names = Pseudonyms::default();
-        let value = names.part(NameKind::Value, "app");
-        let container = names.part(NameKind::Container, "app");
-        let key = names.part(NameKind::Key, "app");
+        let value = names.replace_name(NameKind::Value, "app");
+        let container = names.replace_name(NameKind::Container, "app");
+        let key = names.replace_name(NameKind::Key, "app");
         assert_eq!(
             (value.as_str(), container.as_str(), key.as_str()),
             ("value-1", "container-1", "example.com/label-1")
         );
         for (kind, name) in [(prefix::NAMESPACE, "shop"), (prefix::POD, "db-0")] {
-            names.alias(kind, name);
+            names.pseudonym(kind, name);
         }
         let text = "ContainerStatus of shop/db-0/app took 3s";
-        assert_eq!(phrase(text, &names), "ContainerStatus of namespace-1/pod-1/container-1 took 3s");
+        assert_eq!(
+            anonymise_phrase(text, &names),
+            "ContainerStatus of namespace-1/pod-1/container-1 took 3s"
+        );
         let event = json!({"kind": "Event", "name": "app", "pod": {"name": "db-0", "namespace": "shop"}});
         let renamed = json!({"kind": "Event", "name": "container-1", "pod": {"name": "pod-1", "namespace": "namespace-1"}});
-        assert_eq!(names.value("", "", event), renamed);
+        assert_eq!(names.replace_value("", "", event), renamed);
     }
 
     #[test]
     fn verdict_stays_even_if_a_pod_has_the_same_name() {
         let mut names = Pseudonyms::default();
-        names.alias(prefix::POD, "unhealthy");
+        names.pseudonym(prefix::POD, "unhealthy");
         let value =
             json!({ "verdict": "unhealthy", "title": "ContainerStatus of unhealthy does not answer" });
         let expected = json!({ "verdict": "unhealthy", "title": "ContainerStatus of pod-1 does not answer" });
-        assert_eq!(names.value("", "", value), expected);
+        assert_eq!(names.replace_value("", "", value), expected);
     }
 
     #[test]
     fn generated_id_stays_and_any_other_is_replaced() {
         let mut names = Pseudonyms::default();
         let id = "0cfd283c17410cfd283c17410cfd283c1741";
-        assert_eq!(names.own_id(id), id);
-        assert_eq!(names.own_id("anna"), "id-1");
+        assert_eq!(names.keep_generated_id(id), id);
+        assert_eq!(names.keep_generated_id("anna"), "id-1");
         let missing = |id: &str| format!("an error occurred when try to find container \"{id}\": not found");
-        assert_eq!(phrase(&missing(id), &names), missing(id));
-        assert_eq!(phrase(&missing("anna"), &names), missing("id-1"));
+        assert_eq!(anonymise_phrase(&missing(id), &names), missing(id));
+        assert_eq!(anonymise_phrase(&missing("anna"), &names), missing("id-1"));
         let other = missing("deadbeefdeadbeef");
-        assert_eq!(phrase(&other, &names), without(&other), "nobody has this id");
+        assert_eq!(anonymise_phrase(&other, &names), length_of_text(&other), "the capture has no such id");
     }
 }

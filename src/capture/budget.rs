@@ -1,5 +1,5 @@
-//! Limits the work that reading a capture may cause. Bytes that are unpacked or copied are charged to one budget, which is
-//! proportional to the size of the capture, so that a small malicious file costs little.
+//! Limits the work that reading a capture may cause, so that a small malicious file costs little. Each unpacked or copied
+//! byte is charged to one budget, whose size depends on the size of the capture.
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,42 +9,45 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use super::entry::{CaptureEntry, StoredMessage};
 
-/// The number of bytes that may be unpacked or copied for any capture.
-const FREE: u64 = 1 << 30;
+/// The budget of an empty capture, in unpacked or copied bytes.
+const BASE_BYTES: u64 = 1 << 30;
 
-/// The additional number for each byte of the capture. A list that consists of 64 differences, and is compressed to a
-/// twentieth, costs 1 300 times its size, and an anonymised export reads everything twice.
-const PER_BYTE: u64 = 4096;
+/// The additional budget for each byte of the capture. A list that is compressed to a twentieth and depends on 64
+/// differences costs 1 300 times its size, and an anonymised export reads everything twice.
+const BYTES_PER_BYTE: u64 = 4096;
 
-/// The largest message in a small capture.
-const FREE_MESSAGE: u64 = 16 << 20;
+/// The size of the largest message in an empty capture.
+const BASE_MESSAGE_SIZE: u64 = 16 << 20;
 
 /// The additional size of the largest message for each byte of the capture. Lists are compressed to a twentieth.
-const MESSAGE_PER_BYTE: u64 = 64;
+const MESSAGE_SIZE_PER_BYTE: u64 = 64;
 
 /// The memory that the answers of one entry may use: enough for 500 000 messages that were all stored before.
-const FREE_ANSWERS: usize = 64 << 20;
+const BASE_ANSWERS_SIZE: usize = 64 << 20;
 
-/// The additional memory for each byte of the entry. An empty answer has two bytes, and 88 in memory.
-const ANSWERS_PER_BYTE: usize = 8;
+/// The additional memory for each byte of the entry. An empty answer has two bytes in the entry, and 88 in memory.
+const ANSWERS_SIZE_PER_BYTE: usize = 8;
 
-/// The number of the field of an entry that has the end of a call.
-const ENDED: u32 = 5;
+/// The number of the field `CallFinished` in an entry.
+const CALL_FINISHED_FIELD: u32 = 5;
 
-/// The number of the field of a call end that has an answer.
-const ANSWER: u32 = 6;
+/// The number of the field `answers` in `CallFinished`.
+const ANSWERS_FIELD: u32 = 6;
 
-/// Decodes an entry. Returns `None` for other bytes, and for an entry whose answers would need far more memory than the entry
-/// has bytes: no recorder writes such an entry.
-pub fn entry(content: &[u8]) -> Option<CaptureEntry> {
-    let answers: usize = parts(content, ENDED).map(|ended| parts(ended, ANSWER).count()).sum();
-    let allowed = FREE_ANSWERS.saturating_add(content.len().saturating_mul(ANSWERS_PER_BYTE));
+/// Decodes an entry. Returns `None` if the bytes are not an entry, or if the answers would need far more memory than the
+/// entry has bytes, which no recorder writes.
+pub fn decode_entry(content: &[u8]) -> Option<CaptureEntry> {
+    let answers: usize = fields_with_number(content, CALL_FINISHED_FIELD)
+        .map(|ended| fields_with_number(ended, ANSWERS_FIELD).count())
+        .sum();
+    let allowed = BASE_ANSWERS_SIZE.saturating_add(content.len().saturating_mul(ANSWERS_SIZE_PER_BYTE));
     let is_plausible = answers.saturating_mul(size_of::<StoredMessage>()) <= allowed;
     is_plausible.then(|| CaptureEntry::decode(content).ok())?
 }
 
-/// Returns the messages and texts in this field of a message, up to the first byte that cannot be read.
-fn parts(mut bytes: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
+/// Returns the contents of the fields with the number `wanted` in a protobuf message, up to the first byte that cannot be
+/// read.
+fn fields_with_number(mut bytes: &[u8], wanted: u32) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         loop {
             let (field, kind) = decode_key(&mut bytes).ok()?;
@@ -68,7 +71,7 @@ pub struct ReadBudget {
     left: AtomicU64,
     /// The number of refused charges.
     refusals: AtomicU64,
-    /// The largest message.
+    /// The size limit of a message.
     largest: u64,
 }
 
@@ -82,13 +85,13 @@ impl ReadBudget {
     /// Creates the budget for a capture of this size.
     pub const fn of(bytes: u64) -> Self {
         Self {
-            left: AtomicU64::new(FREE.saturating_add(bytes.saturating_mul(PER_BYTE))),
+            left: AtomicU64::new(BASE_BYTES.saturating_add(bytes.saturating_mul(BYTES_PER_BYTE))),
             refusals: AtomicU64::new(0),
-            largest: FREE_MESSAGE.saturating_add(bytes.saturating_mul(MESSAGE_PER_BYTE)),
+            largest: BASE_MESSAGE_SIZE.saturating_add(bytes.saturating_mul(MESSAGE_SIZE_PER_BYTE)),
         }
     }
 
-    /// Charges this many bytes. Returns `None` if the budget does not have them; then it is empty.
+    /// Charges this many bytes. If fewer are left, empties the budget and returns `None`.
     pub fn charge(&self, bytes: usize) -> Option<()> {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let left = |left: u64| Some(left.saturating_sub(bytes));
@@ -134,7 +137,7 @@ mod tests {
             CaptureEntry { body: Some(body), ..CaptureEntry::default() }.encode_to_vec()
         };
         let repeated = StoredMessage { number: 200, ..StoredMessage::default() };
-        let answers = |bytes: &[u8]| match entry(bytes)?.body? {
+        let answers = |bytes: &[u8]| match decode_entry(bytes)?.body? {
             Body::CallFinished(ended) => Some(ended.answers.len()),
             _ => None,
         };
@@ -149,7 +152,7 @@ mod tests {
     #[test]
     fn budget_grows_with_the_file_and_can_be_exhausted() {
         let budget = ReadBudget::of(1000);
-        let all = usize::try_from(FREE + 1000 * PER_BYTE).unwrap();
+        let all = usize::try_from(BASE_BYTES + 1000 * BYTES_PER_BYTE).unwrap();
         assert!(budget.charge(all - 1).is_some() && budget.refusals() == 0);
         assert!(budget.charge(2).is_none(), "one byte is left");
         assert!(budget.charge(1).is_none(), "the budget is empty");
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn largest_message_grows_with_the_file() {
         let budget = ReadBudget::of(1000);
-        assert!(budget.charge_message(FREE_MESSAGE + 1000 * MESSAGE_PER_BYTE).is_some());
-        assert!(budget.charge_message(FREE_MESSAGE + 1000 * MESSAGE_PER_BYTE + 1).is_none());
+        assert!(budget.charge_message(BASE_MESSAGE_SIZE + 1000 * MESSAGE_SIZE_PER_BYTE).is_some());
+        assert!(budget.charge_message(BASE_MESSAGE_SIZE + 1000 * MESSAGE_SIZE_PER_BYTE + 1).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! A clock that shows recorded time: either it runs on from a recorded moment, or the replay sets it.
+//! The clock of a replay, which shows recorded time. Either it starts at a recorded moment and then runs by itself, or the
+//! replay sets it step by step.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -6,16 +7,17 @@ use std::time::Duration;
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::threads::locked;
 
-/// The clock of a replay. It shows the machine's own time until it is set to recorded time.
+/// The clock of a replay. It shows the machine's time until the replay sets it to recorded time.
 #[derive(Debug)]
 pub struct ReplayClock {
     real: SystemClock,
     shown: Mutex<ReplayTime>,
 }
 
+/// The time that a [`ReplayClock`] shows.
 #[derive(Clone, Copy, Debug)]
 enum ReplayTime {
-    /// The machine's own time.
+    /// The time of the machine.
     Machine,
     /// Recorded time that runs by itself: this wall time at this reading of the machine's clock.
     Running(Wall, Mono),
@@ -24,7 +26,7 @@ enum ReplayTime {
 }
 
 impl ReplayClock {
-    /// Creates a clock that shows the machine's own time for now.
+    /// Creates a clock that shows the machine's time for now.
     pub fn new() -> Self {
         Self { real: SystemClock::start(), shown: Mutex::new(ReplayTime::Machine) }
     }
@@ -33,8 +35,8 @@ impl ReplayClock {
         locked(&self.shown)
     }
 
-    /// Returns the time of the machine's own clock.
-    pub fn own(&self) -> Mono {
+    /// Returns the machine's time, whatever this clock shows.
+    pub fn machine_time(&self) -> Mono {
         self.real.mono()
     }
 

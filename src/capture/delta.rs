@@ -1,8 +1,8 @@
-//! Computes and applies the difference between two answers. A node that hardly changes lists nearly the same bytes each
-//! time.
+//! Computes and applies the difference between two answers: on a node that changes little, two lists have nearly the same
+//! bytes.
 //!
-//! A difference is a sequence of steps. Each step has new bytes, and the position and number of bytes to copy from the
-//! earlier answer.
+//! A difference is a sequence of steps. Each step has new bytes, followed by the position and the number of bytes to copy
+//! from the earlier answer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,29 +10,33 @@ use std::collections::hash_map::Entry;
 use prost::bytes::Buf;
 use prost::encoding::{decode_varint, encode_varint};
 
-/// The size of the pieces of the earlier answer that are searched for in the new answer.
+/// The size of the blocks of the earlier answer that are searched for in the new answer.
 const BLOCK: usize = 32;
 
 /// The factor of the rolling hash: any odd number with many bits set.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Returns the hash of a block. The hash of the next position follows from it in constant time (a rolling hash).
 fn fingerprint(block: &[u8]) -> u64 {
     block.iter().fold(0, |sum, byte| sum.wrapping_mul(FACTOR).wrapping_add(u64::from(*byte) + 1))
 }
 
-/// Returns `FACTOR` to the power of `BLOCK`: the weight of the byte that leaves the window.
-fn leaving() -> u64 {
+/// Returns `FACTOR` to the power of `BLOCK`, the weight in the rolling hash of the byte that leaves the window.
+fn leaving_weight() -> u64 {
     (0..BLOCK).fold(1, |product: u64, _| product.wrapping_mul(FACTOR))
 }
 
-fn common(left: impl Iterator<Item = u8>, right: impl Iterator<Item = u8>) -> usize {
+/// Returns the number of equal bytes at the beginning of both.
+fn common_length(left: impl Iterator<Item = u8>, right: impl Iterator<Item = u8>) -> usize {
     left.zip(right).take_while(|(left, right)| left == right).count()
 }
 
-fn number(out: &mut Vec<u8>, value: usize) {
+/// Appends a number as a varint.
+fn write_number(out: &mut Vec<u8>, value: usize) {
     encode_varint(u64::try_from(value).unwrap_or(u64::MAX), out);
 }
 
+/// The steps of a difference, as they are written.
 struct Steps<'a> {
     new: &'a [u8],
     /// How many bytes of `new` the steps cover.
@@ -41,12 +45,14 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
+    /// Adds a step: the bytes of `new` that are not covered yet, then a copy of `length` bytes, which are at `from` in the
+    /// earlier answer and at `at` in the new one.
     fn copy(&mut self, at: usize, from: usize, length: usize) {
         let fresh = self.new.get(self.covered..at).unwrap_or_default();
-        number(&mut self.out, fresh.len());
+        write_number(&mut self.out, fresh.len());
         self.out.extend_from_slice(fresh);
-        number(&mut self.out, from);
-        number(&mut self.out, length);
+        write_number(&mut self.out, from);
+        write_number(&mut self.out, length);
         self.covered = at + length;
     }
 }
@@ -54,9 +60,9 @@ impl Steps<'_> {
 /// Returns the steps that make `new` from `old`.
 pub fn difference(old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut steps = Steps { new, covered: 0, out: Vec::new() };
-    let head = common(old.iter().copied(), new.iter().copied());
+    let head = common_length(old.iter().copied(), new.iter().copied());
     let (old_rest, new_rest) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
-    let tail = common(old_rest.iter().rev().copied(), new_rest.iter().rev().copied());
+    let tail = common_length(old_rest.iter().rev().copied(), new_rest.iter().rev().copied());
     let middle = new.len() - tail;
     steps.copy(0, 0, head);
     let blocks = blocks_of(old.get(head..old.len() - tail).unwrap_or_default(), head);
@@ -83,7 +89,7 @@ fn blocks_of(part: &[u8], offset: usize) -> HashMap<u64, usize> {
 /// Slides a window over the new answer, and copies each block that the earlier answer has, extended in both directions.
 fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, middle: usize) {
     let new = steps.new;
-    let leaving = leaving();
+    let leaving = leaving_weight();
     let mut place = steps.covered;
     let mut sum = None;
     while place + BLOCK <= middle {
@@ -91,7 +97,7 @@ fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, 
         let current = sum.unwrap_or_else(|| fingerprint(window));
         let candidate = blocks.get(&current).copied();
         let ahead = candidate.map(|from| {
-            common(
+            common_length(
                 old.get(from..).unwrap_or_default().iter().copied(),
                 new.get(place..middle).unwrap_or_default().iter().copied(),
             )
@@ -99,7 +105,7 @@ fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, 
         if let (Some(from), Some(ahead)) = (candidate, ahead)
             && ahead >= BLOCK
         {
-            let behind = common(
+            let behind = common_length(
                 old.get(..from).unwrap_or_default().iter().rev().copied(),
                 new.get(steps.covered..place).unwrap_or_default().iter().rev().copied(),
             );
@@ -119,8 +125,8 @@ fn copy_blocks(steps: &mut Steps<'_>, old: &[u8], blocks: &HashMap<u64, usize>, 
     }
 }
 
-/// Makes the new answer from `old` and a difference. Returns `None` if the difference does not belong to `old`, or if the
-/// result would have more than `most` bytes.
+/// Returns the new answer, made from `old` and a difference. Returns `None` if the difference does not belong to `old`, or
+/// if the result would have more than `most` bytes.
 pub fn apply(old: &[u8], mut steps: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut new = Vec::new();
     let size = |steps: &mut &[u8]| usize::try_from(decode_varint(steps).ok()?).ok();
@@ -143,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MOST: usize = 1 << 20;
+    const MAX_SIZE: usize = 1 << 20;
 
     /// Generates answers with repeated pieces, like lists.
     fn answer() -> impl Strategy<Value = Vec<u8>> {
@@ -157,8 +163,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn old_and_difference_are_new(old in answer(), new in answer()) {
-            prop_assert_eq!(apply(&old, &difference(&old, &new), MOST), Some(new));
+        fn old_answer_and_difference_make_the_new_answer(old in answer(), new in answer()) {
+            prop_assert_eq!(apply(&old, &difference(&old, &new), MAX_SIZE), Some(new));
         }
 
         #[test]
@@ -180,7 +186,7 @@ mod tests {
             .map(|number| item(number, if number == 40 { "EXITED" } else { "RUNNING" }))
             .collect();
         let steps = difference(old.as_bytes(), new.as_bytes());
-        assert_eq!(apply(old.as_bytes(), &steps, MOST).unwrap(), new.as_bytes());
+        assert_eq!(apply(old.as_bytes(), &steps, MAX_SIZE).unwrap(), new.as_bytes());
         assert!(steps.len() < 200, "{} bytes", steps.len());
     }
 
@@ -190,7 +196,7 @@ mod tests {
         let mut steps = Vec::new();
         for _ in 0..100 {
             for value in [0, 0, 1000] {
-                number(&mut steps, value);
+                write_number(&mut steps, value);
             }
         }
         assert_eq!(apply(&old, &steps, 99_999), None);

@@ -1,8 +1,10 @@
-//! The entries of a capture, as protobuf messages. Later releases may add fields, but the meaning of a field never
-//! changes. A release ignores fields and kinds of entries that it does not know.
+//! The entries of a capture, as protobuf messages. A [`CaptureEntry`] has a time and a [`Body`].
 //!
-//! A [`CaptureEntry`] has a time and a [`Body`]. A call has two entries, [`CallStarted`] before it is sent and [`CallFinished`] when it is
-//! over; both have the number of the call.
+//! A call has two entries with the same call number: [`CallStarted`] before the call is sent, and [`CallFinished`] when
+//! the call is over.
+//!
+//! Later releases may add fields, but the meaning of a field never changes. A release ignores fields and kinds of entries
+//! that it does not know.
 
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ pub struct CaptureEntry {
 /// The content of an entry.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Body {
-    /// The following entries belong to this session of a recorder.
+    /// A session of a recorder begins or continues; the entries that follow belong to it.
     #[prost(message, tag = "3")]
     Session(Session),
     /// A call is about to be sent.
@@ -49,25 +51,25 @@ pub enum Body {
     /// The wall clock was set.
     #[prost(message, tag = "9")]
     Jump(Jump),
-    /// Entries that could not be written.
+    /// The recorder could not write some entries.
     #[prost(message, tag = "10")]
     Lost(Lost),
     /// The recorder ended normally.
     #[prost(message, tag = "11")]
     Stopped(Stopped),
-    /// A message of a streaming call that is still open: an event of the runtime's event stream.
+    /// The runtime's event stream sent an event.
     #[prost(message, tag = "12")]
     StreamMessage(StreamMessage),
 }
 
-/// The recorder, the runtime and the settings. Every segment begins with this entry, so that it can be read without the
-/// other segments.
+/// One run of the recorder, with the runtime and the settings. Every segment begins with this entry, so that each segment
+/// can be read without the others.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Session {
     /// A random number that identifies this run of the recorder.
     #[prost(fixed64, tag = "1")]
     pub id: u64,
-    /// Release of plegctl.
+    /// The release of plegctl.
     #[prost(string, tag = "2")]
     pub release: String,
     /// The node's name.
@@ -82,25 +84,26 @@ pub struct Session {
     /// The runtime's version.
     #[prost(string, tag = "6")]
     pub runtime_version: String,
-    /// Pause between relists, in nanoseconds.
+    /// The pause between relists, in nanoseconds.
     #[prost(uint64, tag = "7")]
     pub period: u64,
-    /// Age from which on PLEG is not healthy, in nanoseconds.
+    /// The maximum age of the last relist at which PLEG is healthy, in nanoseconds.
     #[prost(uint64, tag = "8")]
     pub threshold: u64,
-    /// The duration from which on a call or a relist is slow, in nanoseconds.
+    /// The minimum duration of a slow call or a slow relist, in nanoseconds.
     #[prost(uint64, tag = "9")]
     pub slow: u64,
-    /// The kubelet release whose relist is followed.
+    /// A kubelet release. The recorder relists in the same way as this release.
     #[prost(string, tag = "10")]
     pub kubelet: String,
-    /// The number of segments that were deleted since the capture was created, because of its size or their age.
+    /// The number of segments that were deleted since the capture was created: the capture was too large, or the
+    /// segments were too old.
     #[prost(uint64, tag = "11")]
     pub dropped: u64,
-    /// Number of the segment, counted from 1.
+    /// The number of the segment, counted from 1.
     #[prost(uint64, tag = "12")]
     pub segment: u64,
-    /// Deadline of each call, in nanoseconds.
+    /// The deadline of each call, in nanoseconds.
     #[prost(uint64, tag = "13")]
     pub timeout: u64,
 }
@@ -108,16 +111,16 @@ pub struct Session {
 /// A call is about to be sent.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CallStarted {
-    /// Its number within the session.
+    /// The number of the call within the session.
     #[prost(uint64, tag = "1")]
     pub call: u64,
-    /// Number of the RPC; see [`rpc_number`].
+    /// The number of the RPC; see [`rpc_number`].
     #[prost(uint32, tag = "2")]
     pub rpc: u32,
-    /// The request as it is on the wire.
+    /// The encoded request.
     #[prost(bytes = "bytes", tag = "3")]
     pub request: Bytes,
-    /// Number of the relist that made the call; 0 if no relist did.
+    /// The number of the relist that made the call; 0 if the call belongs to no relist.
     #[prost(uint64, tag = "4")]
     pub relist: u64,
 }
@@ -125,65 +128,66 @@ pub struct CallStarted {
 /// A call is over.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CallFinished {
-    /// Its number.
+    /// The number of the call within the session.
     #[prost(uint64, tag = "1")]
     pub call: u64,
-    /// How long it took, in nanoseconds.
+    /// The duration of the call, in nanoseconds.
     #[prost(uint64, tag = "2")]
     pub took: u64,
-    /// How it ended; see [`RecordedOutcome`].
+    /// The number of the [`RecordedOutcome`].
     #[prost(uint32, tag = "3")]
     pub outcome: u32,
     /// A detail whose meaning depends on the outcome: a gRPC status code, or the kind of file found instead of a
     /// socket.
     #[prost(uint32, tag = "4")]
     pub code: u32,
-    /// The error message.
+    /// The error message; for an unfinished answer, the number of received bytes.
     #[prost(string, tag = "5")]
     pub message: String,
     /// The messages of the answer.
     #[prost(message, repeated, tag = "6")]
     pub answers: Vec<StoredMessage>,
-    /// Whether the answer was too large to be kept.
+    /// Whether `answers` is empty because the answer did not fit into a segment.
     #[prost(bool, tag = "7")]
     pub omitted: bool,
-    /// How long a silent call was waited for, in nanoseconds.
+    /// The time limit of a call without a complete answer (silent or unfinished), in nanoseconds.
     #[prost(uint64, tag = "8")]
     pub waited: u64,
 }
 
-/// A message of a streaming call that is still open.
+/// An event that the runtime's event stream sent.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StreamMessage {
-    /// The number of the call.
+    /// The number of the call that opened the event stream.
     #[prost(uint64, tag = "1")]
     pub call: u64,
-    /// The message.
+    /// The event.
     #[prost(message, required, tag = "2")]
     pub answer: StoredMessage,
 }
 
-/// One message of an answer.
+/// One message of an answer: the message itself, its difference from an earlier message, or a reference to one.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StoredMessage {
-    /// Number of the message in its segment, counted from 1. If no other field is set, the message was stored earlier
-    /// in the segment.
+    /// The number of the message in its segment, counted from 1. If no other field is set, an earlier entry of the
+    /// segment has the message with this number.
     #[prost(uint32, tag = "1")]
     pub number: u32,
     /// The number of the message from which `bytes` is the difference; 0 if `bytes` is the whole message.
     #[prost(uint32, tag = "2")]
     pub base: u32,
-    /// Its bytes, or the difference.
+    /// The bytes of the message or of the difference.
     #[prost(bytes = "bytes", tag = "3")]
     pub bytes: Bytes,
     /// The size of `bytes` before they were compressed; 0 if they are not compressed.
     #[prost(uint64, tag = "4")]
     pub inflated: u64,
-    /// Whether the message is stored here. An empty message is stored here too.
+    /// Whether this entry stores the message or its difference. If not, this entry only refers to an earlier one. Empty
+    /// `bytes` do not show this, because a stored message may be empty.
     #[prost(bool, tag = "5")]
-    pub here: bool,
-    /// If the list is stored in canonical order, the permutation that restores its original order; see
-    /// [`super::order`]. A difference from this message is a difference from the list in canonical order.
+    pub is_stored_here: bool,
+    /// For a list in canonical order: the permutation that restores its original order; see [`super::order`]. If
+    /// this message is the base of a later one, the difference is from its canonical order.
     #[prost(bytes = "bytes", tag = "6")]
     pub order: Bytes,
 }
@@ -191,22 +195,22 @@ pub struct StoredMessage {
 /// A relist is over.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RelistDone {
-    /// Its number within the session.
+    /// The number of the relist within the session.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// When the relist began, by the monotonic clock.
     #[prost(uint64, tag = "2")]
     pub began: u64,
-    /// Why its list calls failed; empty if they did not.
+    /// The error of a list call; empty if both list calls succeeded.
     #[prost(string, tag = "3")]
     pub error: String,
-    /// How many pods.
+    /// The number of listed pods.
     #[prost(uint64, tag = "4")]
     pub pods: u64,
-    /// How many containers.
+    /// The number of listed containers.
     #[prost(uint64, tag = "5")]
     pub containers: u64,
-    /// How many events it emitted.
+    /// The number of events that the relist emitted.
     #[prost(uint64, tag = "6")]
     pub events: u64,
 }
@@ -237,14 +241,14 @@ pub mod kind {
     pub const NODE: u32 = 4;
     /// The waits in the runtime's goroutines.
     pub const STACKS: u32 = 5;
-    /// A sample of the kubelet's metrics, or the fact that they were silent.
+    /// A sample of the kubelet's metrics, or a note that the kubelet did not send them.
     pub const KUBELET: u32 = 6;
 }
 
-/// An incident.
+/// An incident that was opened, diagnosed or closed. An entry replaces all earlier entries with the same number.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Incident {
-    /// Its number in the capture, counted from 1.
+    /// The number of the incident in the capture, counted from 1.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// The beginning, by the wall clock.
@@ -253,7 +257,7 @@ pub struct Incident {
     /// The end, by the wall clock; 0 while the incident lasts.
     #[prost(sfixed64, tag = "3")]
     pub to: i64,
-    /// The reason why it was opened.
+    /// The reason why the incident was opened.
     #[prost(string, tag = "4")]
     pub why: String,
     /// The verdict; empty before the first diagnosis.
@@ -268,7 +272,8 @@ pub struct Incident {
     /// The worst moment, by the wall clock.
     #[prost(sfixed64, tag = "8")]
     pub peak: i64,
-    /// The beginning of the pinned time, by the wall clock.
+    /// The beginning of the pinned time, by the wall clock. When the recorder needs space, it deletes the segments of
+    /// this time last.
     #[prost(sfixed64, tag = "9")]
     pub pinned_from: i64,
     /// The end of the pinned time, by the wall clock.
@@ -299,16 +304,16 @@ pub struct Jump {
     pub by: i64,
 }
 
-/// Entries that could not be written.
+/// A loss: entries that the recorder could not write.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Lost {
-    /// How many entries.
+    /// The number of lost entries.
     #[prost(uint64, tag = "1")]
     pub entries: u64,
-    /// Why.
+    /// The reason for the loss.
     #[prost(string, tag = "2")]
     pub why: String,
-    /// The calls whose *call end* entries were lost, with the times.
+    /// The calls whose [`CallFinished`] entries were lost.
     #[prost(message, repeated, tag = "3")]
     pub ends: Vec<LostEnd>,
     /// The time of the first lost entry, in nanoseconds since the recorder started; 0 in a capture of an earlier
@@ -326,7 +331,7 @@ pub struct LostEnd {
     /// The number of the call.
     #[prost(uint64, tag = "1")]
     pub call: u64,
-    /// When it ended, in nanoseconds since the recorder started.
+    /// When the call ended, in nanoseconds since the recorder started.
     #[prost(uint64, tag = "2")]
     pub mono: u64,
 }
@@ -334,17 +339,17 @@ pub struct LostEnd {
 /// The recorder ended normally.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Stopped {
-    /// Why.
+    /// The reason for the end, for example a signal.
     #[prost(string, tag = "1")]
     pub why: String,
 }
 
-/// Creates a [`StoredMessage`] that is not yet stored: it has its bytes only.
-pub fn raw(bytes: Bytes) -> StoredMessage {
+/// Creates a [`StoredMessage`] that has only its bytes; the store encodes it later (see `answer_encoder`).
+pub fn unencoded(bytes: Bytes) -> StoredMessage {
     StoredMessage { bytes, ..StoredMessage::default() }
 }
 
-/// Returns the number of an RPC in a capture. These numbers never change.
+/// Returns the number with which captures store this RPC. These numbers never change.
 pub const fn rpc_number(rpc: Rpc) -> u32 {
     match rpc {
         Rpc::Version => 1,
@@ -366,8 +371,8 @@ pub fn rpc(number: u32) -> Option<Rpc> {
     Rpc::ALL.into_iter().find(|rpc| rpc_number(*rpc) == number)
 }
 
-/// The outcomes of calls as numbers, which never change.
-mod ends {
+/// The numbers with which captures store the outcomes of calls. These numbers never change.
+mod outcome_number {
     pub const ANSWERED: u32 = 0;
     pub const STATUS: u32 = 1;
     pub const SILENT: u32 = 2;
@@ -383,104 +388,112 @@ mod ends {
     pub const UNDECODABLE: u32 = 12;
     pub const ABANDONED: u32 = 13;
     pub const IMPLAUSIBLE: u32 = 14;
-    pub const OWN: u32 = 15;
+    pub const INTERNAL: u32 = 15;
     pub const UNFINISHED: u32 = 16;
 }
 
-/// How a call ended.
+/// The outcome of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedOutcome {
     /// The runtime answered.
     Answered,
     /// The call failed.
     Failed(Error),
-    /// The recorder gave up the call before its end.
+    /// The recorder stopped waiting before the call ended or reached its time limit.
     Abandoned,
     /// The outcome has a number that this release does not know.
     Unknown,
 }
 
-/// Returns a duration in nanoseconds, as entries contain it.
+/// Returns a duration in nanoseconds, as entries store it.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The number of [`Code::Unknown`].
+const UNKNOWN_CODE: u32 = 2;
+
+/// Returns the number with which captures store a gRPC code.
 fn code_number(code: Code) -> u32 {
     Code::ALL
         .iter()
         .position(|known| *known == code)
         .and_then(|place| u32::try_from(place + 1).ok())
-        .unwrap_or(2)
+        .unwrap_or(UNKNOWN_CODE)
 }
 
-fn code(number: u32) -> Code {
+/// Returns the gRPC code with this number.
+fn code_with_number(number: u32) -> Code {
     let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     place.and_then(|place| Code::ALL.get(place).copied()).unwrap_or(Code::Unknown)
 }
 
+/// The kinds of files that can be in the place of a socket. Captures store the index, so the order never changes.
 const FILE_KINDS: [FileKind; 3] = [FileKind::Other, FileKind::File, FileKind::Directory];
 
 impl CallFinished {
     /// Creates the entry for the end of `call`.
     pub fn new(call: u64, took: Duration, outcome: &RecordedOutcome) -> Self {
         let mut ended = Self { call, took: nanos(took), ..Self::default() };
-        ended.put(outcome);
+        ended.set_outcome(outcome);
         ended
     }
 
-    fn put(&mut self, outcome: &RecordedOutcome) {
-        use ends as number;
-        let mut say = |outcome: u32, message: &str| {
+    /// Sets the fields that store the outcome.
+    fn set_outcome(&mut self, outcome: &RecordedOutcome) {
+        use outcome_number as number;
+        let mut set = |outcome: u32, message: &str| {
             self.outcome = outcome;
             message.clone_into(&mut self.message);
         };
         match outcome {
-            RecordedOutcome::Answered => say(number::ANSWERED, ""),
-            RecordedOutcome::Abandoned | RecordedOutcome::Unknown => say(number::ABANDONED, ""),
+            RecordedOutcome::Answered => set(number::ANSWERED, ""),
+            RecordedOutcome::Abandoned | RecordedOutcome::Unknown => set(number::ABANDONED, ""),
             RecordedOutcome::Failed(error) => match error {
-                // If the recorded runtime is itself a capture, its gap stays a gap.
-                Error::Unanswerable { .. } => say(number::ABANDONED, ""),
+                // The recorder records the replay of an older capture, which has no answer to this call. So nothing is
+                // known about the outcome.
+                Error::Unanswerable { .. } => set(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
-                    say(number::SILENT, "");
+                    set(number::SILENT, "");
                     self.waited = nanos(*waited);
                 }
-                Error::NoSuchSocket { .. } => say(number::NO_SUCH_SOCKET, ""),
+                Error::NoSuchSocket { .. } => set(number::NO_SUCH_SOCKET, ""),
                 Error::NotASocket { kind, .. } => {
-                    say(number::NOT_A_SOCKET, "");
+                    set(number::NOT_A_SOCKET, "");
                     let place = FILE_KINDS.iter().position(|known| known == kind).unwrap_or_default();
                     self.code = u32::try_from(place).unwrap_or_default();
                 }
-                Error::PermissionDenied { .. } => say(number::PERMISSION_DENIED, ""),
-                Error::Refused { .. } => say(number::REFUSED, ""),
-                Error::Unreachable { detail, .. } => say(number::UNREACHABLE, detail),
-                Error::WrongProtocol { detail, .. } => say(number::WRONG_PROTOCOL, detail),
-                Error::ClosedMidCall { detail, .. } => say(number::CLOSED_MID_CALL, detail),
-                Error::Unimplemented { message, .. } => say(number::UNIMPLEMENTED, message),
-                Error::TooLarge { message, .. } => say(number::TOO_LARGE, message),
-                Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
-                Error::Implausible { detail, .. } => say(number::IMPLAUSIBLE, detail),
-                Error::Internal { detail, .. } => say(number::OWN, detail),
+                Error::PermissionDenied { .. } => set(number::PERMISSION_DENIED, ""),
+                Error::Refused { .. } => set(number::REFUSED, ""),
+                Error::Unreachable { detail, .. } => set(number::UNREACHABLE, detail),
+                Error::WrongProtocol { detail, .. } => set(number::WRONG_PROTOCOL, detail),
+                Error::ClosedMidCall { detail, .. } => set(number::CLOSED_MID_CALL, detail),
+                Error::Unimplemented { message, .. } => set(number::UNIMPLEMENTED, message),
+                Error::TooLarge { message, .. } => set(number::TOO_LARGE, message),
+                Error::Decode { detail, .. } => set(number::UNDECODABLE, detail),
+                Error::Implausible { detail, .. } => set(number::IMPLAUSIBLE, detail),
+                Error::Internal { detail, .. } => set(number::INTERNAL, detail),
                 Error::Unfinished { waited, received, .. } => {
-                    say(number::UNFINISHED, &received.to_string());
+                    set(number::UNFINISHED, &received.to_string());
                     self.waited = nanos(*waited);
                 }
                 Error::Runtime { code, message, .. } => {
-                    say(number::STATUS, message);
+                    set(number::STATUS, message);
                     self.code = code_number(*code);
                 }
             },
         }
     }
 
-    /// Returns the outcome of the call, which called `rpc` at `endpoint`.
+    /// Returns the outcome of the call. `rpc` and `endpoint` are parts of its error.
     pub fn outcome(&self, rpc: Rpc, endpoint: &str) -> RecordedOutcome {
-        use ends as number;
+        use outcome_number as number;
         let endpoint = || endpoint.to_owned();
         let message = || self.message.clone();
         RecordedOutcome::Failed(match self.outcome {
             number::ANSWERED => return RecordedOutcome::Answered,
             number::ABANDONED => return RecordedOutcome::Abandoned,
-            number::STATUS => Error::Runtime { rpc, code: code(self.code), message: message() },
+            number::STATUS => Error::Runtime { rpc, code: code_with_number(self.code), message: message() },
             number::UNFINISHED => Error::Unfinished {
                 rpc,
                 waited: Duration::from_nanos(self.waited),
@@ -502,7 +515,7 @@ impl CallFinished {
             number::TOO_LARGE => Error::TooLarge { rpc, message: message() },
             number::UNDECODABLE => Error::Decode { rpc, detail: message() },
             number::IMPLAUSIBLE => Error::Implausible { rpc, detail: message() },
-            number::OWN => Error::Internal { rpc, detail: message() },
+            number::INTERNAL => Error::Internal { rpc, detail: message() },
             _ => return RecordedOutcome::Unknown,
         })
     }
@@ -521,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_is_read_as_it_was_written() {
+    fn every_outcome_is_read_as_it_was_written() {
         let rpc = Rpc::ContainerStatus;
         let endpoint = || "unix:///x".to_owned();
         let words = || "words".to_owned();

@@ -1,4 +1,4 @@
-//! The reasons why a capture cannot be written or read.
+//! The errors of writing and reading captures, with hints for the user.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,16 +7,24 @@ use rustix::io::Errno;
 
 use crate::clock::Wall;
 
-/// The reasons why a capture cannot be written or read.
+/// The reason why a capture cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The directory cannot be made, opened or read.
+    /// The directory cannot be created, opened or read.
     #[error("cannot use `{}` for a capture: {source}", path.display())]
     Directory {
         /// The directory, or a file in it.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The capture cannot be opened for reading.
+    #[error("cannot read the capture `{}`: {source}", path.display())]
+    Read {
+        /// The path that the user named.
+        path: PathBuf,
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another user could write to the directory, or could replace it.
@@ -24,7 +32,7 @@ pub enum Error {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the directory.
         why: String,
     },
     /// A segment cannot be read.
@@ -32,23 +40,23 @@ pub enum Error {
     Segment {
         /// The segment.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The path is not a capture.
     #[error("`{}` is not a capture: {why}", path.display())]
     NotACapture {
-        /// What was opened.
+        /// The path that the user named.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason, for example that the directory has no segments.
         why: String,
     },
     /// The capture has a version that this release cannot read.
     #[error("`{}` is a capture of version {found}; this plegctl reads version {}", path.display(), super::segment::VERSION)]
     OtherVersion {
-        /// What was opened.
+        /// The path that the user named.
         path: PathBuf,
-        /// Its version.
+        /// The version of the capture.
         found: u16,
     },
     /// Another recorder is writing to the directory.
@@ -76,7 +84,7 @@ pub enum Error {
         time: String,
     },
     /// The capture has no incident with this number.
-    #[error("the capture has no incident {number}{}", listed(known))]
+    #[error("the capture has no incident {number}{}", known_numbers(known))]
     NoIncident {
         /// The requested number.
         number: u64,
@@ -86,7 +94,7 @@ pub enum Error {
     /// The capture has no entries.
     #[error("the capture `{}` is empty", path.display())]
     Empty {
-        /// What was opened.
+        /// The path that the user named.
         path: PathBuf,
     },
     /// The threads of the recorder or of the replay cannot be started.
@@ -94,7 +102,8 @@ pub enum Error {
     Start(#[source] io::Error),
 }
 
-fn listed(known: &[u64]) -> String {
+/// Returns the numbers of the incidents that the capture has, as the end of an error message.
+fn known_numbers(known: &[u64]) -> String {
     match known {
         [] => "; it has none".to_owned(),
         [one] => format!("; it has {one}"),
@@ -103,9 +112,8 @@ fn listed(known: &[u64]) -> String {
 }
 
 impl Error {
-    /// Whether the disk causes the error, so that a later attempt may succeed. Any other error needs a change by the
-    /// user.
-    pub fn is_of_the_disk(&self) -> bool {
+    /// Whether the disk causes the error, so that a later attempt may succeed. The user must correct every other error.
+    pub fn is_disk_error(&self) -> bool {
         use std::io::ErrorKind as Kind;
         let kinds = [
             Kind::StorageFull,
@@ -117,7 +125,7 @@ impl Error {
             Kind::NetworkUnreachable,
             Kind::OutOfMemory,
         ];
-        // These have no stable `ErrorKind`: EIO, ENODEV, ENFILE, EMFILE, and ENOTCONN of a FUSE file system.
+        // These error numbers have no stable `ErrorKind`. A FUSE file system reports ENOTCONN.
         let numbers = [Errno::IO, Errno::NODEV, Errno::NFILE, Errno::MFILE, Errno::NOTCONN];
         let Self::Directory { source, .. } = self else { return false };
         kinds.contains(&source.kind())
@@ -130,19 +138,22 @@ impl Error {
             Self::Directory { .. } => {
                 Some("the directory must be yours to write to, on a disk that is neither full nor read-only".into())
             }
+            Self::Read { source, .. } => Some(match source.kind() {
+                io::ErrorKind::PermissionDenied => "read it as the user who recorded it, or as root".into(),
+                _ => "name the directory of `plegctl record`, or a file of `plegctl capture export`".into(),
+            }),
             Self::Unsafe { .. } => Some(
-                "name a directory of your own that nobody else may write to, such as a new one in it; `record` makes what does \
-                 not exist"
+                "name a directory that only you may write to, for example a new one in it; `record` creates a missing directory"
                     .into(),
             ),
             Self::NotACapture { .. } => {
-                Some("a capture is what `plegctl record DIR` or `plegctl capture export` makes".into())
+                Some("`plegctl record DIR` and `plegctl capture export` make captures".into())
             }
             Self::OtherVersion { .. } => Some("read it with the plegctl that wrote it, or a later one".into()),
-            Self::TwoRecorders { .. } => Some("give each recorder a directory of its own".into()),
+            Self::TwoRecorders { .. } => Some("give each recorder its own directory".into()),
             Self::Outside { .. } | Self::Moment { .. } => Some(
                 "write it as RFC 3339, `HH:MM:SS`, `+90s` from the start or `incident:N`; `plegctl capture ls` shows \
-                 what there is"
+                 the recorded time"
                     .into(),
             ),
             Self::NoIncident { .. } => Some("`plegctl capture ls` shows the incidents".into()),

@@ -1,7 +1,7 @@
-//! Exports a part of a capture to one file, with the original names or without them.
+//! Exports a part of a capture to one file, with the original names or with pseudonyms.
 //!
-//! The file is a capture like any other. For each request it also contains the last answer before the part, so that a replay
-//! of the part finds the same answers as a replay of the whole capture.
+//! The file can be read like any other capture. For each request it also contains the last call before the exported part, so
+//! that a replay of the file finds the same answers as a replay of the whole capture.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use prost::bytes::Bytes;
 
 use super::anonymise::Pseudonyms;
+use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, StoredMessage, rpc};
-use super::keeper::{Keeper, ListKey};
+use super::message_cache::MessageCache;
 use super::read::Capture;
-use super::recent::Recent;
 use super::segment::{self, Entries, framed};
 use super::store;
 use crate::clock::Wall;
@@ -28,7 +28,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether the part contains this time.
+    /// Whether the range contains this time.
     pub fn has(self, wall: Wall) -> bool {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
@@ -45,7 +45,7 @@ pub struct Exported {
     pub left_out: u64,
 }
 
-/// Writes a part of `capture` to `out`.
+/// Writes the part of `capture` in `range` to `out`. With `names`, replaces all names by pseudonyms.
 pub fn export(
     capture: &Capture,
     range: Range,
@@ -55,9 +55,9 @@ pub fn export(
     if let Some(names) = &mut names {
         register_names(capture, names);
     }
-    let before = answers_before(capture, range);
-    let (keeper, kept) = (Keeper::new(), Recent::default());
-    let mut writer = ExportWriter { out, keeper, kept, calls: HashMap::new(), session: 0 };
+    let before = last_calls_before(capture, range);
+    let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::default());
+    let mut writer = ExportWriter { out, encoder, stored_numbers, calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
     let mut exported = Exported::default();
     for (number, state) in capture.segments.iter().enumerate() {
@@ -74,14 +74,15 @@ pub fn export(
                 let ids = ended.answers.iter().map(|answer| (number, answer.number));
                 let messages = capture.messages_with_ids(ids);
                 ended.omitted |= messages.is_none();
-                ended.answers = messages.unwrap_or_default().into_iter().map(super::entry::raw).collect();
+                ended.answers =
+                    messages.unwrap_or_default().into_iter().map(super::entry::unencoded).collect();
             }
             if let Some(Body::StreamMessage(streamed)) = &mut entry.body {
                 let Some(message) = capture.message((number, streamed.answer.number)) else {
                     exported.left_out += u64::from(capture.refusals() > refusals);
                     continue;
                 };
-                streamed.answer = super::entry::raw(message);
+                streamed.answer = super::entry::unencoded(message);
             }
             if let Some(Body::Document(document)) = &mut entry.body {
                 let Some(text) = capture.document(document) else {
@@ -92,8 +93,8 @@ pub fn export(
             }
             exported.left_out += u64::from(capture.refusals() > refusals);
             if let Some(names) = &mut names {
-                let of = writer.rpc_of(&entry);
-                names.entry(&mut entry, of);
+                let answered_rpc = writer.rpc_of(&entry);
+                names.entry(&mut entry, answered_rpc);
             }
             writer.write(entry)?;
             exported.entries += 1;
@@ -103,10 +104,10 @@ pub fn export(
     Ok(exported)
 }
 
-/// Registers all names, before the first text that may contain one of them is written.
+/// Registers all names of the capture, so that each text that contains a name gets the right pseudonym.
 fn register_names(capture: &Capture, names: &mut Pseudonyms) {
     for session in &capture.sessions {
-        names.node(&session.session.node);
+        names.add_node(&session.session.node);
     }
     for call in &capture.calls {
         let messages = call.end.as_ref().and_then(|end| capture.messages(end));
@@ -121,8 +122,8 @@ fn register_names(capture: &Capture, names: &mut Pseudonyms) {
     }
 }
 
-/// Returns for each request the last call before the part, as session id and call number.
-fn answers_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
+/// Returns the last call before the range for each request, as session id and call number.
+fn last_calls_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
     let Some(from) = range.from else { return HashSet::new() };
     let mut last: HashMap<(Rpc, &Bytes), (u64, u64)> = HashMap::new();
     for call in capture.calls.iter().filter(|call| call.wall < from) {
@@ -136,16 +137,17 @@ fn answers_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
 /// Writes the entries of an export.
 struct ExportWriter<'a> {
     out: &'a mut dyn Write,
-    keeper: Keeper,
-    /// The numbers of messages that were written recently.
-    kept: Recent<Option<ListKey>, u32>,
-    /// The open calls of the export, with the key of the requested list.
+    encoder: AnswerEncoder,
+    /// The numbers of the messages that are already in the export.
+    stored_numbers: MessageCache<Option<ListKey>, u32>,
+    /// The open calls of the export, by session id and call number, with the key of the requested list.
     calls: HashMap<(u64, u64), (Rpc, Option<ListKey>)>,
+    /// The id of the present session.
     session: u64,
 }
 
 impl ExportWriter<'_> {
-    /// Whether an entry belongs to the part. The end of a call belongs to it if the start of the call does.
+    /// Whether the export contains an entry. It contains the end of a call if it contains the start.
     fn wants(&mut self, entry: &CaptureEntry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
         let wall = Wall::from_nanos(entry.wall);
         match &entry.body {
@@ -153,7 +155,7 @@ impl ExportWriter<'_> {
                 self.session = session.id;
                 true
             }
-            // Each segment repeats the open calls; the export contains each call once.
+            // Each segment repeats the open calls, but the export contains each call only once.
             Some(Body::CallStarted(started)) => {
                 let call = (self.session, started.call);
                 !self.calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
@@ -172,6 +174,7 @@ impl ExportWriter<'_> {
         }
     }
 
+    /// Returns the RPC of the call whose end the entry is.
     fn rpc_of(&self, entry: &CaptureEntry) -> Option<Rpc> {
         match &entry.body {
             Some(Body::CallFinished(ended)) => {
@@ -181,12 +184,13 @@ impl ExportWriter<'_> {
         }
     }
 
+    /// Encodes and writes one entry, and updates the open calls.
     fn write(&mut self, mut entry: CaptureEntry) -> io::Result<()> {
         match &mut entry.body {
             Some(Body::CallStarted(started)) => {
                 if let Some(rpc) = rpc(started.rpc) {
                     let list = matches!(rpc, Rpc::ListPodSandbox | Rpc::ListContainers);
-                    let key = list.then(|| (started.rpc, self.keeper.hash(&started.request)));
+                    let key = list.then(|| (started.rpc, self.encoder.hash(&started.request)));
                     self.calls.insert((self.session, started.call), (rpc, key));
                 }
             }
@@ -194,15 +198,15 @@ impl ExportWriter<'_> {
                 let list = self.calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
                 for answer in &mut ended.answers {
                     let bytes = std::mem::take(&mut answer.bytes);
-                    if let Some(number) = self.kept.get(list, &bytes) {
+                    if let Some(number) = self.stored_numbers.get(list, &bytes) {
                         *answer = StoredMessage { number: *number, ..StoredMessage::default() };
                         continue;
                     }
-                    *answer = self.keeper.keep(bytes.clone(), list);
-                    self.kept.put(list, bytes, answer.number, 0);
+                    *answer = self.encoder.encode(bytes.clone(), list);
+                    self.stored_numbers.put(list, bytes, answer.number, 0);
                 }
             }
-            Some(Body::StreamMessage(_)) => self.keeper.keep_all(&mut entry, None),
+            Some(Body::StreamMessage(_)) => self.encoder.encode_entry(&mut entry, None),
             Some(Body::Document(document)) => {
                 (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
             }

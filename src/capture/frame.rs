@@ -1,85 +1,87 @@
-//! Reads and writes the frame of an entry in a segment: a mark, the length, a checksum of length and content, the
-//! content.
+//! Reads and writes frames. A segment stores each entry in one frame, which consists of a mark, the length, a checksum of
+//! length and content, and the content.
 //!
-//! A frame can be checked by itself. After a damaged frame the reader searches for the next whole frame, so that one
-//! flipped bit costs one entry.
+//! After a damaged frame the reader searches for the next frame with a correct checksum, so that one flipped bit destroys
+//! only one entry.
 
 use flate2::Crc;
 
-/// The first bytes of a frame.
+/// The mark: the first bytes of each frame.
 const MARK: [u8; 2] = [0xA7, 0x50];
 
 /// The number of bytes of mark, length and checksum.
 pub const OVERHEAD: usize = MARK.len() + 4 + 4;
 
-/// How many bytes may be summed in search of the next whole frame, as a multiple of the segment's size. This limits the
-/// cost of bytes that were made to look like many frames.
-const MOST_SUMS: usize = 16;
+/// The number of bytes whose checksum one search for the next whole frame may compute, as a multiple of the segment's
+/// size. This limits the cost of a malicious file whose bytes look like many overlapping frames.
+const MAX_CHECKED_FACTOR: usize = 16;
 
-/// The result of reading a frame.
+/// The result of reading a frame at an offset.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
-    /// A whole frame: its content and its end.
+pub enum FrameRead<'a> {
+    /// A whole frame with a correct checksum: its content, and the offset of its end.
     Whole(&'a [u8], usize),
-    /// Nothing was written from here to the end of the segment.
+    /// Only zeros follow: nothing was written from here to the end of the segment.
     End,
-    /// Bytes that are not a whole frame.
+    /// Damaged bytes, or an incomplete frame.
     Broken,
 }
 
-fn sum(length: [u8; 4], content: &[u8]) -> [u8; 4] {
+/// Returns the checksum of a frame's length and content.
+fn checksum(length: [u8; 4], content: &[u8]) -> [u8; 4] {
     let mut crc = Crc::new();
     crc.update(&length);
     crc.update(content);
     crc.sum().to_le_bytes()
 }
 
-/// Appends a frame; false if the content is too long for one.
-pub fn put(out: &mut Vec<u8>, content: &[u8]) -> bool {
+/// Appends a frame with this content to `out`. Returns false if the content is too long.
+pub fn append(out: &mut Vec<u8>, content: &[u8]) -> bool {
     let Ok(length) = u32::try_from(content.len()) else { return false };
     let length = length.to_le_bytes();
     out.extend_from_slice(&MARK);
     out.extend_from_slice(&length);
-    out.extend_from_slice(&sum(length, content));
+    out.extend_from_slice(&checksum(length, content));
     out.extend_from_slice(content);
     true
 }
 
-/// Returns the start and end of the content, the length and the checksum, if the bytes at `offset` look like a frame.
-fn outline(bytes: &[u8], offset: usize) -> Option<(usize, usize, [u8; 4], [u8; 4])> {
+/// Returns the start and end of the content, the length and the stored checksum, if the bytes at `offset` look like a frame.
+fn parse_head(bytes: &[u8], offset: usize) -> Option<(usize, usize, [u8; 4], [u8; 4])> {
     let rest = bytes.get(offset..)?.strip_prefix(&MARK)?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
-    let claimed = rest.first_chunk::<4>()?;
+    let expected = rest.first_chunk::<4>()?;
     let from = offset.checked_add(OVERHEAD)?;
     let to = from.checked_add(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    (to > from && to <= bytes.len()).then_some((from, to, *length, *claimed))
+    (to > from && to <= bytes.len()).then_some((from, to, *length, *expected))
 }
 
-fn whole(bytes: &[u8], offset: usize) -> Option<(&[u8], usize)> {
-    let (from, to, length, claimed) = outline(bytes, offset)?;
+/// Returns the content and the end of the frame at `offset`, if the checksum is correct.
+fn whole_frame_at(bytes: &[u8], offset: usize) -> Option<(&[u8], usize)> {
+    let (from, to, length, expected) = parse_head(bytes, offset)?;
     let content = bytes.get(from..to)?;
-    (sum(length, content) == claimed).then_some((content, to))
+    (checksum(length, content) == expected).then_some((content, to))
 }
 
 /// Reads the frame at `offset`.
-pub fn at(bytes: &[u8], offset: usize) -> Found<'_> {
-    if let Some((content, end)) = whole(bytes, offset) {
-        return Found::Whole(content, end);
+pub fn read_at(bytes: &[u8], offset: usize) -> FrameRead<'_> {
+    if let Some((content, end)) = whole_frame_at(bytes, offset) {
+        return FrameRead::Whole(content, end);
     }
     let rest = bytes.get(offset..).unwrap_or_default();
-    if rest.iter().all(|byte| *byte == 0) { Found::End } else { Found::Broken }
+    if rest.iter().all(|byte| *byte == 0) { FrameRead::End } else { FrameRead::Broken }
 }
 
 /// Returns the position of the next whole frame after `offset`.
 pub fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
-    let mut left = bytes.len().saturating_mul(MOST_SUMS);
+    let mut left = bytes.len().saturating_mul(MAX_CHECKED_FACTOR);
     let mut place = offset.checked_add(1)?;
     loop {
         let ahead = bytes.get(place..)?;
         place += ahead.windows(MARK.len()).position(|window| window == MARK)?;
-        if let Some((from, to, ..)) = outline(bytes, place) {
+        if let Some((from, to, ..)) = parse_head(bytes, place) {
             left = left.checked_sub(to - from)?;
-            if whole(bytes, place).is_some() {
+            if whole_frame_at(bytes, place).is_some() {
                 return Some(place);
             }
         }
@@ -87,23 +89,23 @@ pub fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
     }
 }
 
-/// Whether the bytes at `offset` are the beginning of a frame whose writer was stopped in the middle. No whole frame may
-/// follow.
+/// Whether the bytes at `offset` are the beginning of a frame that the recorder could not write completely, for example
+/// because it was killed. The caller makes sure that no whole frame follows.
 pub fn is_torn(bytes: &[u8], offset: usize) -> bool {
-    let Some(rest) = bytes.get(offset..used(bytes)) else { return false };
+    let Some(rest) = bytes.get(offset..used_length(bytes)) else { return false };
     let Some((head, _)) = rest.split_first_chunk::<OVERHEAD>() else {
         return MARK.starts_with(rest) || rest.starts_with(&MARK);
     };
     let length =
         head.strip_prefix(&MARK).and_then(<[u8]>::first_chunk).map(|length| u32::from_le_bytes(*length));
     let length = length.and_then(|length| usize::try_from(length).ok());
-    // A frame that ends at the end of the file is complete, so it is damaged and not torn.
+    // A frame that ends exactly at the end of the file was written completely, so it is damaged and not torn.
     let left = bytes.len() - offset;
     length.is_some_and(|length| length > rest.len() - OVERHEAD && length != left - OVERHEAD)
 }
 
-/// Returns the end of the last byte that is not zero.
-pub fn used(bytes: &[u8]) -> usize {
+/// Returns the number of bytes up to the last byte that is not zero. The rest is reserved space.
+pub fn used_length(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
@@ -115,7 +117,7 @@ mod tests {
     fn frames(contents: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for content in contents {
-            assert!(put(&mut bytes, content));
+            assert!(append(&mut bytes, content));
         }
         bytes
     }
@@ -123,13 +125,13 @@ mod tests {
     fn read(bytes: &[u8]) -> Vec<Vec<u8>> {
         let (mut offset, mut all) = (0, Vec::new());
         loop {
-            match at(bytes, offset) {
-                Found::Whole(content, end) => {
+            match read_at(bytes, offset) {
+                FrameRead::Whole(content, end) => {
                     all.push(content.to_vec());
                     offset = end;
                 }
-                Found::End => return all,
-                Found::Broken => match next_whole(bytes, offset) {
+                FrameRead::End => return all,
+                FrameRead::Broken => match next_whole(bytes, offset) {
                     Some(next) => offset = next,
                     None => return all,
                 },
@@ -165,13 +167,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_trouble(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             read(&bytes);
         }
     }
 
     #[test]
-    fn entry_that_lacks_nothing_but_zeros_is_whole_in_reserved_room() {
+    fn entry_that_lacks_only_zeros_is_whole_in_reserved_space() {
         let bytes = frames(&[vec![1, 2], vec![3, 0, 0]]);
         let mut torn = bytes[..bytes.len() - 2].to_vec();
         assert_eq!(read(&torn), [vec![1, 2]]);
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_without_number_are_given_up() {
+    fn search_ends_after_too_many_false_frames() {
         let mut bytes = Vec::new();
         while bytes.len() < 60_000 {
             bytes.extend(MARK);

@@ -1,5 +1,5 @@
-//! Detects when an incident begins and when it is over. The detector only gets observations, relists and verdicts: it makes
-//! no call, reads no clock and waits for nothing.
+//! Detects when an incident begins and when it is over, from observations, finished relists and verdicts of diagnoses. The
+//! detector returns [`IncidentAction`]s for its caller; it makes no call, reads no clock and never waits.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::entry::{Incident, nanos};
 use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
+use crate::ordered::IntoOrdered;
 use crate::pleg::stream::Relist;
 use crate::pleg::{CallRecord, OpenCall, Seconds};
 
@@ -14,27 +15,27 @@ use crate::pleg::{CallRecord, OpenCall, Seconds};
 const RELISTS_TO_CLOSE: u32 = 3;
 
 /// The share of the threshold from which on the age of the last relist opens an incident.
-const NEAR: f64 = 0.75;
+const NEAR_THRESHOLD: f64 = 0.75;
 
-/// The cause of an incident that only took too long.
+/// The fault of a relist whose calls succeeded but took too long.
 const SLOW: &str = "slow";
 
-/// A silence of this length is a hang. The worst moment of a hang is its last one.
+/// The silence from which on a call hangs. The worst moment of a hang is its end.
 const HANG: Duration = Duration::from_secs(5);
 
-/// The first pause between two diagnoses of one incident. Each further pause is twice as long, because a diagnosis costs the
-/// runtime some calls.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// The first pause between two diagnoses of one incident. Each further pause is twice as long, because a diagnosis sends
+/// calls to the runtime.
+const FIRST_DIAGNOSIS_PAUSE: Duration = Duration::from_secs(5);
 
-/// The longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The longest pause between two diagnoses of one incident.
+const MAX_DIAGNOSIS_PAUSE: Duration = Duration::from_secs(300);
 
-/// What is slow, and how much is pinned around an incident.
+/// The limits beyond which an incident begins, and the time around an incident that is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncidentRules {
     /// The duration from which on a call or a relist is slow.
     pub slow: Duration,
-    /// Age from which on PLEG is not healthy.
+    /// The age from which on PLEG is not healthy.
     pub threshold: Duration,
     /// The time before an incident that is pinned.
     pub before: Duration,
@@ -42,10 +43,10 @@ pub struct IncidentRules {
     pub after: Duration,
 }
 
-/// What the caller has to do about an incident.
+/// An action that the detector requests from its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IncidentAction {
-    /// Record the incident, which was opened or closed.
+    /// Record this incident, which was opened or closed.
     Record(Incident),
     /// Diagnose the open incident.
     Diagnose,
@@ -54,19 +55,19 @@ pub enum IncidentAction {
 /// The state of calls, PLEG and the kubelet at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// How long the pending call, or else the running relist, has lasted.
+    /// The time since the pending call was sent or, without a pending call, since the running relist began.
     pub waited: Duration,
-    /// The name of that call or relist, in words.
+    /// The text for the user that names the call or relist of `waited`.
     pub what: String,
     /// The age of the last relist whose list calls succeeded.
     pub age: Option<Duration>,
     /// The pending call of the relist: its RPC and its container or sandbox.
     pub call: Option<String>,
-    /// How long Version has been pending.
+    /// The time since the pending Version call was sent.
     pub version: Option<Duration>,
-    /// What is wrong with the kubelet, in words.
+    /// The fault of the kubelet's process, as text for the user.
     pub kubelet: Option<String>,
-    /// A restart of the kubelet since the last observation, in words.
+    /// The restart of the kubelet since the last observation, as text for the user.
     pub restarted: Option<String>,
 }
 
@@ -79,24 +80,25 @@ pub struct IncidentDetector {
     open: Option<OpenIncident>,
 }
 
+/// The incident that lasts at the moment, and the state that decides when it ends and when it is diagnosed again.
 #[derive(Debug)]
 struct OpenIncident {
     incident: Incident,
     /// The beginning, by the monotonic clock.
     began: Mono,
-    /// The last bad moment, by both clocks.
+    /// The last moment at which a fault was observed, by both clocks.
     last_bad: (Wall, Mono),
-    /// The number of good relists since then.
+    /// The number of good relists since `last_bad`.
     good: u32,
     /// The longest wait so far.
     longest_wait: Duration,
-    /// Whether a diagnosis was requested near the threshold.
+    /// Whether a diagnosis was requested because the age of PLEG is near the threshold.
     diagnosed_near: bool,
-    /// The weight and the certainty of the verdict, so that a later verdict does not hide a worse one.
+    /// The weight and the certainty of the present verdict, so that a less serious verdict does not replace it.
     weight: (u8, u8),
     /// The subject of the verdict.
     subject: Option<FindingSubject>,
-    /// Whether the peak is the moment of a verdict.
+    /// Whether the peak (the worst moment) is the moment of a verdict.
     peak_is_verdict: bool,
     /// The faults at the start of the last diagnosis.
     diagnosed: BTreeSet<String>,
@@ -111,15 +113,16 @@ struct OpenIncident {
 /// The subject of a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FindingSubject {
-    /// The rule.
+    /// The id of the rule.
     pub rule: String,
     /// The ids of sandboxes and containers.
     pub ids: Vec<String>,
 }
 
 impl FindingSubject {
-    /// Whether both may be one fault: they share a container or sandbox, or they have the same rule if one of them names none.
-    fn is_same(&self, other: &Self) -> bool {
+    /// Whether both subjects may belong to the same fault. If both name containers or sandboxes, they must share one;
+    /// otherwise they must have the same rule.
+    fn may_be_same_fault(&self, other: &Self) -> bool {
         let both_named = !self.ids.is_empty() && !other.ids.is_empty();
         if both_named { self.ids.iter().any(|id| other.ids.contains(id)) } else { self.rule == other.rule }
     }
@@ -134,9 +137,9 @@ pub struct IncidentVerdict {
     pub summary: String,
     /// The primary finding as JSON.
     pub primary: Option<String>,
-    /// How bad the verdict is; a higher number is worse.
+    /// The seriousness of the verdict; a higher number is worse.
     pub weight: u8,
-    /// How certain the verdict is; a higher number is more certain.
+    /// The certainty of the verdict; a higher number is more certain.
     pub certainty: u8,
     /// The subject; `None` if every finding is only possible.
     pub subject: Option<FindingSubject>,
@@ -157,12 +160,12 @@ impl IncidentDetector {
     pub fn time_to_age_limit(&self, age: Duration) -> Option<Duration> {
         let threshold = self.rules.threshold;
         let left = |limit: Duration| limit.checked_sub(age).filter(|left| !left.is_zero());
-        [threshold.mul_f64(NEAR), threshold].into_iter().find_map(left)
+        [threshold.mul_f64(NEAR_THRESHOLD), threshold].into_iter().find_map(left)
     }
 
     /// Opens or continues an incident according to an observation.
     pub fn observe(&mut self, now: (Wall, Mono), seen: &Observation) -> Vec<IncidentAction> {
-        let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
+        let near = seen.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR_THRESHOLD));
         let slow = seen.waited >= self.rules.slow;
         let silent = seen.version.is_some_and(|waited| waited >= self.rules.slow);
         let bad = slow || near || silent || seen.kubelet.is_some() || seen.restarted.is_some();
@@ -199,7 +202,7 @@ impl IncidentDetector {
                 if diagnose {
                     actions.push(IncidentAction::Diagnose);
                 }
-            } else if diagnose && open.is_another(&open.causes(&self.rules, seen), now.1) {
+            } else if diagnose && open.needs_new_diagnosis(&open.faults(&self.rules, seen), now.1) {
                 actions.push(IncidentAction::Diagnose);
             }
         }
@@ -209,8 +212,8 @@ impl IncidentDetector {
     /// Notes that a diagnosis of the open incident has begun.
     pub fn diagnosis_started(&mut self, now: Mono, seen: &Observation) {
         let Some(open) = &mut self.open else { return };
-        open.pause = (open.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        open.diagnosed = open.causes(&self.rules, seen);
+        open.pause = (open.pause * 2).clamp(FIRST_DIAGNOSIS_PAUSE, MAX_DIAGNOSIS_PAUSE);
+        open.diagnosed = open.faults(&self.rules, seen);
         open.diagnosed_at = now;
     }
 
@@ -234,22 +237,22 @@ impl IncidentDetector {
         actions
     }
 
-    /// Returns the fault of a relist: the name of what failed or was slow, and a sentence about it.
+    /// Returns the fault of a relist: a key that identifies the fault, and a sentence for the user.
     fn fault(&self, relist: &Relist) -> Option<(String, String)> {
         if let Some(error) = relist.error.as_ref().filter(|_| relist.outcome != Outcome::Ok) {
             return Some((error.clone(), error.clone()));
         }
-        // A container may be removed between the list and its status call, on every node.
+        // On every node, a container may be removed between the list and its status call.
         let failed =
             |call: &&CallRecord| call.outcome != Outcome::Ok && call.code.as_deref() != Some("NotFound");
         if let Some(call) = relist.calls.iter().find(failed) {
             let message = call.message.clone().unwrap_or_else(|| call.outcome.as_str().to_owned());
-            return Some((about(call), format!("{}: {message}", about(call))));
+            return Some((call_text(call), format!("{}: {message}", call_text(call))));
         }
         let slow = Seconds::from(self.rules.slow);
         if let Some(call) = relist.calls.iter().find(|call| call.duration_seconds >= slow) {
             let took = rounded(call.duration_seconds.duration());
-            return Some((SLOW.to_owned(), format!("{} took {took}", about(call))));
+            return Some((SLOW.to_owned(), format!("{} took {took}", call_text(call))));
         }
         let took = rounded(relist.duration_seconds.duration());
         (relist.duration_seconds >= slow)
@@ -258,14 +261,14 @@ impl IncidentDetector {
 
     /// Opens an incident.
     fn begin(&mut self, now: (Wall, Mono), why: String) -> Vec<IncidentAction> {
-        let open = self.opened(now, why);
+        let open = self.new_incident(now, why);
         let incident = open.incident.clone();
         self.open = Some(open);
         vec![IncidentAction::Record(incident), IncidentAction::Diagnose]
     }
 
     /// Creates an incident with the next number.
-    fn opened(&mut self, (now, mono): (Wall, Mono), why: String) -> OpenIncident {
+    fn new_incident(&mut self, (now, mono): (Wall, Mono), why: String) -> OpenIncident {
         self.last += 1;
         let incident = Incident {
             number: self.last,
@@ -273,7 +276,7 @@ impl IncidentDetector {
             peak: now.nanos(),
             why,
             pinned_from: now.minus(self.rules.before).nanos(),
-            // In case the recorder does not see its end.
+            // This end counts if the recorder ends before the incident.
             pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
         };
@@ -311,7 +314,7 @@ impl IncidentDetector {
         let mut incident = open.incident;
         incident.to = end.nanos();
         incident.lasted = nanos(mono.since(open.began));
-        // If the wall clock was set meanwhile, entries are pinned by its old and by its new time.
+        // If the wall clock was set during the incident, the pinned time covers the old and the new time.
         let before = Wall::from_nanos(incident.from);
         incident.pinned_from = incident.pinned_from.min(end.minus(self.rules.before).nanos());
         incident.pinned_to = end.max(before).plus(self.rules.after).nanos();
@@ -322,25 +325,25 @@ impl IncidentDetector {
     /// worse or more certain one. A verdict about another subject closes the incident and opens another one.
     pub fn apply_verdict(&mut self, now: (Wall, Mono), verdict: IncidentVerdict) -> Vec<Incident> {
         let Some(open) = &mut self.open else { return Vec::new() };
-        let mut written = Vec::new();
+        let mut to_record = Vec::new();
         if let (Some(known), Some(found)) = (&open.subject, &verdict.subject)
-            && !known.is_same(found)
+            && !known.may_be_same_fault(found)
         {
             let again = OpenIncident {
                 diagnosed: open.diagnosed.clone(),
                 diagnosed_at: open.diagnosed_at,
                 failing: open.failing.clone(),
-                ..self.opened(now, verdict.summary.clone())
+                ..self.new_incident(now, verdict.summary.clone())
             };
-            written.extend(self.close(now));
+            to_record.extend(self.close(now));
             self.open = Some(again);
         }
-        let Some(open) = &mut self.open else { return written };
+        let Some(open) = &mut self.open else { return to_record };
         let weight = (verdict.weight, verdict.certainty);
         if weight < open.weight {
-            return written;
+            return to_record;
         }
-        // The worst moment of a hang is its last one, not the one of a verdict.
+        // The worst moment of a hang is its end, not the moment of a verdict.
         if open.longest_wait < HANG && weight > open.weight {
             open.incident.peak = now.0.nanos();
             open.peak_is_verdict = true;
@@ -350,28 +353,28 @@ impl IncidentDetector {
         open.incident.verdict = verdict.verdict;
         open.incident.summary = verdict.summary;
         open.incident.primary = verdict.primary.unwrap_or_default();
-        written.push(open.incident.clone());
-        written
+        to_record.push(open.incident.clone());
+        to_record
     }
 }
 
 impl OpenIncident {
-    /// Returns the present faults.
-    fn causes(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
+    /// Returns the keys of the present faults.
+    fn faults(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);
         let version = seen.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
         let kubelet = seen.kubelet.clone();
-        [call, version, kubelet, self.failing.clone()].into_iter().flatten().collect()
+        [call, version, kubelet, self.failing.clone()].into_iter().flatten().into_set()
     }
 
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.
-    fn is_another(&self, causes: &BTreeSet<String>, now: Mono) -> bool {
-        !causes.is_empty() && *causes != self.diagnosed && now.since(self.diagnosed_at) >= self.pause
+    fn needs_new_diagnosis(&self, faults: &BTreeSet<String>, now: Mono) -> bool {
+        !faults.is_empty() && *faults != self.diagnosed && now.since(self.diagnosed_at) >= self.pause
     }
 }
 
-/// Describes a pending call.
-pub fn open_call(open: &OpenCall) -> String {
+/// Describes a pending call for the user.
+pub fn open_call_text(open: &OpenCall) -> String {
     match (&open.pod, &open.id) {
         (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
         (_, Some(id)) => format!("{} of {id}", open.rpc),
@@ -379,8 +382,8 @@ pub fn open_call(open: &OpenCall) -> String {
     }
 }
 
-/// Describes a finished call.
-fn about(call: &CallRecord) -> String {
+/// Describes a finished call for the user.
+fn call_text(call: &CallRecord) -> String {
     match call.pod.as_ref().filter(|pod| !pod.name.is_empty()) {
         Some(pod) => format!("{} of {}/{}", call.rpc, pod.namespace, pod.name),
         None => call.rpc.clone(),
@@ -430,7 +433,7 @@ mod tests {
         Observation { waited, what: "ListContainers".into(), age, ..Observation::default() }
     }
 
-    fn written(actions: &[IncidentAction]) -> Vec<&Incident> {
+    fn recorded_incidents(actions: &[IncidentAction]) -> Vec<&Incident> {
         let incidents = actions.iter().filter_map(|step| match step {
             IncidentAction::Record(incident) => Some(incident),
             IncidentAction::Diagnose => None,
@@ -443,20 +446,20 @@ mod tests {
         let mut detector = IncidentDetector::new(RULES, 4);
         assert!(detector.observe(now(1), &waiting(1, 1)).is_empty());
         let actions = detector.observe(now(2), &waiting(2, 2));
-        assert_eq!(written(&actions)[0].number, 5);
-        assert_eq!(written(&actions)[0].why, "ListContainers has not been answered for 2s");
-        assert_eq!(written(&actions)[0].pinned_from, at(2).nanos() - 600_000_000_000);
+        assert_eq!(recorded_incidents(&actions)[0].number, 5);
+        assert_eq!(recorded_incidents(&actions)[0].why, "ListContainers has not been answered for 2s");
+        assert_eq!(recorded_incidents(&actions)[0].pinned_from, at(2).nanos() - 600_000_000_000);
         assert!(actions.contains(&IncidentAction::Diagnose));
         let mut diagnoses = 0;
         for second in 3..300 {
             diagnoses += detector.observe(now(second), &waiting(second, second)).len();
         }
-        assert_eq!(diagnoses, 1, "once more near the threshold");
+        assert_eq!(diagnoses, 1, "the second diagnosis is near the threshold");
         assert!(detector.relist_finished(mono(300), &relist(300, 300)).is_empty());
         assert!(detector.relist_finished(mono(305), &relist(305, 0)).is_empty());
         assert!(detector.relist_finished(mono(310), &relist(310, 0)).is_empty());
         let closed = detector.relist_finished(mono(315), &relist(315, 0));
-        let closed = written(&closed)[0];
+        let closed = recorded_incidents(&closed)[0];
         assert_eq!((closed.number, closed.to, closed.peak), (5, at(300).nanos(), at(299).nanos()));
         assert_eq!(closed.pinned_to, at(600).nanos());
         assert!(detector.open_incident().is_none());
@@ -473,7 +476,7 @@ mod tests {
             let closed = (61..64)
                 .flat_map(|second| detector.relist_finished(mono(second), &good(second)))
                 .collect::<Vec<_>>();
-            let closed = written(&closed)[0];
+            let closed = recorded_incidents(&closed)[0];
             assert_eq!(closed.duration(), Some(Duration::from_secs(58)), "{by}");
             assert_eq!((closed.from, closed.to), (at(2).nanos(), then(60).nanos()), "{by}");
             for kept in [at(2), at(59), then(60)] {
@@ -488,7 +491,7 @@ mod tests {
     #[test]
     fn next_check_is_due_when_the_age_reaches_a_limit() {
         let detector = IncidentDetector::new(RULES, 0);
-        let (near, threshold) = (RULES.threshold.mul_f64(NEAR), RULES.threshold);
+        let (near, threshold) = (RULES.threshold.mul_f64(NEAR_THRESHOLD), RULES.threshold);
         for (age, turn) in [(Duration::ZERO, Some(near)), (near, Some(threshold)), (threshold, None)] {
             assert_eq!(detector.time_to_age_limit(age).map(|left| age + left), turn, "{age:?}");
         }
@@ -510,8 +513,11 @@ mod tests {
         let race = Relist { calls: vec![call("NotFound")], ..relist(1, 0) };
         assert!(detector.relist_finished(mono(1), &race).is_empty());
         let failed = Relist { calls: vec![call("Unknown")], ..relist(2, 0) };
-        assert_eq!(written(&detector.relist_finished(mono(2), &failed))[0].why, "ContainerStatus: no");
-        // The same again is the same incident.
+        assert_eq!(
+            recorded_incidents(&detector.relist_finished(mono(2), &failed))[0].why,
+            "ContainerStatus: no"
+        );
+        // The same fault again belongs to the same incident.
         assert!(detector.relist_finished(mono(2), &failed).is_empty());
     }
 
@@ -549,11 +555,11 @@ mod tests {
         let mut detector = IncidentDetector::new(RULES, 0);
         detector.observe(now(2), &waiting(2, 2));
         assert_eq!(detector.apply_verdict(now(7), verdict("D01", &["c1"], 2, 1)).len(), 1);
-        // A shim that was found for the same container is the same fault.
+        // Another rule about the same container is the same fault.
         assert_eq!(detector.apply_verdict(now(12), verdict("D10", &["c1"], 2, 2))[0].number, 1);
-        let written = detector.apply_verdict(now(30), verdict("D07", &[], 3, 2));
+        let to_record = detector.apply_verdict(now(30), verdict("D07", &[], 3, 2));
         let incidents =
-            written.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
+            to_record.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
         assert_eq!(incidents.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
         assert_eq!(detector.open_incident().unwrap().from, at(30).nanos());
     }
@@ -565,11 +571,11 @@ mod tests {
         let first = hung("c1", 2);
         assert!(detector.observe(now(2), &first).contains(&IncidentAction::Diagnose));
         detector.diagnosis_started(mono(2), &first);
-        assert!(detector.observe(now(20), &hung("c1", 20)).is_empty(), "it is the same");
+        assert!(detector.observe(now(20), &hung("c1", 20)).is_empty(), "the fault has not changed");
         let silent = Observation { version: Some(Duration::from_secs(3)), ..hung("c1", 21) };
         assert_eq!(detector.observe(now(21), &silent), [IncidentAction::Diagnose]);
         detector.diagnosis_started(mono(21), &silent);
-        // Ten seconds must pass before the next, and then twenty.
+        // The next diagnosis is due ten seconds later, and the one after that twenty seconds later.
         assert!(detector.observe(now(29), &hung("c2", 5)).is_empty());
         assert_eq!(detector.observe(now(31), &hung("c2", 7)), [IncidentAction::Diagnose]);
         detector.diagnosis_started(mono(31), &hung("c2", 7));
@@ -596,13 +602,13 @@ mod tests {
         for (seen, why) in observations {
             let mut detector = IncidentDetector::new(RULES, 0);
             let actions = detector.observe(now(5), &seen);
-            assert_eq!(written(&actions)[0].why, why);
+            assert_eq!(recorded_incidents(&actions)[0].why, why);
             // The incident lasts until three good relists follow.
             detector.observe(now(9), &seen);
             let closed: Vec<_> = (10..13)
                 .flat_map(|second| detector.relist_finished(mono(second), &relist(second, 0)))
                 .collect();
-            assert_eq!(written(&closed)[0].to, at(9).nanos());
+            assert_eq!(recorded_incidents(&closed)[0].to, at(9).nanos());
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Lists the content of a capture and its damage: the documents of `capture ls` and `capture check`.
+//! Lists the content and the damage of a capture, as JSON documents: [`CaptureList`] for `capture ls`, [`CheckReport`] for
+//! `capture check`.
 
 use serde::Serialize;
 
@@ -9,24 +10,25 @@ use crate::report::{Seconds, fits_in_memory};
 
 /// The content of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureList {
-    /// The time of its first entry.
+    /// The time of the first entry.
     pub from: Wall,
-    /// The time of its last entry.
+    /// The time of the last entry.
     pub to: Wall,
-    /// The node.
+    /// The name of the node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The number of relists.
     pub relists: u64,
-    /// Its size on the disk.
+    /// The size on the disk.
     pub bytes: u64,
     /// The number of segments.
     pub segments: u64,
     /// The number of segments that were deleted to stay within the limits.
     pub dropped: u64,
-    /// Bytes that cannot be read.
+    /// The number of bytes that cannot be read.
     pub damaged_bytes: u64,
     /// The incidents, oldest first.
     pub incidents: Vec<ListedIncident>,
@@ -34,22 +36,23 @@ pub struct CaptureList {
 
 /// One incident.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListedIncident {
-    /// Its number.
+    /// The number of the incident.
     pub number: u64,
-    /// Its beginning.
+    /// The beginning.
     pub from: Wall,
-    /// Its end; absent while it lasts, or if its recorder ended first.
+    /// The end; absent if the incident still lasts, or if the recorder ended before the incident.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
-    /// How long it lasted; absent while it lasts, or if its recorder ended first.
+    /// The duration; absent if the incident still lasts, or if the recorder ended before the incident.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
-    /// The shortest time that it can have lasted, if its recorder ended first.
+    /// The recorded part of the duration, if the recorder ended before the incident.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least_seconds: Option<Seconds>,
-    /// Why it was opened.
+    /// Why the incident was opened.
     pub why: String,
     /// The verdict; absent without a diagnosis.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,13 +62,15 @@ pub struct ListedIncident {
     pub summary: Option<String>,
     /// The primary finding.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
-    /// Whether its beginning is still in the capture.
+    /// Whether the capture still contains the beginning.
     pub pinned: bool,
 }
 
 /// The damage and the losses of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CheckReport {
     /// The number of complete entries.
@@ -74,7 +79,7 @@ pub struct CheckReport {
     pub damaged_bytes: u64,
     /// The number of bytes of incomplete last entries: the recorder was killed, or the file was truncated.
     pub cut_bytes: u64,
-    /// The number of lost answers, including those that are stored as a difference from a lost one.
+    /// The number of answers that cannot be read, because they are damaged or depend on a damaged answer.
     pub missing_answers: u64,
     /// The number of answers that were not judged, because unpacking them exceeds the limit for a capture of this size.
     #[serde(skip_serializing_if = "is_zero")]
@@ -87,11 +92,12 @@ pub struct CheckReport {
 
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckedSegment {
-    /// Its path.
+    /// The path of the segment.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
     /// The number of complete entries.
     pub entries: u64,
@@ -101,17 +107,18 @@ pub struct CheckedSegment {
     pub cut_bytes: u64,
     /// The offset of the first fault.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault_at: Option<usize>,
+    pub fault_offset: Option<usize>,
 }
 
 /// A loss of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckedLoss {
     /// When the recorder could write again.
     pub time: Wall,
     /// The number of lost entries.
     pub entries: u64,
-    /// Why.
+    /// The reason for the loss.
     pub why: String,
 }
 
@@ -138,12 +145,17 @@ impl CaptureList {
             segments: count(capture.segments.len()),
             dropped: capture.dropped,
             damaged_bytes: capture.damaged(),
-            incidents: capture.incidents.values().map(|incident| listed(capture, incident)).collect(),
+            incidents: capture
+                .incidents
+                .values()
+                .map(|incident| listed_incident(capture, incident))
+                .collect(),
         }
     }
 }
 
-fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
+/// Converts an incident for the list.
+fn listed_incident(capture: &Capture, incident: &Incident) -> ListedIncident {
     let from = Wall::from_nanos(incident.from);
     let spans = capture.segments.iter().filter_map(|segment| segment.span);
     ListedIncident {
@@ -166,7 +178,7 @@ impl CheckReport {
     /// Checks this capture, and reads every answer.
     pub fn of(capture: &Capture) -> Self {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
-        // What a recorder gives up while we read is not damaged.
+        // A recorder may delete segments during this check. That is not damage.
         let deleted = |ids: &[MessageId]| ids.iter().any(|id| capture.is_deleted(*id));
         let (mut missing, mut not_judged) = (0, 0);
         let mut check = |is_readable: &dyn Fn() -> bool, ids: &[MessageId]| {
@@ -197,7 +209,7 @@ impl CheckReport {
                     entries: segment.entries,
                     damaged_bytes: segment.damaged,
                     cut_bytes: segment.cut,
-                    fault_at: segment.fault,
+                    fault_offset: segment.fault,
                 })
                 .collect(),
             losses: capture

@@ -1,10 +1,14 @@
-//! The flight recorder: records every call to the runtime with its result, in files of limited size, so that you can
-//! query it later.
+//! The flight recorder: records every call to the runtime with its answer, in files of limited size, so that commands can
+//! be run later against a moment in the past.
 //!
-//! There are four parts. The *store* writes and reads segments: each entry has a length and a checksum, equal answers
-//! are stored once, and lists are stored as differences. The *recorder* records the calls of a client with their
-//! answers, and opens and closes incidents. The *replay* is another implementation of the runtime: it returns the
-//! recorded answers, and its clock shows recorded time. The *report* is the data for a post-mortem.
+//! There are four parts:
+//!
+//! * The *store* ([`Store`]) writes segments: each entry has a length and a checksum, equal answers are stored once, and
+//!   lists are stored as differences. [`Capture`] reads them.
+//! * The *recorder* ([`Recorder`]) records the calls of a client with their answers. `recording` runs it, and opens,
+//!   diagnoses and closes incidents.
+//! * The *replay* ([`ReplayServer`]) is a CRI server that returns the recorded answers. Its clock shows recorded time.
+//! * The *report* (`report`) collects the data for a post-mortem.
 //!
 //! A capture never contains verbose status information, environments or secrets, because the recorder never requests
 //! them.
@@ -18,6 +22,7 @@
 //! ```
 
 mod anonymise;
+mod answer_encoder;
 mod budget;
 mod clock;
 mod delta;
@@ -26,8 +31,8 @@ mod error;
 mod export;
 mod frame;
 mod incident;
-mod keeper;
 pub(crate) mod list;
+mod message_cache;
 mod moment;
 pub(crate) mod node;
 mod order;
@@ -36,7 +41,6 @@ mod phrases;
 mod play;
 mod private;
 mod read;
-mod recent;
 pub(crate) mod recorder;
 pub(crate) mod recording;
 pub(crate) mod replay;
@@ -62,7 +66,7 @@ pub use export::{Exported, Range, export};
 pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation,
 };
-pub use moment::parts;
+pub use moment::split_path_and_time;
 pub use play::StreamReplay;
 pub use read::{
     CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
@@ -70,9 +74,9 @@ pub use read::{
 };
 pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
-pub use store::{Extent, Limits, SMALLEST, Store};
+pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 
-/// The error of a call that a capture does not contain, or without its answer.
+/// Creates the error for a call that the capture does not contain, or whose answer it does not contain.
 pub(crate) fn not_recorded(rpc: crate::cri::Rpc, why: String) -> crate::cri::Error {
     crate::cri::Error::Unanswerable {
         rpc,

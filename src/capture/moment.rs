@@ -1,5 +1,5 @@
-//! Finds the moment of a capture that the user names: RFC 3339, a time of day, a distance from the start, or an
-//! incident.
+//! Finds the moment of a capture that the user names in `capture:PATH@TIME`. `TIME` is RFC 3339, a time of day, a distance
+//! from the start such as `+90s`, or an incident such as `incident:2`.
 //!
 //! A [`CaptureMoment`] is a time of the recorder's monotonic clock; [`Wall`] is the wall clock's time of the same moment.
 
@@ -8,14 +8,16 @@ use std::time::Duration;
 use super::Error;
 use super::read::{Capture, CaptureMoment};
 use crate::clock::Wall;
+use crate::ordered;
 
+/// A day in nanoseconds.
 const DAY: i64 = 86_400 * 1_000_000_000;
 
-/// How long after a recorder's last entry a moment still belongs to that recorder, if it did not stop normally.
+/// The time after a session's last entry that still belongs to the session, if the recorder did not stop normally.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Splits `PATH[@TIME]` into its two parts. An `@` before the last `/` is part of the path.
-pub fn parts(text: &str) -> (&str, Option<&str>) {
+pub fn split_path_and_time(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once('@') {
         Some((path, time)) if !time.contains('/') => (path, Some(time)),
         _ => (text, None),
@@ -23,19 +25,20 @@ pub fn parts(text: &str) -> (&str, Option<&str>) {
 }
 
 impl Capture {
-    /// Returns the moment that `time` names. Without `time`: the worst moment of the last incident, else the end.
+    /// Returns the moment that `time` names. Without `time`, returns the worst moment of the last incident, or the end of
+    /// the capture if it has no incident.
     pub fn moment(&self, time: Option<&str>) -> Result<(CaptureMoment, Wall), Error> {
         let (from, to) = self
             .span()
             .filter(|_| !self.sessions.is_empty())
             .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
         let Some(text) = time else {
-            // If that moment has been deleted from the capture, the end is used.
+            // If the capture no longer contains the worst moment, the end is used.
             if let Some(worst) = self.chosen_incident(None).and_then(|number| self.worst_of(number)) {
                 return Ok(worst);
             }
             let end = self.marks().last().and_then(|(last, _)| Some(self.sessions.get(last.session)?.to));
-            return end.and_then(|end| self.shown_at(end)).map_or_else(|| self.at(to, "the end"), Ok);
+            return end.and_then(|end| self.with_wall_time(end)).map_or_else(|| self.at(to, "the end"), Ok);
         };
         if let Some(distance) = text.strip_prefix('+') {
             let unclear = |_| Error::Moment { time: text.to_owned() };
@@ -52,7 +55,7 @@ impl Capture {
         self.at(wall, text)
     }
 
-    /// Returns the incident if `time` names the worst moment of one.
+    /// Returns the number of the incident whose worst moment `time` names; `None` if it names another moment.
     pub fn chosen_incident(&self, time: Option<&str>) -> Option<u64> {
         if let Some(text) = time {
             return text.strip_prefix("incident:")?.parse().ok();
@@ -61,38 +64,39 @@ impl Capture {
         self.worst_of(last).map(|_| last)
     }
 
+    /// Returns the worst moment of an incident, if the capture still contains it.
     fn worst_of(&self, incident: u64) -> Option<(CaptureMoment, Wall)> {
         let peak = Wall::from_nanos(self.incidents.get(&incident)?.peak);
         self.at(peak, "the worst moment").ok()
     }
 
-    /// Returns the moment `distance` after the beginning: by the monotonic clock within the first session, after that
-    /// by the wall clock.
+    /// Returns the moment `distance` after the beginning of the capture. The monotonic clock measures the distance within
+    /// the first session, the wall clock after that.
     fn after(&self, distance: Duration, time: &str) -> Result<(CaptureMoment, Wall), Error> {
         let (first, begins) = self.marks().first().copied().unwrap_or_default();
         let then = first.plus(distance);
         let within = self.sessions.get(first.session).is_some_and(|run| then <= run.to);
-        match self.shown_at(then).filter(|_| within) {
+        match self.with_wall_time(then).filter(|_| within) {
             Some(shown) => Ok(shown),
             None => self.at(begins.plus(distance), time),
         }
     }
 
-    /// Returns a moment with the time of the wall clock at that moment.
-    pub(super) fn shown_at(&self, moment: CaptureMoment) -> Option<(CaptureMoment, Wall)> {
+    /// Returns `moment` together with the wall clock's time at that moment.
+    pub(super) fn with_wall_time(&self, moment: CaptureMoment) -> Option<(CaptureMoment, Wall)> {
         let marks = self.marks();
         let before = marks.get(..marks.partition_point(|(mark, _)| *mark <= moment))?;
         let (mark, wall) = before.last().filter(|(mark, _)| mark.session == moment.session)?;
         Some((moment, wall.plus(moment.since(*mark))))
     }
 
-    /// Returns the times of all entries by both clocks, in order.
+    /// Returns the times of all calls, relists and documents by both clocks, in order.
     fn marks(&self) -> Vec<(CaptureMoment, Wall)> {
         let calls = self.calls.iter().map(|call| (call.sent, call.wall));
         let relists = self.relists.iter().map(|relist| (relist.ended, relist.wall));
         let documents = self.documents.iter().map(|document| (document.at, document.wall));
         let mut marks: Vec<_> = calls.chain(relists).chain(documents).collect();
-        marks.sort_unstable();
+        ordered::sort(&mut marks);
         marks
     }
 
@@ -101,7 +105,7 @@ impl Capture {
         let (from, to) = self.span().unwrap_or_default();
         let outside = || Error::Outside { time: time.to_owned(), from, to };
         let marks = self.marks();
-        // Look between two marks of one session first, else after the nearest earlier mark.
+        // Search between two marks of one session first, then after the nearest earlier mark.
         let mut between = marks.windows(2).filter_map(|pair| match *pair {
             [(from, before), (to, after)] if from.session == to.session && before <= wall && wall < after => {
                 Some(from.plus(wall.duration_since(before).min(to.since(from))))
@@ -124,6 +128,7 @@ impl Capture {
     }
 }
 
+/// Parses RFC 3339 or a time of day. A time of day means its last occurrence between `from` and `to`.
 fn wall_of(text: &str, from: Wall, to: Wall) -> Option<Wall> {
     if text.contains('T') || text.contains(' ') {
         let moment = humantime::parse_rfc3339_weak(text).ok()?;
@@ -139,7 +144,7 @@ fn wall_of(text: &str, from: Wall, to: Wall) -> Option<Wall> {
     Some(Wall::from_nanos(midnight + of_day))
 }
 
-/// `HH:MM` or `HH:MM:SS[.fraction]`, in nanoseconds.
+/// Returns the nanoseconds since midnight of `HH:MM` or `HH:MM:SS[.fraction]`.
 fn of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let (hours, minutes) = (parts.next()?, parts.next()?);
@@ -163,10 +168,10 @@ mod tests {
 
     #[test]
     fn path_may_contain_an_at_sign() {
-        assert_eq!(parts("/var/cap"), ("/var/cap", None));
-        assert_eq!(parts("/var/cap@+90s"), ("/var/cap", Some("+90s")));
-        assert_eq!(parts("/home/a@b/cap"), ("/home/a@b/cap", None));
-        assert_eq!(parts("/home/a@b/cap@12:00:00"), ("/home/a@b/cap", Some("12:00:00")));
+        assert_eq!(split_path_and_time("/var/cap"), ("/var/cap", None));
+        assert_eq!(split_path_and_time("/var/cap@+90s"), ("/var/cap", Some("+90s")));
+        assert_eq!(split_path_and_time("/home/a@b/cap"), ("/home/a@b/cap", None));
+        assert_eq!(split_path_and_time("/home/a@b/cap@12:00:00"), ("/home/a@b/cap", Some("12:00:00")));
     }
 
     #[test]

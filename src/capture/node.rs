@@ -1,5 +1,8 @@
-//! Samples the node every half minute: pressure, the daemons, the kubelet and the shims. A sample reads few files, because most
-//! samples are never needed.
+//! Samples the node from `/proc` for the recorder: the pressure on its resources, the container runtime's daemons, the
+//! kubelet's process and the shims. [`NodeSample`] is the result, which the capture stores as JSON.
+//!
+//! The recorder takes a sample every 30 s and at the beginning and the end of an incident. A sample reads few files,
+//! because most samples are never needed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line};
 use crate::host::{KernelDir, kernel_text};
 use crate::kubelet::kubelet_pid;
+use crate::ordered::IntoOrdered;
 use crate::report::Seconds;
 
-/// The number of samples after which the daemons are searched again, in case one was restarted.
-const SEARCH_EVERY: u32 = 20;
+/// The number of samples after which the process table is searched for the daemons again, in case one was restarted.
+const SAMPLES_PER_SEARCH: u32 = 20;
 
 /// A sample of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,12 +25,12 @@ pub struct NodeSample {
     /// The pressure on cpu, memory and io.
     #[serde(default)]
     pub pressure: Vec<PressureSample>,
-    /// The daemons.
+    /// The processes of the kubelet and of the container runtime's daemons.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
-    /// The kubelet, if one was ever found.
+    /// The state of the kubelet's process; `None` if no kubelet was ever found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kubelet: Option<SampledKubelet>,
+    pub kubelet: Option<SampledKubeletState>,
     /// The shims that a signal has stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped_shims: Vec<ShimSample>,
@@ -38,9 +42,9 @@ pub struct NodeSample {
 pub struct ShimSample {
     /// The process id.
     pub pid: u32,
-    /// The name.
+    /// The process name.
     pub name: String,
-    /// The id of the sandbox or container in its command line.
+    /// The id of the sandbox or container, from the process's command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -48,92 +52,92 @@ pub struct ShimSample {
 /// The state of the kubelet's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
-pub enum SampledKubelet {
+pub enum SampledKubeletState {
     /// The process runs.
     Running {
-        /// Its process id.
+        /// The process id.
         pid: u32,
     },
     /// A signal has stopped the process.
     Stopped {
-        /// Its process id.
+        /// The process id.
         pid: u32,
     },
     /// The process has ended.
     Gone,
 }
 
-/// The pressure on one resource.
+/// The pressure on one resource, from `/proc/pressure`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PressureSample {
     /// `cpu`, `memory` or `io`.
     pub resource: String,
-    /// Something waited.
+    /// The percentage of time in which at least one task waited for the resource.
     pub some: f64,
-    /// Everything waited.
+    /// The percentage of time in which all tasks waited for the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<f64>,
 }
 
-/// One process.
+/// One process of the kubelet or of the container runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessSample {
-    /// Its id.
+    /// The process id.
     pub pid: u32,
-    /// Its name.
+    /// The process name.
     pub name: String,
-    /// The kernel's letter for its state.
+    /// The kernel's letter for the process's state, for example `S`.
     pub state: String,
-    /// Ticks of processor time so far.
+    /// The processor time that the process has used so far, in clock ticks.
     pub cpu_ticks: u64,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: u64,
-    /// Pages in memory.
+    /// The number of memory pages that are in RAM.
     pub resident_pages: u64,
 }
 
-/// A sample of the kubelet's own metrics.
+/// A sample of the kubelet's own metrics: one request to its `/metrics`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KubeletSample {
-    /// How long the request took.
+pub struct KubeletMetricsSample {
+    /// The duration of the request.
     #[serde(rename = "tookSeconds")]
     pub took: Seconds,
     /// Whether the kubelet did not answer in time.
     #[serde(default)]
     pub silent: bool,
-    /// Why there is no text.
+    /// The error of the request; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The series that a capture needs, as the kubelet wrote them.
+    /// The metrics that a capture needs, in the text form that the kubelet sent; `None` if the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
-/// Takes samples of the node.
+/// Takes samples of the node, and remembers the processes that it has found.
 #[derive(Debug)]
 pub struct NodeSampler {
-    /// The process table; `None` if the node has none.
+    /// The path of the process table; `None` if the node cannot be sampled.
     proc: Option<PathBuf>,
     /// The process ids of the daemons.
     daemons: Vec<u32>,
-    /// The number of samples since the daemons were searched.
+    /// The number of samples since the last search for the daemons.
     count: u32,
     /// The process id of the kubelet that was found last.
     kubelet: Option<u32>,
-    /// How often the kubelet was not found since then.
+    /// The number of checks that have not found the kubelet since it was last found.
     misses: u32,
-    /// The kubelet of a simulated node.
-    simulated: Option<SampledKubelet>,
+    /// The state of the kubelet on a simulated node.
+    simulated: Option<SampledKubeletState>,
     /// The shims at the last sample.
     shims: Vec<ShimSample>,
-    /// The process ids of those shims that were stopped at the last check.
+    /// The process ids of the shims that were stopped at the last check.
     stopped: BTreeSet<u32>,
 }
 
-impl SampledKubelet {
+impl SampledKubeletState {
     /// Returns the process id, unless the process is gone.
     pub const fn pid(self) -> Option<u32> {
         match self {
@@ -144,8 +148,8 @@ impl SampledKubelet {
 }
 
 impl NodeSampler {
-    /// Creates a sampler for this process table.
-    pub const fn of(proc: Option<PathBuf>) -> Self {
+    /// Creates a sampler for the process table in the directory `proc`.
+    pub const fn new(proc: Option<PathBuf>) -> Self {
         Self {
             proc,
             daemons: Vec::new(),
@@ -159,46 +163,47 @@ impl NodeSampler {
     }
 
     /// Creates a sampler for a simulated node, which has only a kubelet.
-    pub fn simulated(kubelet: Option<SampledKubelet>) -> Self {
-        Self { simulated: kubelet, ..Self::of(None) }
+    pub fn simulated(kubelet: Option<SampledKubeletState>) -> Self {
+        Self { simulated: kubelet, ..Self::new(None) }
     }
 
-    /// Returns the state of the kubelet's process; `None` if none was ever found. While the process exists, only one small file
-    /// is read.
-    pub fn kubelet(&mut self) -> Option<SampledKubelet> {
+    /// Returns the state of the kubelet's process; `None` if no kubelet was ever found. While the process exists, this
+    /// reads only one small file.
+    pub fn kubelet(&mut self) -> Option<SampledKubeletState> {
         if self.simulated.is_some() {
             return self.simulated;
         }
         let proc = self.proc.clone()?;
-        if let Some(state) = self.kubelet.and_then(|pid| kubelet_state(&proc, pid)) {
+        if let Some(state) = self.kubelet.and_then(|pid| read_kubelet_state(&proc, pid)) {
             self.misses = 0;
             return Some(state);
         }
-        // A kubelet that has ended is searched more often than one that was never found.
-        let every = if self.kubelet.is_some() { 4 } else { SEARCH_EVERY };
+        // A kubelet that has ended is likely to come back, so the search for it is more frequent.
+        let every = if self.kubelet.is_some() { 4 } else { SAMPLES_PER_SEARCH };
         if self.misses.is_multiple_of(every)
             && let Some(pid) = kubelet_pid(&proc)
         {
             (self.kubelet, self.misses) = (Some(pid), 0);
-            return kubelet_state(&proc, pid);
+            return read_kubelet_state(&proc, pid);
         }
         self.misses = self.misses.wrapping_add(1);
-        self.kubelet.map(|_| SampledKubelet::Gone)
+        self.kubelet.map(|_| SampledKubeletState::Gone)
     }
 
-    /// Returns whether other shims are stopped than at the last check. Reads one small file for each shim.
+    /// Checks which shims are stopped, and returns whether that has changed since the last check. Reads one small file
+    /// for each shim.
     pub fn shims_changed(&mut self) -> bool {
         let Some(proc) = &self.proc else { return false };
         let is_stopped = |shim: &&ShimSample| {
             let stat = ProcessStat::read(&proc.join(shim.pid.to_string()));
             stat.is_some_and(|stat| stat.comm == shim.name && stat.is_stopped())
         };
-        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).collect();
+        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).into_set();
         let before = std::mem::replace(&mut self.stopped, stopped);
         before != self.stopped
     }
 
-    /// Finds the shims. The command line of a known shim is not read again.
+    /// Searches the process table for shims. The command line of a known shim is not read again.
     fn find_shims(&mut self, proc: &Path) {
         let Ok(table) = KernelDir::open(proc) else { return };
         let trust = ProcessTrust::of_table(proc);
@@ -227,12 +232,13 @@ impl NodeSampler {
             let kubelet = Some(self.simulated?);
             return Some(NodeSample { kubelet, ..NodeSample::default() });
         };
-        if self.count.is_multiple_of(SEARCH_EVERY) {
-            self.daemons = daemons(&proc);
+        if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
+            self.daemons = find_daemons(&proc);
         }
         self.count = self.count.wrapping_add(1);
-        let pressure = ["cpu", "memory", "io"].into_iter().filter_map(|resource| pressure(&proc, resource));
-        let processes = self.daemons.iter().filter_map(|pid| process(&proc, *pid));
+        let pressure =
+            ["cpu", "memory", "io"].into_iter().filter_map(|resource| read_pressure(&proc, resource));
+        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, *pid));
         let (pressure, processes) = (pressure.collect(), processes.collect());
         self.find_shims(&proc);
         self.shims_changed();
@@ -247,7 +253,8 @@ impl NodeSampler {
     }
 }
 
-fn daemons(proc: &Path) -> Vec<u32> {
+/// Returns the process ids of the kubelet and of the container runtime's daemons.
+fn find_daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
     let trust = ProcessTrust::of_table(proc);
     let is_daemon = |pid: &u32| {
@@ -260,20 +267,27 @@ fn daemons(proc: &Path) -> Vec<u32> {
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 
-fn kubelet_state(proc: &Path, pid: u32) -> Option<SampledKubelet> {
+/// Returns the state of the process `pid`; `None` if it has ended or is not a kubelet.
+fn read_kubelet_state(proc: &Path, pid: u32) -> Option<SampledKubeletState> {
     let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
     if Role::of(&stat.comm) != Role::Kubelet || stat.is_zombie() {
         return None;
     }
-    Some(if stat.is_stopped() { SampledKubelet::Stopped { pid } } else { SampledKubelet::Running { pid } })
+    Some(if stat.is_stopped() {
+        SampledKubeletState::Stopped { pid }
+    } else {
+        SampledKubeletState::Running { pid }
+    })
 }
 
-fn pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
+/// Reads the pressure on one resource.
+fn read_pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
     let Psi { some, full } = Psi::parse(&kernel_text(&proc.join("pressure").join(resource)).ok()?)?;
     Some(PressureSample { resource: resource.to_owned(), some, full })
 }
 
-fn process(proc: &Path, pid: u32) -> Option<ProcessSample> {
+/// Reads the sample of one process.
+fn read_process(proc: &Path, pid: u32) -> Option<ProcessSample> {
     let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
     Some(ProcessSample {
         pid,
@@ -302,27 +316,28 @@ mod tests {
     fn kubelet_is_found_running_stopped_ended_and_restarted() {
         let proc = std::env::temp_dir().join(format!("plegctl-kubelet-state-{}", std::process::id()));
         let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
-        // A process of a pod, one of another user and a set-user-id program are not the kubelet, whatever their names.
+        // A process in a pod, a process of another user and a set-user-id program are not the kubelet, whatever their names.
         write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
         write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
         write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
-        let mut sampler = NodeSampler::of(Some(proc.clone()));
+        let mut sampler = NodeSampler::new(Some(proc.clone()));
         assert_eq!(sampler.kubelet(), None);
         write(&proc, 7, "kubelet", 'S', root);
-        let found = (0..SEARCH_EVERY).find_map(|_| sampler.kubelet());
-        assert_eq!(found, Some(SampledKubelet::Running { pid: 7 }));
+        let found = (0..SAMPLES_PER_SEARCH).find_map(|_| sampler.kubelet());
+        assert_eq!(found, Some(SampledKubeletState::Running { pid: 7 }));
         write(&proc, 7, "kubelet", 'T', root);
-        assert_eq!(sampler.kubelet(), Some(SampledKubelet::Stopped { pid: 7 }));
+        assert_eq!(sampler.kubelet(), Some(SampledKubeletState::Stopped { pid: 7 }));
         std::fs::remove_dir_all(proc.join("7")).unwrap();
-        assert_eq!(sampler.kubelet(), Some(SampledKubelet::Gone));
+        assert_eq!(sampler.kubelet(), Some(SampledKubeletState::Gone));
         write(&proc, 9, "kubelet", 'S', root);
-        let found = (0..4).find_map(|_| sampler.kubelet().filter(|state| *state != SampledKubelet::Gone));
-        assert_eq!(found, Some(SampledKubelet::Running { pid: 9 }));
-        // Of two that qualify, neither is the node's kubelet for certain.
+        let found =
+            (0..4).find_map(|_| sampler.kubelet().filter(|state| *state != SampledKubeletState::Gone));
+        assert_eq!(found, Some(SampledKubeletState::Running { pid: 9 }));
+        // If two processes qualify, neither counts as the node's kubelet.
         std::fs::remove_dir_all(proc.join("9")).unwrap();
         write(&proc, 10, "kubelet", 'S', root);
         write(&proc, 11, "kubelet", 'S', root);
-        assert!((0..8).all(|_| sampler.kubelet() == Some(SampledKubelet::Gone)));
+        assert!((0..8).all(|_| sampler.kubelet() == Some(SampledKubeletState::Gone)));
         std::fs::remove_dir_all(proc).unwrap();
     }
 
@@ -336,7 +351,7 @@ mod tests {
         };
         shim(11, 'S');
         shim(12, 'S');
-        let mut sampler = NodeSampler::of(Some(proc.clone()));
+        let mut sampler = NodeSampler::new(Some(proc.clone()));
         let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
         assert_eq!(stopped(&mut sampler), []);
         assert!(!sampler.shims_changed());
@@ -356,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_node_has_none() {
-        assert_eq!(NodeSampler::of(None).sample(), None);
+    fn a_node_without_process_table_has_no_sample() {
+        assert_eq!(NodeSampler::new(None).sample(), None);
     }
 }

@@ -1,30 +1,36 @@
-//! Brings a list into canonical order, and computes the permutation that restores the original order. Runtimes that keep
-//! containers and labels in hash maps list them in another order each time.
+//! Sorts an encoded list into canonical order, and computes the permutation that restores the original order. Runtimes that
+//! keep containers and labels in hash maps list them in a different order each time; in canonical order, the difference
+//! between two lists is small.
 //!
-//! Two levels are sorted: the items of a list, and within each item neighbouring fields with the same tag, such as its
-//! labels. The permutation is a sequence of numbers, each in as few bits as possible: which of the remaining elements
-//! comes next.
+//! Two levels are sorted: the items of a list, and within each item neighbouring fields with the same key, for example
+//! labels. The permutation is a sequence of numbers. Each number is the index of the next element among the remaining ones, in as
+//! few bits as possible.
 
 use prost::bytes::Buf;
 use prost::encoding::decode_varint;
 
-/// The key of each item of a list: field 1, with a length.
+use crate::ordered;
+
+/// The protobuf key of each item of a list: field 1, length-delimited.
 const ITEM: u64 = 0x0A;
 
-/// The bits of a field's key that are its wire type, and the wire type of fields with a length.
+/// The bits of a field's key that have the wire type.
 const WIRE: u64 = 7;
+
+/// The wire type of length-delimited fields.
 const WITH_LENGTH: u64 = 2;
 
 /// The maximum number of items. A list with more items is not sorted.
-const MOST: usize = 1 << 20;
+const MAX_ITEMS: usize = 1 << 20;
 
-/// A field: its key, all its bytes, and its content.
+/// A protobuf field: its key, all its bytes, and its content without key and length.
 type WireField<'a> = (u64, &'a [u8], &'a [u8]);
 
+/// Reads one field from the beginning of `rest`.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<WireField<'a>> {
     let whole = *rest;
-    let begins = decode_varint(rest).ok()?;
-    let length = match begins & WIRE {
+    let key = decode_varint(rest).ok()?;
+    let length = match key & WIRE {
         0 => {
             decode_varint(rest).ok()?;
             0
@@ -36,7 +42,7 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<WireField<'a>> {
     };
     let content = rest.get(..length)?;
     rest.advance(length);
-    Some((begins, whole.get(..whole.len() - rest.len())?, content))
+    Some((key, whole.get(..whole.len() - rest.len())?, content))
 }
 
 /// Splits a message into its fields; `None` if the bytes are not a message.
@@ -44,28 +50,30 @@ fn fields(mut message: &[u8]) -> Option<Vec<WireField<'_>>> {
     let mut fields = Vec::new();
     while !message.is_empty() {
         fields.push(field(&mut message)?);
-        if fields.len() > MOST {
+        if fields.len() > MAX_ITEMS {
             return None;
         }
     }
     Some(fields)
 }
 
+/// Returns the items of an encoded list; `None` if the bytes are not a list.
 fn items(list: &[u8]) -> Option<Vec<WireField<'_>>> {
-    fields(list).filter(|items| items.iter().all(|(begins, ..)| *begins == ITEM))
+    fields(list).filter(|items| items.iter().all(|(key, ..)| *key == ITEM))
 }
 
-/// Splits the fields of an item into runs with the same key.
+/// Splits the fields of an item into runs of neighbouring fields with the same key.
 fn runs<'r, 'a>(fields: &'r [WireField<'a>]) -> impl Iterator<Item = &'r [WireField<'a>]> {
     fields.chunk_by(|(one, ..), (other, ..)| one == other && one & WIRE == WITH_LENGTH)
 }
 
-/// One step of a permutation: which of the remaining elements comes next, and the bits for that number.
+/// One step of a permutation: the index of the next element among the remaining elements, and the bits for that number.
 struct OrderStep {
-    which: usize,
+    index: usize,
     bits: u32,
 }
 
+/// Returns the number of bits for an index below `left`.
 const fn bits(left: usize) -> u32 {
     usize::BITS - left.saturating_sub(1).leading_zeros()
 }
@@ -79,23 +87,24 @@ fn steps(places: &[usize]) -> Vec<OrderStep> {
         let moved = *left.get(next)?;
         left.swap(next, found);
         *at.get_mut(moved)? = found;
-        Some(OrderStep { which: found.checked_sub(next)?, bits: bits(places.len() - next) })
+        Some(OrderStep { index: found.checked_sub(next)?, bits: bits(places.len() - next) })
     };
     places.iter().enumerate().map_while(step).collect()
 }
 
-/// Writes numbers of any number of bits one after another.
+/// Packs numbers of any bit width one after another, the lowest bits first.
 #[derive(Default)]
-struct Bits {
+struct BitWriter {
     bytes: Vec<u8>,
     held: u128,
     count: u32,
 }
 
-impl Bits {
-    fn put(&mut self, steps: &[OrderStep]) {
+impl BitWriter {
+    /// Appends the numbers of the steps.
+    fn write(&mut self, steps: &[OrderStep]) {
         for step in steps {
-            self.held |= u128::try_from(step.which).unwrap_or(0) << self.count;
+            self.held |= u128::try_from(step.index).unwrap_or(0) << self.count;
             self.count += step.bits;
             while self.count >= 8 {
                 self.bytes.extend(self.held.to_le_bytes().first());
@@ -113,7 +122,7 @@ impl Bits {
     }
 }
 
-/// Reads what [`Bits`] has written.
+/// Reads the numbers that a [`BitWriter`] has packed.
 struct BitReader<'a> {
     bytes: &'a [u8],
     held: u128,
@@ -121,42 +130,38 @@ struct BitReader<'a> {
 }
 
 impl BitReader<'_> {
-    fn take(&mut self, bits: u32) -> Option<usize> {
+    /// Reads a number with this many bits.
+    fn read(&mut self, bits: u32) -> Option<usize> {
         while self.count < bits {
             self.held |= u128::from(self.bytes.try_get_u8().ok()?) << self.count;
             self.count += 8;
         }
-        let which = usize::try_from(self.held & ((1 << bits) - 1)).ok()?;
+        let index = usize::try_from(self.held & ((1 << bits) - 1)).ok()?;
         self.held >>= bits;
         self.count -= bits;
-        Some(which)
+        Some(index)
     }
 
-    /// Restores the original order. Whatever the bits are, the result has each element once.
+    /// Restores the original order of `things`. Even wrong bits only reorder the elements.
     fn restore<T>(&mut self, things: &mut [T]) -> Option<()> {
         for next in 0..things.len() {
             let left = things.len() - next;
-            let which = self.take(bits(left)).filter(|which| *which < left)?;
-            things.swap(next, next + which);
+            let index = self.read(bits(left)).filter(|index| *index < left)?;
+            things.swap(next, next + index);
         }
         Some(())
     }
 }
 
-/// Sorts by `key`. Returns the elements in canonical order, and the position of each element in it.
-fn sorting<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..things).collect();
-    order.sort_by_key(|thing| key(*thing));
-    let mut places = vec![0; things];
-    for (place, thing) in order.iter().enumerate() {
-        if let Some(of) = places.get_mut(*thing) {
-            *of = place;
-        }
-    }
+/// Sorts `things` elements by `key`. Returns their indices in canonical order, and the position of each element in that
+/// order.
+fn canonical_order<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
+    let order = ordered::order(things, &|one, other| key(one).cmp(&key(other)));
+    let places = ordered::places(&order);
     (order, places)
 }
 
-/// An item with sorted fields, the length of its key and length prefix, and the steps that restore the original order.
+/// An item whose fields are sorted: its bytes, the size of its key and length, and the steps that restore the original order.
 struct SortedItem {
     bytes: Vec<u8>,
     head: usize,
@@ -164,12 +169,14 @@ struct SortedItem {
 }
 
 impl SortedItem {
+    /// Sorts the fields of an item.
     fn of(&(_, whole, content): &WireField<'_>) -> Self {
         let head = whole.len() - content.len();
         let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
         let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
         for run in runs(&fields) {
-            let (order, places) = sorting(run.len(), |field| run.get(field).map(|(.., content)| *content));
+            let (order, places) =
+                canonical_order(run.len(), |field| run.get(field).map(|(.., content)| *content));
             let in_order = order.iter().filter_map(|field| run.get(*field));
             item.bytes.extend(in_order.flat_map(|(_, field, _)| *field));
             item.back.extend(steps(&places));
@@ -187,12 +194,12 @@ impl SortedItem {
 /// a list of items.
 pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::of).collect();
-    let (order, places) = sorting(items.len(), |item| items.get(item).map(SortedItem::content));
-    let (mut bytes, mut back) = (Vec::with_capacity(list.len()), Bits::default());
-    back.put(&steps(&places));
+    let (order, places) = canonical_order(items.len(), |item| items.get(item).map(SortedItem::content));
+    let (mut bytes, mut back) = (Vec::with_capacity(list.len()), BitWriter::default());
+    back.write(&steps(&places));
     for item in order.iter().filter_map(|item| items.get(*item)) {
         bytes.extend_from_slice(&item.bytes);
-        back.put(&item.back);
+        back.write(&item.back);
     }
     let back = if bytes == list { Vec::new() } else { back.finish() };
     Some((bytes, back))
@@ -230,16 +237,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn with_length(begins: u8, content: &[u8]) -> Vec<u8> {
-        [&[begins, u8::try_from(content.len()).unwrap()], content].concat()
+    fn with_length(key: u8, content: &[u8]) -> Vec<u8> {
+        [&[key, u8::try_from(content.len()).unwrap()], content].concat()
     }
 
-    /// An item as runtimes have them: an id, a state, labels and annotations.
+    /// A list item with the fields that runtimes send: an id, a state, labels and annotations.
     #[derive(Clone, Debug)]
-    struct Listed(String, u8, Vec<String>, Vec<String>);
+    struct TestItem(String, u8, Vec<String>, Vec<String>);
 
-    fn list(items: &[Listed]) -> Vec<u8> {
-        let item = |Listed(id, state, labels, annotations): &Listed| {
+    fn list(items: &[TestItem]) -> Vec<u8> {
+        let item = |TestItem(id, state, labels, annotations): &TestItem| {
             let labels = labels.iter().map(|label| with_length(0x42, label.as_bytes()));
             let annotations = annotations.iter().map(|annotation| with_length(0x4A, annotation.as_bytes()));
             let fields = [with_length(0x0A, id.as_bytes()), vec![0x30, *state]];
@@ -253,15 +260,15 @@ mod tests {
         prop::collection::vec("[a-c]{0,3}", 0..6)
     }
 
-    fn listed() -> impl Strategy<Value = Listed> {
+    fn listed() -> impl Strategy<Value = TestItem> {
         ("[a-d]{1,4}", 0_u8..3, words(), words())
-            .prop_map(|(id, state, labels, annotations)| Listed(id, state, labels, annotations))
+            .prop_map(|(id, state, labels, annotations)| TestItem(id, state, labels, annotations))
     }
 
-    fn shuffled(items: Vec<Listed>) -> impl Strategy<Value = Vec<Listed>> {
-        let item = |Listed(id, state, labels, annotations)| {
+    fn shuffled(items: Vec<TestItem>) -> impl Strategy<Value = Vec<TestItem>> {
+        let item = |TestItem(id, state, labels, annotations)| {
             (Just(id), Just(state), Just(labels).prop_shuffle(), Just(annotations).prop_shuffle())
-                .prop_map(|(id, state, labels, annotations)| Listed(id, state, labels, annotations))
+                .prop_map(|(id, state, labels, annotations)| TestItem(id, state, labels, annotations))
         };
         items.into_iter().map(item).collect::<Vec<_>>().prop_shuffle()
     }
@@ -302,7 +309,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_list_or_none(bytes in prop::collection::vec(any::<u8>(), 0..80), back in prop::collection::vec(any::<u8>(), 0..9)) {
+        fn any_bytes_are_sorted_or_refused_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), back in prop::collection::vec(any::<u8>(), 0..9)) {
             sorted(&bytes);
             restored(&bytes, &back);
         }
@@ -310,10 +317,10 @@ mod tests {
 
     #[test]
     fn permutation_of_a_hundred_items_is_small() {
-        // 100! is 525 bits, and 3! three for each.
+        // The order of 100 items needs at least 525 bits (100!), the order of three labels three bits per item.
         let labels = || ["c", "b", "a"].map(str::to_owned).to_vec();
         let items: Vec<_> =
-            (0..100).rev().map(|item| Listed(format!("{item:03}"), 1, labels(), vec![])).collect();
+            (0..100).rev().map(|item| TestItem(format!("{item:03}"), 1, labels(), vec![])).collect();
         assert_eq!(sorted(&list(&items)).unwrap().1.len(), 110);
     }
 
@@ -321,9 +328,9 @@ mod tests {
     fn invalid_permutation_is_refused() {
         let three: Vec<u8> = (1..=3).flat_map(|item| with_length(0x0A, &[0x30, item])).collect();
         assert!(restored(&three, &[0b000]).is_some());
-        assert_eq!(restored(&three, &[0b011]), None, "there is no fourth");
-        assert_eq!(restored(&three, &[]), None, "it ends too early");
-        assert_eq!(restored(&three, &[0, 0]), None, "it goes on");
+        assert_eq!(restored(&three, &[0b011]), None, "the index is too large");
+        assert_eq!(restored(&three, &[]), None, "the permutation is too short");
+        assert_eq!(restored(&three, &[0, 0]), None, "the permutation is too long");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Compresses bytes with deflate if that makes them smaller.
+//! Compresses the messages and documents of a capture with deflate if that makes them smaller.
 
 use std::io::{Read, Write};
 
@@ -7,11 +7,11 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use prost::bytes::Bytes;
 
-/// The smallest size that is compressed: fewer bytes do not become smaller.
-const WORTH: usize = 96;
+/// The smallest size that is compressed: fewer bytes do not shrink.
+const MIN_SIZE: usize = 96;
 
-/// The largest size after unpacking: the limit of the client for one message.
-pub const LARGEST: usize = 256 * 1024 * 1024;
+/// The largest size after unpacking, which equals the client's limit for one message.
+pub const MAX_UNPACKED: usize = 256 * 1024 * 1024;
 
 /// Returns the compressed bytes and their size before compression, or the unchanged bytes and 0.
 pub fn packed(bytes: Bytes) -> (Bytes, u64) {
@@ -22,7 +22,7 @@ pub fn packed(bytes: Bytes) -> (Bytes, u64) {
 }
 
 fn deflated(bytes: &[u8]) -> Option<Vec<u8>> {
-    if bytes.len() < WORTH {
+    if bytes.len() < MIN_SIZE {
         return None;
     }
     let mut encoder = DeflateEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::default());
@@ -31,14 +31,14 @@ fn deflated(bytes: &[u8]) -> Option<Vec<u8>> {
     (smaller.len() < bytes.len()).then_some(smaller)
 }
 
-/// Returns the original bytes; `None` if they cannot be unpacked or do not have the size `inflated`.
+/// Returns the original bytes; `None` if `bytes` cannot be unpacked, or if the result does not have the size `inflated`.
 pub fn unpacked(bytes: &Bytes, inflated: u64) -> Option<Bytes> {
     if inflated == 0 {
         return Some(bytes.clone());
     }
-    let size = usize::try_from(inflated).ok().filter(|size| *size <= LARGEST)?;
+    let size = usize::try_from(inflated).ok().filter(|size| *size <= MAX_UNPACKED)?;
     let mut whole = Vec::new();
-    // The limit is one byte above the stated size, so that a stated size that is too small is found too.
+    // Reads up to one byte more than `inflated`, so that a result that is too large is noticed.
     let mut limited = DeflateDecoder::new(&bytes[..]).take(inflated.saturating_add(1));
     limited.read_to_end(&mut whole).ok()?;
     (whole.len() == size).then(|| whole.into())

@@ -1,12 +1,12 @@
-//! The closed lists of an anonymised export: keys, words and phrases that plegctl writes itself, and the functions that
-//! check a text against them. A text that is in none of the lists is replaced as a whole.
+//! The keys, words and phrases that an anonymised export keeps because they contain no names, and the functions that check a
+//! text against these lists. A text that is in none of the lists is replaced by its length.
 //!
-//! A phrase has placeholders, such as `{rpc}`. Each placeholder (*place* in this module) accepts one kind of content
-//! only. `{text}` accepts any text, which is kept or replaced by the same rule.
+//! A phrase has placeholders, for example `{rpc}`. Each placeholder accepts only one kind of content. `{text}` accepts any
+//! text, to which the same rules apply again.
 
 use crate::cri::{Code, Rpc};
 
-/// Keys of the documents that a recorder writes. A field with any other key is removed.
+/// The keys in the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
 pub const KEYS: &[&str] = &[
     "abandonedCalls", "apiVersion", "attempt", "basis", "behind", "behindWriters", "bytes", "call", "calls",
@@ -15,16 +15,16 @@ pub const KEYS: &[&str] = &[
     "estimate", "eventedPleg", "evidence", "exitCode", "findings", "flaps", "frames", "from", "full",
     "fullRelistSeconds", "function", "goVersion", "goroutine", "goroutines", "groups", "healthy", "healthz",
     "holder", "holders", "hungCalls", "id", "ids", "initial", "keep", "kind", "kubelet", "limits", "lock",
-    "message", "minutes", "name", "namespace", "next", "node", "notChecked", "notUnderstood", "otherEra",
+    "message", "minutes", "name", "namespace", "next", "node", "notChecked", "notReadyAt", "notReadySince", "notUnderstood", "otherEra",
     "outcome", "path", "peakAgeSeconds", "phase", "pid", "plegAgeSeconds", "pod", "pods", "pressure", "primary",
     "probes", "processes", "readingAgeSeconds", "reason", "relist", "requestTimeoutSeconds", "residentPages",
     "resource", "responseBytes", "rpc", "rpcs", "runtime", "sandboxes", "serialRelistSeconds", "severity",
     "silent", "some", "source", "state", "stoppedShims", "subject", "summary", "takenAt", "text", "threads", "thresholdSeconds",
-    "time", "title", "to", "tookSeconds", "type", "uid", "value", "verdict", "version", "waitedSeconds",
+    "time", "title", "to", "tookSeconds", "type", "uid", "value", "verdict", "version", "waitedAtLeast", "waitedSeconds",
     "waiters", "waits", "waitsFor", "what", "why", "wouldTrip",
 ];
 
-/// Values that are words of this program, of the CRI, of the kernel or of the kubelet.
+/// The values that are words of plegctl, of the CRI, of the kernel or of the kubelet.
 #[rustfmt::skip]
 const WORDS: &[&str] = &[
     // Documents.
@@ -40,7 +40,7 @@ const WORDS: &[&str] = &[
     "cpu", "io", "R", "S", "D", "T", "t", "Z", "X", "I",
 ];
 
-/// Pseudonyms of programs and of probes.
+/// The names of known programs and probes, which stay.
 const PROGRAMS: &[&str] = &[
     "containerd",
     "cri-o",
@@ -54,22 +54,23 @@ const PROGRAMS: &[&str] = &[
     "conmon",
 ];
 
-/// Reasons that a kubelet or a runtime gives for the state of a container.
+/// The reasons that a kubelet or a runtime gives for the state of a container.
 #[rustfmt::skip]
 const REASONS: &[&str] = &[
     "Completed", "Error", "OOMKilled", "ContainerCannotRun", "StartError", "Unknown", "ContainerStatusUnknown",
     "DeadlineExceeded", "Evicted", "seccomp killed",
 ];
 
-/// Conditions of a runtime, and the reasons for them.
+/// The conditions of a runtime, and the reasons for them.
 #[rustfmt::skip]
 const CONDITIONS: &[&str] = &[
     "RuntimeReady", "NetworkReady", "ContainerdHasNoDeprecationWarnings", "NetworkPluginNotReady",
     "RuntimeNotReady", "ContainerdHasDeprecationWarnings", "NetworkUnavailable",
 ];
 
-/// Values of labels and annotations that a kubelet or a runtime writes.
-const FACTS: &[&str] = &["File", "FallbackToLogsOnError", "file", "http", "api", "container", "sandbox"];
+/// The values of labels and annotations that a kubelet or a runtime writes.
+const LABEL_VALUES: &[&str] =
+    &["File", "FallbackToLogsOnError", "file", "http", "api", "container", "sandbox"];
 
 /// The default sockets of runtimes.
 #[rustfmt::skip]
@@ -79,9 +80,9 @@ const SOCKETS: &[&str] = &[
     "/run/k3s/containerd/containerd.sock", "/var/snap/microk8s/common/run/containerd.sock",
 ];
 
-/// Series of a kubelet that a capture keeps.
+/// The metrics of a kubelet that a capture contains.
 #[rustfmt::skip]
-const SERIES: &[&str] = &[
+const METRICS: &[&str] = &[
     "kubelet_pleg_last_seen_seconds", "kubelet_pleg_discard_events", "kubelet_pleg_relist_duration_seconds_bucket",
     "kubelet_pleg_relist_duration_seconds_sum", "kubelet_pleg_relist_duration_seconds_count",
     "kubelet_pleg_relist_interval_seconds_bucket", "kubelet_pleg_relist_interval_seconds_sum",
@@ -91,7 +92,7 @@ const SERIES: &[&str] = &[
     "kubelet_runtime_operations_total", "kubelet_runtime_operations_errors_total", "kubernetes_build_info",
 ];
 
-/// Operations that a kubelet counts.
+/// The runtime operations that a kubelet counts in its metrics.
 #[rustfmt::skip]
 const OPERATIONS: &[&str] = &[
     "attach", "checkpoint_container", "container_stats", "container_status", "create_container", "exec",
@@ -103,11 +104,11 @@ const OPERATIONS: &[&str] = &[
     "update_container_resources", "update_runtime_config", "version",
 ];
 
-/// Known messages of the recorder, a diagnosis, a runtime or a transport.
+/// The known messages of the recorder, of a diagnosis, of runtimes and of gRPC, of this release and of earlier ones.
 #[rustfmt::skip]
 const PHRASES: &[&str] = &[
     // A recorder.
-    "told to", "--count", "nobody reads what it says", "nothing reads its output",
+    "told to", "a signal or --for", "--count", "nobody reads what it says", "nothing reads its output",
     "not over when the record ended", "still open when the recording ended",
     "the disk did not keep up", "a document does not fit a segment", "an event does not fit a segment",
     "{rpc} has not been answered for {time}", "{rpc} of {pod} has not been answered for {time}",
@@ -119,7 +120,8 @@ const PHRASES: &[&str] = &[
     "the answer to {rpc} was not read to its end within {time}: {number} of it had come",
     "the answer to {rpc} did not arrive completely within {time}: {number} had arrived",
     "cannot reach the runtime at `{endpoint}`: {text}", "no such socket", "it is a file, not a socket",
-    "it is a directory, not a socket", "permission denied", "connection refused",
+    "it is a directory, not a socket", "it is a regular file, not a socket",
+    "it is a pipe or a device, not a socket", "permission denied", "connection refused",
     "`{endpoint}` does not speak gRPC: {text}", "the runtime closed the connection during {rpc}: {text}",
     "{rpc} is not implemented by this runtime: {text}", "the answer to {rpc} is too large: {text}",
     "cannot decode the answer to {rpc}: {text}", "the answer to {rpc} is refused: {text}",
@@ -143,6 +145,9 @@ const PHRASES: &[&str] = &[
     "trying to send message larger than max ({number} vs. {number})",
     "received message larger than max ({number} vs. {number})",
     // A kubelet.
+    "the kubelet is gone", "the kubelet is stopped: process {number}", "the kubelet was restarted",
+    "the kubelet was restarted: process {number} is gone, process {number} runs",
+    "the kubelet has not relisted for longer than its threshold",
     "pleg has yet to be successful", "pleg was last seen active {time} ago; threshold is {time}",
     // A diagnosis.
     "HEALTHY: {text} ({rule}, {confidence})", "DEGRADED: {text} ({rule}, {confidence})",
@@ -160,19 +165,22 @@ const PHRASES: &[&str] = &[
     "the shim of {pod} does not answer", "the runtime does not answer",
     "both lists {time}; a relist of every pod, as after a kubelet restart, {time}",
     "{number} pods, {number} sandboxes, {number} containers ({number} running, {number} exited)",
+    "{text}, {text}, {text} ({number} running, {number} exited)", "1 pod", "{number} pods", "1 sandbox",
+    "{number} sandboxes", "1 container", "{number} containers",
     "asked again, the slower list took {time}", "asked again, the slower list took {time}: it has recovered",
     "when repeated, the slower list call took {time}",
     "when repeated, the slower list call took {time}: it has recovered",
     "the kubelet's last relist is {number} s old", "left out", "no budget left",
     "give them with --kubelet-metrics, or a credential with --kubelet-token-file",
     "trouble may come and go: plegctl watch --until-slow {time}",
+    "if this node is NotReady nevertheless, its conditions say why: kubectl describe node {text}",
     "the problem may come and go; wait for it with: plegctl watch --until-slow {time}",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
     "the kubelet's metrics", "the kubelet's default", "the newest confirmed", "the newest known", "kubelet release", "one status call",
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",
 ];
 
-/// Replaces the names in the placeholders of a phrase.
+/// Replaces the names in the placeholders of a phrase by pseudonyms.
 pub trait NameReplacer {
     /// Replaces a pod (`NAMESPACE/NAME`), a container (`NAMESPACE/NAME/CONTAINER`), or a single name; `None` if the
     /// name is not in the capture.
@@ -185,39 +193,38 @@ pub trait NameReplacer {
     fn endpoint(&self, text: &str) -> String;
 }
 
-/// Returns the text with replaced names if it is a known phrase; otherwise its length.
-pub fn phrase(text: &str, names: &dyn NameReplacer) -> String {
+/// Returns the text with pseudonyms if it is a known phrase; otherwise a text about its length.
+pub fn anonymise_phrase(text: &str, names: &dyn NameReplacer) -> String {
     if text.is_empty() {
         return String::new();
     }
     // No known phrase with its names is longer than 2048 bytes.
-    let known = || PHRASES.iter().find_map(|pattern| filled(pattern, text, names, 0));
+    let known = || PHRASES.iter().find_map(|pattern| replace_placeholders(pattern, text, names, 0));
     let replaced = if text.len() <= 2048 { known() } else { None };
-    replaced.unwrap_or_else(|| without(text))
+    replaced.unwrap_or_else(|| length_of_text(text))
 }
 
-/// Returns the replacement of a whole text.
-pub fn without(text: &str) -> String {
+/// Returns the text that replaces an unknown text.
+pub fn length_of_text(text: &str) -> String {
     format!("(text of {} bytes)", text.len())
 }
 
-/// The maximum depth of phrases within phrases: a summary contains a call, and a call contains a message of the
-/// runtime.
-const DEEPEST: u8 = 4;
+/// The maximum depth of phrases within phrases: a summary contains a call, and a call contains a message of the runtime.
+const MAX_DEPTH: u8 = 4;
 
 /// Returns the text with the content of every placeholder replaced; `None` if the text does not match the pattern.
-fn filled(pattern: &str, text: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
+fn replace_placeholders(pattern: &str, text: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
     let Some((before, rest)) = pattern.split_once('{') else {
         return (pattern == text).then(|| text.to_owned());
     };
-    let (place, pattern) = rest.split_once('}')?;
+    let (placeholder, pattern) = rest.split_once('}')?;
     let text = text.strip_prefix(before)?;
     let next = pattern.split_once('{').map_or(pattern, |(literal, _)| literal);
     let tail = |end: usize| {
         let (content, rest) = text.split_at_checked(end)?;
         // Match the rest first, because that is cheaper than a nested text.
-        let rest = filled(pattern, rest, names, depth)?;
-        let content = content_of(place, content, names, depth)?;
+        let rest = replace_placeholders(pattern, rest, names, depth)?;
+        let content = replace_content(placeholder, content, names, depth)?;
         Some([before, &content, &rest].concat())
     };
     if next.is_empty() {
@@ -226,21 +233,23 @@ fn filled(pattern: &str, text: &str, names: &dyn NameReplacer, depth: u8) -> Opt
     text.match_indices(next).find_map(|(end, _)| tail(end))
 }
 
-fn content_of(place: &str, content: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
-    let kept = |is_one: bool| is_one.then(|| content.to_owned());
-    match place {
-        "rpc" => kept(is_rpc(content)),
-        "code" => kept(Code::ALL.iter().any(|code| code.name() == content)),
-        "time" => kept(is_time(content)),
-        "number" => kept(is_number(content)),
-        "rule" => kept(is_rule(content)),
-        "confidence" => kept(["certain", "likely", "possible"].contains(&content)),
+/// Returns the replacement for the content of a placeholder; `None` if the placeholder does not accept the content.
+fn replace_content(placeholder: &str, content: &str, names: &dyn NameReplacer, depth: u8) -> Option<String> {
+    let keep_if = |is_valid: bool| is_valid.then(|| content.to_owned());
+    match placeholder {
+        "rpc" => keep_if(is_rpc(content)),
+        "code" => keep_if(Code::ALL.iter().any(|code| code.name() == content)),
+        "time" => keep_if(is_time(content)),
+        "number" => keep_if(is_number(content)),
+        "rule" => keep_if(is_rule(content)),
+        "confidence" => keep_if(["certain", "likely", "possible"].contains(&content)),
         "pod" => names.pod(content),
         "id" => names.id(content),
         "endpoint" => Some(names.endpoint(content)),
-        _ if depth < DEEPEST && !content.is_empty() => {
-            let known = PHRASES.iter().find_map(|pattern| filled(pattern, content, names, depth + 1));
-            Some(known.unwrap_or_else(|| without(content)))
+        _ if depth < MAX_DEPTH && !content.is_empty() => {
+            let known =
+                PHRASES.iter().find_map(|pattern| replace_placeholders(pattern, content, names, depth + 1));
+            Some(known.unwrap_or_else(|| length_of_text(content)))
         }
         _ => None,
     }
@@ -259,13 +268,13 @@ fn is_decimal(text: &str) -> bool {
     is_digits(whole) && is_digits(part)
 }
 
-/// `42`, `1.5`, `1.3 MiB`, `12 bytes`.
+/// Whether the text is a number, for example `42`, `1.5`, `1.3 MiB` or `12 bytes`.
 fn is_number(text: &str) -> bool {
     let (number, unit) = text.split_once(' ').unwrap_or((text, "B"));
     is_decimal(number) && ["B", "bytes", "KiB", "MiB", "GiB"].contains(&unit)
 }
 
-/// `2s`, `1m 30s`, `2m00s`, `3.4 s`, `3m1.5s`.
+/// Whether the text is a duration, for example `2s`, `1m 30s`, `2m00s`, `3.4 s` or `3m1.5s`.
 fn is_time(text: &str) -> bool {
     const UNITS: [&str; 12] = ["ns", "us", "µs", "ms", "s", "m", "h", "d", "day", "days", "min", "month"];
     let mut rest = text;
@@ -283,56 +292,55 @@ fn is_time(text: &str) -> bool {
     !text.is_empty()
 }
 
-/// `D07`, `ST12`.
+/// Whether the text is the id of a rule, for example `D07` or `ST12`.
 pub fn is_rule(text: &str) -> bool {
     let digits = text.strip_prefix("ST").or_else(|| text.strip_prefix('D'));
     digits.is_some_and(|digits| digits.len() == 2 && is_digits(digits))
 }
 
-/// `2026-11-22T00:00:00.5Z`: the format allows no other text.
-fn is_stamp(text: &str) -> bool {
+/// Whether the text is a timestamp, for example `2026-11-22T00:00:00.5Z`.
+fn is_timestamp(text: &str) -> bool {
     humantime::parse_rfc3339(text).is_ok()
 }
 
-/// Whether a value is a common word, which identifies nobody.
-pub fn is_word(text: &str) -> bool {
+/// Whether the value is a known word, which identifies nobody.
+pub fn is_known_word(text: &str) -> bool {
     WORDS.contains(&text)
         || is_rpc(text)
         || is_rule(text)
-        || is_stamp(text)
+        || is_timestamp(text)
         || Code::ALL.iter().any(|code| code.name() == text)
 }
 
-/// Whether this is the name of a known program or probe.
-pub fn is_program(text: &str) -> bool {
+/// Whether the text is the name of a known program or probe.
+pub fn is_known_program(text: &str) -> bool {
     PROGRAMS.contains(&text) || is_rpc(text)
 }
 
-/// Whether this is a common reason, which identifies nobody.
-pub fn is_reason(text: &str) -> bool {
+/// Whether the text is a known reason, which identifies nobody.
+pub fn is_known_reason(text: &str) -> bool {
     text.is_empty() || REASONS.contains(&text)
 }
 
-/// Whether this is a common condition of a runtime, or a common reason for one.
-pub fn is_condition(text: &str) -> bool {
+/// Whether the text is a known condition of a runtime, or a known reason for one.
+pub fn is_known_condition(text: &str) -> bool {
     text.is_empty() || CONDITIONS.contains(&text)
 }
 
-/// Whether the value of a label that the kubelet writes contains no name: it is a number, a hash, a time or a known
-/// word.
-pub fn is_fact(text: &str) -> bool {
+/// Whether the value of a label that the kubelet writes contains no name: a number, a hash, a timestamp or a known word.
+pub fn is_known_label_value(text: &str) -> bool {
     let is_hash = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash || FACTS.contains(&text) || is_stamp(text)
+    is_hash || LABEL_VALUES.contains(&text) || is_timestamp(text)
 }
 
-/// Whether this is the default endpoint of a runtime.
-pub fn is_endpoint(text: &str) -> bool {
+/// Whether the text is the default endpoint of a runtime.
+pub fn is_default_endpoint(text: &str) -> bool {
     SOCKETS.contains(&text.strip_prefix("unix://").unwrap_or(text))
 }
 
-/// Returns the leading numbers of a version, with a `v` before them if there is one. The rest is removed, because it
-/// may name a company. Four numbers are an IP address and are removed too.
-pub fn version(text: &str) -> &str {
+/// Returns the leading numbers of a version, and the `v` before them. The rest is removed, because it may name a company.
+/// Four numbers are removed too, because they may be an IP address.
+pub fn version_numbers(text: &str) -> &str {
     let digits = text.strip_prefix('v').unwrap_or(text);
     let end = digits.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(digits.len());
     let numbers = digits.get(..end).unwrap_or_default().trim_end_matches('.');
@@ -342,19 +350,20 @@ pub fn version(text: &str) -> &str {
     text.get(..text.len() - digits.len() + numbers.len()).unwrap_or_default()
 }
 
-/// Returns the known series of a kubelet, with their known labels only.
-pub fn series(text: &str) -> String {
-    text.lines().filter_map(known_series).flat_map(|line| [line, "\n".to_owned()]).collect()
+/// Returns the known metrics of a kubelet, with only their known labels.
+pub fn known_metrics(text: &str) -> String {
+    text.lines().filter_map(known_metric).flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
-fn known_series(line: &str) -> Option<String> {
+/// Returns one line of known metrics, without unknown labels; `None` for any other line.
+fn known_metric(line: &str) -> Option<String> {
     let (head, value) = line.rsplit_once(' ')?;
     value.parse::<f64>().ok()?;
     let (name, labels) = match head.split_once('{') {
         Some((name, labels)) => (name, labels.strip_suffix('}')?),
         None => (head, ""),
     };
-    if !SERIES.contains(&name) {
+    if !METRICS.contains(&name) {
         return None;
     }
     let known = |pair: &str| {
@@ -363,7 +372,7 @@ fn known_series(line: &str) -> Option<String> {
         let value = match key {
             "le" => value.parse::<f64>().is_ok().then_some(value)?,
             "major" | "minor" => is_digits(value.trim_end_matches('+')).then_some(value)?,
-            "git_version" => version(value),
+            "git_version" => version_numbers(value),
             "operation_type" => OPERATIONS.contains(&value).then_some(value)?,
             _ => return None,
         };
@@ -378,9 +387,9 @@ fn known_series(line: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    struct Shop;
+    struct ShopNames;
 
-    impl NameReplacer for Shop {
+    impl NameReplacer for ShopNames {
         fn pod(&self, text: &str) -> Option<String> {
             (text == "shop/db-0").then(|| "namespace-1/pod-1".to_owned())
         }
@@ -395,11 +404,11 @@ mod tests {
     }
 
     fn anonymised(text: &str) -> String {
-        phrase(text, &Shop)
+        anonymise_phrase(text, &ShopNames)
     }
 
     #[test]
-    fn known_phrase_keeps_its_words_and_loses_its_names() {
+    fn known_phrase_keeps_its_words_and_replaces_its_names() {
         let why = anonymised("ContainerStatus of shop/db-0 has not been answered for 2s");
         assert_eq!(why, "ContainerStatus of namespace-1/pod-1 has not been answered for 2s");
         let summary = anonymised("UNHEALTHY: ContainerStatus of shop/db-0 does not answer (D01, certain)");
@@ -420,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn version_is_its_numbers() {
+    fn version_is_reduced_to_its_numbers() {
         for (text, kept) in [
             ("v1.34.2-eks-acme", "v1.34.2"),
             ("1.36", "1.36"),
@@ -430,7 +439,7 @@ mod tests {
             ("v", ""),
             ("", ""),
         ] {
-            assert_eq!(version(text), kept, "{text}");
+            assert_eq!(version_numbers(text), kept, "{text}");
         }
     }
 
@@ -446,12 +455,12 @@ mod tests {
     }
 
     #[test]
-    fn series_keep_known_labels_only() {
+    fn metrics_keep_only_known_labels() {
         let text = "kubelet_pleg_last_seen_seconds 1.7e9\nkubelet_pleg_secret 1\n# HELP kubelet_pleg_last_seen_seconds anna\n\
                     kubelet_runtime_operations_total{operation_type=\"exec_sync\",node=\"anna\"} 4\n\
                     kubernetes_build_info{git_version=\"v1.34.2-anna\",platform=\"anna\"} 1\nkubelet_pleg_discard_events anna\n";
         let kept = "kubelet_pleg_last_seen_seconds 1.7e9\nkubelet_runtime_operations_total{operation_type=\"exec_sync\"} 4\n\
                     kubernetes_build_info{git_version=\"v1.34.2\"} 1\n";
-        assert_eq!(series(text), kept);
+        assert_eq!(known_metrics(text), kept);
     }
 }

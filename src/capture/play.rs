@@ -1,4 +1,5 @@
-//! Replays the recorded event stream: each recorded event at its time, and no other event.
+//! Replays the recorded event stream: delivers each recorded event, the end and the gaps of the stream at their recorded
+//! times.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -7,9 +8,10 @@ use super::not_recorded;
 use super::read::{Capture, CaptureMoment, MessageId};
 use crate::clock::Wall;
 use crate::cri::{Error, EventFeed, EventStream, ReceivedEvent, Rpc};
+use crate::ordered;
 use crate::threads::locked;
 
-/// The capacity of the queue of events. It is small, because the replay waits until each event is processed.
+/// The capacity of the queue of events. A small queue is enough, because the replay waits until each event is processed.
 const QUEUE: usize = 16;
 
 /// A change of the recorded stream.
@@ -21,36 +23,37 @@ enum StreamChange {
     Event(MessageId),
     /// The stream ended; `None` means without an error.
     Ended(Option<Error>),
-    /// From here on the events were not recorded; the text is the reason.
+    /// From here on events are missing in the capture, for this reason.
     Gap(String),
 }
 
-/// The recorded changes and events of the stream, in order, and the position of the replay.
+/// The recorded event stream, and the position of the replay in it.
 pub struct StreamReplay {
+    /// The recorded changes in order, each with its times.
     items: Vec<(CaptureMoment, Wall, StreamChange)>,
     position: Mutex<StreamPosition>,
 }
 
-/// The position of the replay in the stream.
+/// The position of the replay in the event stream.
 #[derive(Default)]
 struct StreamPosition {
     /// The index of the next item.
     next: usize,
-    /// Whether the stream was open at this position of the recording.
+    /// Whether the recorder had the stream open at this position.
     open: bool,
     /// Sends events to the receiver, if there is one.
     feed: Option<EventFeed>,
 }
 
 impl StreamReplay {
-    /// Creates the stream of `capture`, starting at `from`.
+    /// Collects the recorded event stream of `capture`; the replay starts at `from`.
     pub(super) fn of(capture: &Capture, from: CaptureMoment) -> Self {
         let mut items: Vec<(CaptureMoment, Wall, StreamChange)> = Vec::new();
         for call in capture.calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents) {
             items.push((call.sent, call.wall, StreamChange::Opened));
             let last = capture.sessions.get(call.sent.session).map_or(call.sent, |run| run.to);
             let (ended, what) = match &call.end {
-                None => (last, StreamChange::Gap("the record ends here".to_owned())),
+                None => (last, StreamChange::Gap("the recording ends here".to_owned())),
                 Some(end) => (call.sent.plus(end.took), ended(&end.outcome)),
             };
             items.push((ended, call.wall.plus(ended.since(call.sent)), what));
@@ -62,9 +65,11 @@ impl StreamReplay {
                 .map(|event| (event.at, event.wall, StreamChange::Event(event.message))),
         );
         items.extend(capture.losses.iter().map(|(at, wall, lost)| {
-            (*at, *wall, StreamChange::Gap(format!("{} entries were not kept: {}", lost.entries, lost.why)))
+            let entries = if lost.entries == 1 { "entry" } else { "entries" };
+            let why = format!("the recorder lost {} {entries}: {}", lost.entries, lost.why);
+            (*at, *wall, StreamChange::Gap(why))
         }));
-        items.sort_by_key(|(at, ..)| *at);
+        ordered::sort_by_key(&mut items, |(at, ..)| *at);
         let next = items.partition_point(|(at, ..)| *at < from);
         let before = items.iter().take(next).rev();
         let open = before
@@ -129,7 +134,7 @@ impl StreamReplay {
                 position.open = false;
                 error.clone()
             }
-            // The recorded stream continues after the gap: a receiver that opens it again gets the later events.
+            // The recorded stream continues after the gap. A receiver that opens the stream again gets the later events.
             StreamChange::Gap(why) => Some(missing(why.clone())),
         };
         if let Some(feed) = position.feed.take() {
@@ -143,6 +148,7 @@ impl StreamReplay {
     }
 }
 
+/// Returns the end of the stream for the outcome of its call.
 fn ended(outcome: &RecordedOutcome) -> StreamChange {
     match outcome {
         RecordedOutcome::Answered => StreamChange::Ended(None),

@@ -1,8 +1,8 @@
 //! Opens the directory of a capture, which only its owner may read or write: a capture contains the names of everything on
 //! the node, and the recorder runs as root.
 //!
-//! The directory is opened once, and its files are opened through that descriptor. So another user cannot redirect the
-//! recorder by replacing a part of the path.
+//! The directory is opened once, and its files are opened relative to that file descriptor. So another user cannot redirect
+//! the recorder by replacing a part of the path.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -21,20 +21,20 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// The mode of a created directory.
-const DIRECTORY: u32 = 0o700;
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// The mode of a created file.
-const FILE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
 /// The maximum number of symbolic links in a path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
-/// Why a directory is not used.
+/// The reason why a directory is not used.
 #[derive(Debug)]
 pub enum DirectoryRefusal {
-    /// It cannot be created or opened.
+    /// The directory cannot be created or opened.
     Io(io::Error),
-    /// Another user could change its content, or chose its path.
+    /// Another user could change the content of the directory, or a symbolic link in the path.
     Unsafe(String),
 }
 
@@ -63,29 +63,29 @@ impl PrivateDirectory {
             match openat(&at, &name, step, Mode::empty()) {
                 Ok(next) => (at, made) = (next, false),
                 Err(Errno::NOENT) if !made => {
-                    match mkdirat(&at, &name, Mode::from_raw_mode(DIRECTORY)) {
+                    match mkdirat(&at, &name, Mode::from_raw_mode(DIRECTORY_MODE)) {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(why) => return Err(why.into()),
                     }
-                    // Tried only once: another program may remove the directory at once.
+                    // There is no third attempt: another program may delete the directory again and again.
                     made = true;
                     rest.push_front(name);
                 }
                 Err(why @ (Errno::LOOP | Errno::NOTDIR)) => {
-                    if kind(&statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW)?) != FileType::Symlink {
+                    if file_type(&statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW)?) != FileType::Symlink {
                         return Err(why.into());
                     }
                     if rest.is_empty() {
                         return Err(DirectoryRefusal::Unsafe("it is a symbolic link".into()));
                     }
-                    if let Some(why) = open_to_others(&fstat(&at)?, true) {
+                    if let Some(why) = others_may_change(&fstat(&at)?, true) {
                         let name = name.to_string_lossy();
                         return Err(DirectoryRefusal::Unsafe(format!(
                             "`{name}` in this path is a symbolic link in a directory that {why}"
                         )));
                     }
                     links += 1;
-                    if links > MOST_LINKS {
+                    if links > MAX_LINKS {
                         return Err(Errno::LOOP.into());
                     }
                     let target = readlinkat(&at, &name, Vec::new())?;
@@ -102,13 +102,13 @@ impl PrivateDirectory {
         }
         let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&at, ".", listed, Mode::empty())?;
-        match open_to_others(&fstat(&directory)?, false) {
+        match others_may_change(&fstat(&directory)?, false) {
             Some(why) => Err(DirectoryRefusal::Unsafe(format!("it is a directory that {why}"))),
             None => Ok(Self(directory)),
         }
     }
 
-    /// Returns the names of its entries.
+    /// Returns the names of the files in the directory.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -124,18 +124,19 @@ impl PrivateDirectory {
     /// Creates a file; fails if it exists.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?.into())
+        Ok(openat(&self.0, name, flags, Mode::from_raw_mode(FILE_MODE))?.into())
     }
 
     /// Opens the lock file, and creates it if it does not exist.
     pub fn lock(&self, name: &str) -> io::Result<File> {
-        self.existing(name, OFlags::RDWR | OFlags::CREATE)
+        self.open_existing(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    /// Opens a regular file that is no link and has no second name: a link could lead to a file of root.
-    fn existing(&self, name: &str, how: OFlags) -> io::Result<File> {
+    /// Opens a regular file. Refuses symbolic links and files with several hard links, because another user could make them
+    /// refer to a file of root.
+    fn open_existing(&self, name: &str, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?);
+        let file = File::from(openat(&self.0, name, flags, Mode::from_raw_mode(FILE_MODE))?);
         let found = file.metadata()?;
         if !found.is_file() || found.nlink() > 1 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link or no regular file"));
@@ -145,7 +146,7 @@ impl PrivateDirectory {
 
     /// Reads a file that is not larger than `most`.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let file = self.existing(name, OFlags::RDONLY)?;
+        let file = self.open_existing(name, OFlags::RDONLY)?;
         if file.metadata()?.len() > most {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -155,8 +156,8 @@ impl PrivateDirectory {
     }
 
     /// Truncates a file.
-    pub fn cut(&self, name: &str, length: u64) -> io::Result<()> {
-        self.existing(name, OFlags::WRONLY)?.set_len(length)
+    pub fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
+        self.open_existing(name, OFlags::WRONLY)?.set_len(length)
     }
 
     /// Returns the size of a file; 0 if it does not exist.
@@ -179,7 +180,7 @@ impl PrivateDirectory {
     }
 
     /// Returns the free space of the disk in bytes.
-    pub fn free(&self) -> Option<u64> {
+    pub fn free_bytes(&self) -> Option<u64> {
         let disk = fstatvfs(self.0.as_fd()).ok()?;
         Some(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
@@ -194,17 +195,17 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     })
 }
 
-fn kind(file: &Stat) -> FileType {
+fn file_type(file: &Stat) -> FileType {
     FileType::from_raw_mode(file.st_mode)
 }
 
-/// Returns why another user may create files in a directory. A directory of root is safe only within the path
-/// (`on_the_way`).
-fn open_to_others(directory: &Stat, on_the_way: bool) -> Option<String> {
+/// Returns why another user may create files in a directory; `None` if nobody else may. A directory of root is accepted only
+/// as a part of the path (`within_path`), not as the directory of the capture.
+fn others_may_change(directory: &Stat, within_path: bool) -> Option<String> {
     const OTHERS: u32 = 0o002;
     const GROUP: u32 = 0o020;
     let owner = directory.st_uid;
-    if owner != geteuid().as_raw() && !(on_the_way && owner == 0) {
+    if owner != geteuid().as_raw() && !(within_path && owner == 0) {
         return Some(format!("belongs to another user ({owner})"));
     }
     let by_group = directory.st_mode & GROUP != 0 && directory.st_gid != 0;
@@ -218,9 +219,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    struct Folder(PathBuf);
+    struct PrivateTestDirectory(PathBuf);
 
-    impl Folder {
+    impl PrivateTestDirectory {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("plegctl-private-{}-{name}", std::process::id()));
             fs::create_dir(&path).unwrap();
@@ -229,7 +230,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for PrivateTestDirectory {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -244,41 +245,41 @@ mod tests {
 
     #[test]
     fn nothing_is_written_through_a_link_of_another_user() {
-        let folder = Folder::new("files");
-        let path = |name: &str| folder.0.join(name);
+        let test = PrivateTestDirectory::new("files");
+        let path = |name: &str| test.0.join(name);
         fs::write(path("precious"), "precious").unwrap();
         symlink(path("precious"), path("link")).unwrap();
         fs::hard_link(path("precious"), path("second")).unwrap();
         fs::create_dir(path("folder")).unwrap();
-        let directory = PrivateDirectory::open(&folder.0).unwrap();
+        let directory = PrivateDirectory::open(&test.0).unwrap();
         for planted in ["link", "second", "folder"] {
-            assert!(directory.lock(planted).is_err() && directory.cut(planted, 0).is_err(), "{planted}");
+            assert!(directory.lock(planted).is_err() && directory.truncate(planted, 0).is_err(), "{planted}");
             assert!(directory.create(planted).is_err() && directory.read(planted, 9).is_err(), "{planted}");
         }
-        assert!(directory.cut("own", 0).is_err());
+        assert!(directory.truncate("own", 0).is_err());
         directory.lock("own").unwrap().set_len(3).unwrap();
-        directory.cut("own", 1).unwrap();
+        directory.truncate("own", 1).unwrap();
         assert_eq!(fs::read(path("own")).unwrap().len(), 1);
         assert_eq!(fs::read_to_string(path("precious")).unwrap(), "precious");
     }
 
     #[test]
     fn missing_directories_are_created_for_their_owner_only() {
-        let folder = Folder::new("made");
-        let deep = folder.0.join("a/b/../c");
+        let test = PrivateTestDirectory::new("made");
+        let deep = test.0.join("a/b/../c");
         PrivateDirectory::open(&deep).unwrap();
         for made in ["a", "a/b", "a/c"] {
-            assert_eq!(fs::metadata(folder.0.join(made)).unwrap().mode() & 0o777, 0o700, "{made}");
+            assert_eq!(fs::metadata(test.0.join(made)).unwrap().mode() & 0o777, 0o700, "{made}");
         }
-        fs::write(folder.0.join("file"), "").unwrap();
-        assert!(matches!(PrivateDirectory::open(&folder.0.join("file")), Err(DirectoryRefusal::Io(_))));
-        assert!(matches!(PrivateDirectory::open(&folder.0.join("file/below")), Err(DirectoryRefusal::Io(_))));
+        fs::write(test.0.join("file"), "").unwrap();
+        assert!(matches!(PrivateDirectory::open(&test.0.join("file")), Err(DirectoryRefusal::Io(_))));
+        assert!(matches!(PrivateDirectory::open(&test.0.join("file/below")), Err(DirectoryRefusal::Io(_))));
     }
 
     #[test]
     fn link_is_refused_at_the_end_of_the_path_and_in_a_directory_that_others_may_write_to() {
-        let folder = Folder::new("links");
-        let path = |name: &str| folder.0.join(name);
+        let test = PrivateTestDirectory::new("links");
+        let path = |name: &str| test.0.join(name);
         fs::create_dir(path("real")).unwrap();
         symlink("real", path("link")).unwrap();
         assert_eq!(refused(&path("link")), "it is a symbolic link");
@@ -287,44 +288,44 @@ mod tests {
         assert!(path("real/capture").is_dir());
         symlink("loop", path("loop")).unwrap();
         assert!(matches!(PrivateDirectory::open(&path("loop/capture")), Err(DirectoryRefusal::Io(_))));
-        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
+        fs::set_permissions(&test.0, fs::Permissions::from_mode(0o1777)).unwrap();
         let why = refused(&path("link/other"));
         assert_eq!(why, "`link` in this path is a symbolic link in a directory that others may write to");
         assert!(!path("real/other").exists());
-        // A directory of this user in one that all may write to is safe: nobody else can change its content.
+        // A directory of this user in a directory that everybody may write to is safe: nobody else can change its content.
         PrivateDirectory::open(&path("own")).unwrap();
     }
 
     #[test]
     fn a_directory_that_others_may_write_to_is_refused() {
-        let folder = Folder::new("open");
+        let test = PrivateTestDirectory::new("open");
         for (mode, safe) in [(0o700, true), (0o755, true), (0o702, false), (0o1777, false)] {
-            fs::set_permissions(&folder.0, fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(&test.0, fs::Permissions::from_mode(mode)).unwrap();
             if safe {
-                PrivateDirectory::open(&folder.0).unwrap();
+                PrivateDirectory::open(&test.0).unwrap();
             } else {
-                assert_eq!(refused(&folder.0), "it is a directory that others may write to", "{mode:o}");
+                assert_eq!(refused(&test.0), "it is a directory that others may write to", "{mode:o}");
             }
         }
     }
 
     #[test]
     fn directory_of_another_user_is_refused() {
-        let folder = Folder::new("foreign");
-        // Only root can change the owner; without root, a directory of root is used.
-        let (path, owner) = match std::os::unix::fs::chown(&folder.0, Some(65_534), None) {
-            Ok(()) => (folder.0.clone(), 65_534),
+        let test = PrivateTestDirectory::new("foreign");
+        // Only root can change the owner of a directory. Other users test with a directory of root.
+        let (path, owner) = match std::os::unix::fs::chown(&test.0, Some(65_534), None) {
+            Ok(()) => (test.0.clone(), 65_534),
             Err(_) => (PathBuf::from("/usr"), 0),
         };
         assert_eq!(refused(&path), format!("it is a directory that belongs to another user ({owner})"));
         let stat = fstat(fs::File::open(&path).unwrap()).unwrap();
-        assert_eq!(open_to_others(&stat, true).is_some(), owner != 0);
+        assert_eq!(others_may_change(&stat, true).is_some(), owner != 0);
     }
 
     #[test]
     fn directory_that_is_replaced_by_a_link_is_not_followed() {
-        let folder = Folder::new("swapped");
-        let path = |name: &str| folder.0.join(name);
+        let test = PrivateTestDirectory::new("swapped");
+        let path = |name: &str| test.0.join(name);
         let directory = PrivateDirectory::open(&path("capture")).unwrap();
         fs::create_dir(path("trap")).unwrap();
         fs::write(path("trap/old"), "precious").unwrap();

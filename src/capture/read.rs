@@ -1,7 +1,8 @@
-//! Reads a capture: each segment once to build an index, and answers when they are requested.
+//! Reads a capture. [`Capture::open`] reads each segment once and builds an index of calls, relists, documents and
+//! incidents. Answers and documents are read again when they are requested.
 //!
-//! Bytes that cannot be read are skipped and counted. Answers that are stored as a difference from a lost answer are *lost*
-//! too; everything else can be read.
+//! Damaged bytes are skipped and counted. An answer that is stored as a difference from a damaged answer cannot be read
+//! either; everything else can.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
@@ -15,44 +16,45 @@ use super::budget::{self, ReadBudget};
 use super::entry::{
     Body, CaptureEntry, Incident, Jump, Lost, RelistDone, Session, StoredDocument, StoredMessage, rpc,
 };
-use super::frame::{self, Found};
-use super::pack::{LARGEST, unpacked};
+use super::frame::{self, FrameRead};
+use super::pack::{MAX_UNPACKED, unpacked};
 use super::segment::{self, Entries, HeaderError};
 use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
+use crate::ordered;
 use crate::report::fits_in_memory;
 use crate::threads::locked;
 
 /// The maximum number of differences that are applied to one message; the recorder writes far fewer.
-const LONGEST_CHAIN: usize = 1024;
+const MAX_CHAIN: usize = 1024;
 
 /// The maximum size of all differences for one message, as a multiple of the largest message.
-const MOST_DIFFERENCES: usize = 4;
+const MAX_DIFFERENCES_FACTOR: usize = 4;
 
 /// The maximum number of cached messages.
-const MOST_CACHED: usize = 256;
+const MAX_CACHED_MESSAGES: usize = 256;
 
 /// The maximum size of all cached messages.
-const MOST_CACHED_BYTES: usize = 64 * 1024 * 1024;
+const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The largest document that is read: the diagnosis of the largest node has some hundred KiB.
-const LARGEST_DOCUMENT: u64 = 8 << 20;
+/// The size of the largest document that is read. The diagnosis of the largest node has some hundred KiB.
+const MAX_DOCUMENT_SIZE: u64 = 8 << 20;
 
-/// The charge for a document as a multiple of its size: it is unpacked, measured and parsed.
+/// A document takes its size times this number from the [`ReadBudget`], because it is unpacked, measured and parsed.
 const DOCUMENT_COST: usize = 8;
 
-/// The charge for a message that is repeated in the same answer, as a multiple of its size: no runtime lists anything
-/// twice, and replacing its names is far more work than copying it.
+/// A message that is repeated in one answer takes its size times this number from the [`ReadBudget`]. No runtime lists
+/// anything twice, and the export replaces the names in each message, which is far more work than copying it.
 const REPEATED_COST: usize = 64;
 
-/// The maximum number of cached segments: the entries of one moment may be in two of them.
-const MOST_SEGMENTS: usize = 4;
+/// The maximum number of cached segments. The entries of one moment may be in two segments.
+const MAX_CACHED_SEGMENTS: usize = 4;
 
-/// The error of a relist that was running when its recorder ended.
-pub const NOT_OVER: &str = "still open when the recording ended";
+/// The error of a relist that was running when the recorder ended.
+pub const UNFINISHED: &str = "still open when the recording ended";
 
-/// A moment of a capture: the session and the time of its monotonic clock.
+/// A moment of a capture: a session, and the time of the session's monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CaptureMoment {
     /// The index of the session.
@@ -79,9 +81,9 @@ impl CaptureMoment {
 pub struct RecorderSession {
     /// The recorder, the runtime and the settings.
     pub session: Session,
-    /// The moment of its first entry.
+    /// The moment of the first entry.
     pub from: CaptureMoment,
-    /// The moment of its last entry.
+    /// The moment of the last entry.
     pub to: CaptureMoment,
     /// Whether the recorder ended normally.
     pub stopped: bool,
@@ -90,21 +92,21 @@ pub struct RecorderSession {
 /// A recorded call.
 #[derive(Clone, Debug)]
 pub struct RecordedCall {
-    /// Its number in the session.
+    /// The number of the call in the session.
     pub number: u64,
     /// The RPC.
     pub rpc: Rpc,
-    /// The request.
+    /// The encoded request.
     pub request: Bytes,
-    /// The number of its relist; 0 if no relist made it.
+    /// The number of the relist that made the call; 0 if the call belongs to no relist.
     pub relist: u64,
-    /// When it was sent.
+    /// When the call was sent.
     pub sent: CaptureMoment,
-    /// The same by the wall clock.
+    /// When the call was sent, by the wall clock.
     pub wall: Wall,
-    /// Its end, if the recorder saw it.
+    /// The end of the call; `None` if the capture does not contain the end.
     pub end: Option<RecordedEnd>,
-    /// The moment from which on it is not known whether the call has ended, because entries were lost.
+    /// If entries were lost: after this moment, it is not known whether the call has ended.
     pub lost: Option<CaptureMoment>,
 }
 
@@ -113,7 +115,7 @@ pub struct RecordedCall {
 pub enum CallState<'a> {
     /// The call had ended.
     Ended(&'a RecordedEnd),
-    /// The call had been pending for this long, whatever its later end was.
+    /// The call was pending, and had been pending for this long. It may have ended after this moment.
     Open(Duration),
     /// The end of the call may be among the lost entries.
     NotKnown,
@@ -122,42 +124,43 @@ pub enum CallState<'a> {
 /// The end of a recorded call.
 #[derive(Clone, Debug)]
 pub struct RecordedEnd {
-    /// How long it took.
+    /// The duration of the call.
     pub took: Duration,
     /// The outcome.
     pub outcome: entry::RecordedOutcome,
-    /// The messages of its answer.
+    /// The messages of the answer.
     pub answers: Vec<MessageId>,
-    /// Whether they were too large to be kept.
+    /// Whether the capture lacks the messages because they did not fit into a segment.
     pub omitted: bool,
 }
 
-/// Identifies a message: the index of its segment, and its number there.
+/// Identifies a message: the index of a segment, and the number of the message in that segment. An answer has one
+/// message or several messages.
 pub type MessageId = (usize, u32);
 
 /// A recorded event of the runtime's event stream.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedEvent {
-    /// When the recorder read it.
+    /// When the recorder received the event.
     pub at: CaptureMoment,
-    /// The same by the wall clock.
+    /// When the recorder received the event, by the wall clock.
     pub wall: Wall,
-    /// The index of its call.
+    /// The index of the call that opened the event stream.
     pub call: usize,
-    /// The message.
+    /// The encoded event.
     pub message: MessageId,
 }
 
 /// A recorded relist.
 #[derive(Clone, Debug)]
 pub struct RecordedRelist {
-    /// Its number, its error and its counts.
+    /// The number, the error and the counts of the relist.
     pub done: RelistDone,
-    /// When it began.
+    /// When the relist began.
     pub began: CaptureMoment,
-    /// When it ended.
+    /// When the relist ended.
     pub ended: CaptureMoment,
-    /// The same by the wall clock.
+    /// When the relist ended, by the wall clock.
     pub wall: Wall,
 }
 
@@ -166,15 +169,15 @@ pub struct RecordedRelist {
 pub struct DocumentEntry {
     /// The kind; see `entry::kind`.
     pub kind: u32,
-    /// When it was written.
+    /// When the document was recorded.
     pub at: CaptureMoment,
-    /// The same by the wall clock.
+    /// When the document was recorded, by the wall clock.
     pub wall: Wall,
     segment: usize,
     offset: usize,
 }
 
-/// A file of the capture, and what of it can be read.
+/// A file of the capture, with the amount of readable and damaged content.
 #[derive(Clone, Debug)]
 pub struct SegmentState {
     /// The path.
@@ -189,10 +192,10 @@ pub struct SegmentState {
     pub fault: Option<usize>,
     /// The number of complete entries.
     pub entries: u64,
-    /// Its earliest and latest time by the wall clock.
+    /// The times of the earliest and the latest entry, by the wall clock.
     pub span: Option<(Wall, Wall)>,
-    /// Where each message is: the offset of its entry, and its index there.
-    answers: HashMap<u32, (usize, usize)>,
+    /// The position of each message by its number: the offset of the entry, and the index of the message in the entry.
+    messages: HashMap<u32, (usize, usize)>,
 }
 
 /// A capture that was opened for reading.
@@ -222,16 +225,16 @@ pub struct Capture {
     pub dropped: u64,
     /// The files.
     pub segments: Vec<SegmentState>,
-    /// Whether a recorder is writing it at the moment.
-    is_written: bool,
-    cache: Mutex<MessageCache>,
+    /// Whether a recorder is writing the capture at the moment.
+    is_being_recorded: bool,
+    cache: Mutex<ReadCache>,
     budget: ReadBudget,
 }
 
-/// The segments and messages that are kept in memory.
+/// The segments and messages that were read last.
 #[derive(Debug, Default)]
-struct MessageCache {
-    /// The cached segments; the one that was used last is the last one.
+struct ReadCache {
+    /// The cached segments with their indices, the most recently used one last.
     segments: Vec<(usize, Arc<Vec<u8>>)>,
     messages: HashMap<MessageId, CachedMessage>,
     /// The cached messages, the oldest one first.
@@ -240,11 +243,11 @@ struct MessageCache {
     decoded: Option<DecodedEntry>,
 }
 
-impl MessageCache {
-    /// Adds a message. The oldest messages are removed first, because the next answer is most likely a difference from a
-    /// recent one.
+impl ReadCache {
+    /// Adds a message. If the cache is full, removes the oldest messages, because the next answer is most likely a
+    /// difference from a recent one.
     fn add(&mut self, id: MessageId, message: CachedMessage) {
-        while self.messages.len() >= MOST_CACHED || self.bytes >= MOST_CACHED_BYTES {
+        while self.messages.len() >= MAX_CACHED_MESSAGES || self.bytes >= MAX_CACHED_BYTES {
             let Some(oldest) = self.oldest.pop_front() else { break };
             if let Some(removed) = self.messages.remove(&oldest) {
                 self.bytes = self.bytes.saturating_sub(removed.bytes.len());
@@ -258,19 +261,20 @@ impl MessageCache {
     }
 }
 
-/// A message in canonical order, from which differences are computed, and the permutation that restores its own order.
+/// A message whose items are in canonical order, and the permutation that restores their original order. Differences
+/// between messages are differences between their canonical orders.
 #[derive(Clone, Debug)]
 struct CachedMessage {
     bytes: Bytes,
     order: Bytes,
 }
 
-/// The answers of the entry that was decoded last, which may be very many.
+/// The messages of the entry that was decoded last. There may be very many, so they are not decoded for each message.
 #[derive(Clone, Debug)]
 struct DecodedEntry {
-    /// The index of its segment, and its offset there.
+    /// The index of the segment, and the offset of the entry in the segment.
     entry: (usize, usize),
-    answers: Arc<Vec<StoredMessage>>,
+    messages: Arc<Vec<StoredMessage>>,
 }
 
 /// The state that is only needed while the index is built.
@@ -282,55 +286,62 @@ struct IndexBuilder {
     current: Option<usize>,
     /// The index of each open call, by session and number.
     open: HashMap<(usize, u64), usize>,
-    /// The last entry of each session: the number of its segment, and its time.
+    /// The number of the last segment, and the time of the last entry, of each session.
     last: HashMap<usize, (u64, u64)>,
-    /// The index of the last file that contains each open call.
-    last_file: HashMap<usize, usize>,
-    /// The calls whose end was lost, and when they ended.
+    /// The index of the last segment that contains each open call.
+    last_segment: HashMap<usize, usize>,
+    /// The calls whose last entry was lost, and when they ended. The entry about the loss names both.
     lost_ends: HashMap<(usize, u64), u64>,
     gaps: Vec<LossGap>,
 }
 
 impl IndexBuilder {
-    /// Notes a loss of entries; `before` is the time of the last entry before it.
-    fn note_loss(&mut self, lost: &Lost, at: CaptureMoment, before: u64, file: usize) {
+    /// Adds a loss of entries; `before` is the time of the last entry before the loss.
+    fn add_loss(&mut self, lost: &Lost, at: CaptureMoment, before: u64, segment: usize) {
         let session = at.session;
         for end in &lost.ends {
             self.lost_ends.entry((session, end.call)).or_insert(end.mono);
         }
+        // Without the time of the first loss, or with an incomplete list of ends, other calls may have ended too.
         if lost.since == 0 || lost.more_ends {
             let from = if lost.since == 0 { before } else { lost.since };
-            self.gaps.push(LossGap { session, from, to: at.mono, file });
+            self.gaps.push(LossGap { session, from, to: at.mono, segment });
         }
     }
 
-    /// Notes that a session continues in another file. If a file between them was deleted, the ends of calls in it are lost.
-    fn continue_in(&mut self, run: usize, number: u64, file: usize) {
-        let before = self.last.get(&run).copied();
+    /// Notes that a session continues in another segment. If a segment in between was deleted, the ends of calls in the
+    /// deleted segment are lost.
+    fn continue_in(&mut self, session: usize, number: u64, segment: usize) {
+        let before = self.last.get(&session).copied();
         if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
-            let file = file.saturating_sub(1);
-            self.gaps.push(LossGap { session: run, from: mono, to: u64::MAX, file });
+            let segment = segment.saturating_sub(1);
+            self.gaps.push(LossGap { session, from: mono, to: u64::MAX, segment });
         }
-        self.last.insert(run, (number, before.map_or(0, |(_, mono)| mono)));
+        self.last.insert(session, (number, before.map_or(0, |(_, mono)| mono)));
     }
 }
 
-/// A time in which entries were lost, so that calls may have ended unseen.
+/// A period in which entries were lost, so that the ends of calls may be missing.
 struct LossGap {
     session: usize,
     from: u64,
     to: u64,
-    /// The index of the file; a call that a later file contains as open is open.
-    file: usize,
+    /// The index of the segment with the gap. If a later segment repeats a call as open, the call had not ended in the
+    /// gap.
+    segment: usize,
 }
 
 impl Capture {
     /// Opens the directory or the exported file at `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let fail = |source| Error::Directory { path: path.to_path_buf(), source };
+        let fail = |source| Error::Read { path: path.to_path_buf(), source };
         let directory = fs::metadata(path).map_err(fail)?.is_dir();
         let files = if directory {
-            store::segments_in(path)?.into_iter().map(|(_, path)| path).collect()
+            let segments = store::segments_in(path).map_err(|why| match why {
+                Error::Directory { path, source } => Error::Read { path, source },
+                other => other,
+            });
+            segments?.into_iter().map(|(_, path)| path).collect()
         } else {
             vec![path.to_path_buf()]
         };
@@ -343,7 +354,7 @@ impl Capture {
         for (index, file) in files.into_iter().enumerate() {
             let bytes = match store::read(&file) {
                 Ok(bytes) => bytes,
-                // The recorder may delete the oldest segment meanwhile.
+                // The recorder may have deleted this segment since the directory was listed.
                 Err(Error::Segment { source, .. })
                     if directory && source.kind() == std::io::ErrorKind::NotFound =>
                 {
@@ -351,12 +362,12 @@ impl Capture {
                 }
                 Err(why) => return Err(why),
             };
-            let unfinished = directory && index == last && store::is_written(path);
+            let unfinished = directory && index == last && store::is_being_recorded(path);
             capture.add_segment(file, &bytes, directory, unfinished, &mut builder)?;
         }
         capture.budget = ReadBudget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
-        capture.is_written = directory && store::is_written(path);
-        capture.note_lost_ends(&builder);
+        capture.is_being_recorded = directory && store::is_being_recorded(path);
+        capture.mark_lost_ends(&builder);
         capture.add_unfinished_relists();
         if capture.sessions.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
@@ -364,8 +375,8 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Adds the relists that were running when their recorder ended; often such a relist is the one that hung. There may be
-    /// very many sessions, so relists and calls are iterated only once.
+    /// Adds the relists that were running when the recorder ended, because they are often the relists that hung. There may
+    /// be very many sessions, so relists and calls are iterated only once.
     fn add_unfinished_relists(&mut self) {
         let mut finished = vec![0; self.sessions.len()];
         for relist in &self.relists {
@@ -387,7 +398,7 @@ impl Capture {
                 done: RelistDone {
                     number: call.relist,
                     began: call.sent.mono,
-                    error: NOT_OVER.to_owned(),
+                    error: UNFINISHED.to_owned(),
                     ..RelistDone::default()
                 },
                 began: call.sent,
@@ -395,18 +406,19 @@ impl Capture {
                 wall: call.wall.plus(run.to.since(call.sent)),
             });
         }
-        // The sort is stable: an added relist comes after those that ended at the same moment.
-        self.relists.sort_by_key(|relist| relist.ended);
+        // The sort is stable, so an added relist comes after the relists that ended at the same moment.
+        ordered::sort_by_key(&mut self.relists, |relist| relist.ended);
     }
 
-    /// Marks the calls of which it is not known whether they ended.
-    fn note_lost_ends(&mut self, builder: &IndexBuilder) {
+    /// Marks the calls without a recorded end that may have ended in a gap.
+    fn mark_lost_ends(&mut self, builder: &IndexBuilder) {
         for (index, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.end.is_none()) {
             let session = call.sent.session;
             let own = builder.lost_ends.get(&(session, call.number)).copied();
-            let last_file = builder.last_file.get(&index).copied().unwrap_or_default();
-            let covers =
-                |gap: &&LossGap| gap.session == session && gap.file >= last_file && call.sent.mono <= gap.to;
+            let last_segment = builder.last_segment.get(&index).copied().unwrap_or_default();
+            let covers = |gap: &&LossGap| {
+                gap.session == session && gap.segment >= last_segment && call.sent.mono <= gap.to
+            };
             let in_gap = builder.gaps.iter().filter(covers).map(|gap| gap.from.max(call.sent.mono)).min();
             let from = [own, in_gap].into_iter().flatten().min();
             call.lost = from.map(|mono| CaptureMoment { session, mono });
@@ -419,13 +431,13 @@ impl Capture {
         match &call.end {
             Some(end) if end.took <= waited => CallState::Ended(end),
             None if call.lost.is_some_and(|lost| lost <= at) => CallState::NotKnown,
-            // After the last entry of a recorder that was killed, nothing is known.
+            // After the last entry of a session, nobody knows whether the call was still pending.
             None if at > self.known_until(call.sent.session) => CallState::NotKnown,
             Some(_) | None => CallState::Open(waited),
         }
     }
 
-    /// Returns how long a call without an end is known to have been pending.
+    /// Returns the time for which a call without a recorded end was certainly pending.
     pub fn seen_open(&self, call: &RecordedCall) -> Duration {
         let run = self.sessions.get(call.sent.session).map_or(call.sent, |run| run.to);
         call.lost.unwrap_or(run).since(call.sent)
@@ -434,25 +446,25 @@ impl Capture {
     /// Whether the recorder of a session is still running.
     fn is_running(&self, session: usize) -> bool {
         let is_last = session + 1 == self.sessions.len();
-        self.is_written && is_last && self.sessions.get(session).is_some_and(|run| !run.stopped)
+        self.is_being_recorded && is_last && self.sessions.get(session).is_some_and(|run| !run.stopped)
     }
 
-    /// Returns when the recorder of an open incident ended, if it did.
+    /// Returns when the recorder ended, if it ended before the incident did; otherwise `None`.
     pub fn left_open(&self, incident: &Incident) -> Option<Wall> {
         let session = *self.incident_sessions.get(&incident.number)?;
         let is_open = Wall::known(incident.to).is_none();
         let run = self.sessions.get(session).filter(|_| is_open && !self.is_running(session))?;
-        Some(self.shown_at(run.to)?.1)
+        Some(self.with_wall_time(run.to)?.1)
     }
 
-    /// Returns the moment up to which it is known which calls of a session were pending.
+    /// Returns the last moment at which the capture shows the pending calls of a session.
     fn known_until(&self, session: usize) -> CaptureMoment {
         let end_of_time = CaptureMoment { session, mono: u64::MAX };
         let Some(run) = self.sessions.get(session) else { return end_of_time };
         if self.is_running(session) { end_of_time } else { run.to }
     }
 
-    /// Whether the recorder ended so soon after the call was sent that the call shows nothing.
+    /// Whether the recorder ended so soon after it sent the call that the missing answer means nothing.
     pub fn was_cut_short(&self, call: &RecordedCall) -> bool {
         let Some(run) = self.sessions.get(call.sent.session) else { return true };
         let slow = Duration::from_nanos(run.session.slow);
@@ -479,16 +491,16 @@ impl Capture {
             fault: None,
             entries: 0,
             span: None,
-            answers: HashMap::new(),
+            messages: HashMap::new(),
         };
         match segment::check(bytes) {
             Ok(()) => {}
             Err(HeaderError::Version(found)) => {
                 return Err(Error::OtherVersion { path: state.path, found });
             }
-            // A directory has other segments, so one with a damaged header is only skipped.
+            // A directory has other segments, so a segment with a damaged header is skipped.
             Err(HeaderError::NoSegment) if directory => {
-                state.damaged = u64::try_from(frame::used(bytes)).unwrap_or(u64::MAX);
+                state.damaged = u64::try_from(frame::used_length(bytes)).unwrap_or(u64::MAX);
                 state.fault = Some(0);
                 self.segments.push(state);
                 return Ok(());
@@ -506,23 +518,23 @@ impl Capture {
             state.entries += 1;
             if let (true, Some(session)) = (entries.damaged > damaged, builder.current) {
                 let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
-                builder.gaps.push(LossGap { session, from, to: entry.mono, file: number });
+                builder.gaps.push(LossGap { session, from, to: entry.mono, segment: number });
             }
             damaged = entries.damaged;
-            // The time of a session entry at the head of a segment is not the time of a recorded fact.
+            // Each segment begins with a session entry, which only repeats the session. So the span ignores its time.
             if !matches!(entry.body, Some(Body::Session(_))) {
                 let wall = Wall::from_nanos(entry.wall);
                 let (from, to) = state.span.unwrap_or((wall, wall));
                 state.span = Some((from.min(wall), to.max(wall)));
             }
-            self.add_entry(entry, (number, offset), &mut state.answers, builder);
+            self.add_entry(entry, (number, offset), &mut state.messages, builder);
         }
-        // A running recorder may be writing its last entry at the moment.
+        // In an unfinished segment, incomplete bytes are no damage: the recorder may be writing an entry at the moment.
         if let (false, Some(session)) = (unfinished, builder.current)
             && entries.damaged + entries.cut > damaged
         {
             let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
-            builder.gaps.push(LossGap { session, from, to: u64::MAX, file: number });
+            builder.gaps.push(LossGap { session, from, to: u64::MAX, segment: number });
         }
         if !unfinished {
             (state.damaged, state.cut, state.fault) = (entries.damaged, entries.cut, entries.fault);
@@ -536,7 +548,7 @@ impl Capture {
         &mut self,
         entry: CaptureEntry,
         (segment, offset): (usize, usize),
-        answers: &mut HashMap<u32, (usize, usize)>,
+        messages: &mut HashMap<u32, (usize, usize)>,
         builder: &mut IndexBuilder,
     ) {
         let Some(body) = entry.body else { return };
@@ -552,14 +564,14 @@ impl Capture {
                 self.sessions.len() - 1
             });
             builder.current = Some(run);
-            // A runtime that was silent at first gets its name in a later entry.
+            // If the runtime was silent at first, a later session entry has its name.
             if let Some(known) = self.sessions.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
                 known.session = latest;
             }
             builder.continue_in(run, number, segment);
             return;
         }
-        // Without its session entry, the session of a segment is not known.
+        // Without a session entry, nobody knows to which session this entry belongs.
         let Some(session) = builder.current else { return };
         let at = CaptureMoment { session, mono: entry.mono };
         if let Some(run) = self.sessions.get_mut(session) {
@@ -567,13 +579,13 @@ impl Capture {
             run.to = run.to.max(at);
         }
         let before = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
-        // Each segment repeats the open calls, with the time at which they were sent.
+        // Each segment repeats the open calls with the earlier time at which they were sent, hence the maximum.
         builder.last.entry(session).or_default().1 = before.max(at.mono);
         match body {
             Body::Session(_) => {}
             Body::CallStarted(started) => {
                 let Some(rpc) = rpc(started.rpc) else { return };
-                // Each segment repeats the open calls.
+                // A repeated open call is already in the index.
                 let index = *builder.open.entry((session, started.call)).or_insert_with(|| {
                     self.calls.push(RecordedCall {
                         number: started.call,
@@ -587,12 +599,12 @@ impl Capture {
                     });
                     self.calls.len() - 1
                 });
-                builder.last_file.insert(index, segment);
+                builder.last_segment.insert(index, segment);
             }
             Body::CallFinished(ended) => {
                 for (which, answer) in ended.answers.iter().enumerate() {
-                    if answer.here {
-                        answers.insert(answer.number, (offset, which));
+                    if answer.is_stored_here {
+                        messages.insert(answer.number, (offset, which));
                     }
                 }
                 let call = builder.open.remove(&(session, ended.call));
@@ -607,8 +619,8 @@ impl Capture {
                 }
             }
             Body::StreamMessage(streamed) => {
-                if streamed.answer.here {
-                    answers.insert(streamed.answer.number, (offset, 0));
+                if streamed.answer.is_stored_here {
+                    messages.insert(streamed.answer.number, (offset, 0));
                 }
                 if let Some(call) = builder.open.get(&(session, streamed.call)) {
                     let message = (segment, streamed.answer.number);
@@ -628,7 +640,7 @@ impl Capture {
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
             Body::Lost(lost) => {
-                builder.note_loss(&lost, at, before, segment);
+                builder.add_loss(&lost, at, before, segment);
                 self.losses.push((at, wall, lost));
             }
             Body::Stopped(_) => {
@@ -637,6 +649,14 @@ impl Capture {
                 }
             }
         }
+    }
+
+    /// Returns the beginning of the last relist that began before `wall`, otherwise of the first relist.
+    pub fn relist_before(&self, wall: Wall) -> Option<(CaptureMoment, Wall)> {
+        let begins =
+            |relist: &RecordedRelist| (relist.began, relist.wall.minus(relist.ended.since(relist.began)));
+        let before = self.relists.iter().map(begins).take_while(|(_, began)| *began <= wall);
+        before.last().or_else(|| self.relists.first().map(begins))
     }
 
     /// Returns the earliest and the latest time by the wall clock.
@@ -655,6 +675,7 @@ impl Capture {
         self.segments.iter().map(|segment| segment.cut).sum()
     }
 
+    /// Returns the bytes of a segment, from the cache or from the file.
     fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
         let mut cache = self.cache();
         let cached = cache.segments.iter().position(|(cached, _)| *cached == segment);
@@ -662,26 +683,27 @@ impl Capture {
             Some(index) => cache.segments.remove(index),
             None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
         };
-        if cache.segments.len() >= MOST_SEGMENTS {
+        if cache.segments.len() >= MAX_CACHED_SEGMENTS {
             cache.segments.remove(0);
         }
         cache.segments.push((segment, Arc::clone(&bytes)));
         Some(bytes)
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, MessageCache> {
+    fn cache(&self) -> std::sync::MutexGuard<'_, ReadCache> {
         locked(&self.cache)
     }
 
+    /// Reads the entry at an offset of a segment again.
     fn entry_at(&self, segment: usize, offset: usize) -> Option<CaptureEntry> {
         let bytes = self.bytes_of(segment)?;
-        match frame::at(&bytes, offset) {
-            Found::Whole(content, _) => budget::entry(content),
-            Found::End | Found::Broken => None,
+        match frame::read_at(&bytes, offset) {
+            FrameRead::Whole(content, _) => budget::decode_entry(content),
+            FrameRead::End | FrameRead::Broken => None,
         }
     }
 
-    /// Returns the text of a document; `None` if it is lost.
+    /// Returns the text of a document; `None` if the text cannot be read.
     pub fn text(&self, document: &DocumentEntry) -> Option<Bytes> {
         match self.entry_at(document.segment, document.offset)?.body? {
             Body::Document(document) => self.document(&document),
@@ -689,22 +711,23 @@ impl Capture {
         }
     }
 
-    /// Returns the text of a document entry; `None` if it is damaged or exceeds the budget.
+    /// Unpacks the text of a document entry; returns `None` if the text is damaged or exceeds the budget.
     pub(super) fn document(&self, document: &StoredDocument) -> Option<Bytes> {
         let size = document.inflated.max(u64::try_from(document.text.len()).unwrap_or(u64::MAX));
-        self.budget.allow(size <= LARGEST_DOCUMENT)?;
+        self.budget.allow(size <= MAX_DOCUMENT_SIZE)?;
         self.budget.charge(usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(DOCUMENT_COST))?;
         let text = unpacked(&document.text, document.inflated)?;
         self.budget.allow(fits_in_memory(&text))?;
         Some(text)
     }
 
-    /// Returns how often something was left out because it exceeded the budget.
+    /// Returns how many messages and documents were left out because they exceeded the budget.
     pub fn refusals(&self) -> u64 {
         self.budget.refusals()
     }
 
-    /// Returns a message of an answer; `None` if it is lost, or stored as a difference from a lost message.
+    /// Returns a message of an answer. Returns `None` if the message is damaged. If the message is stored as a
+    /// difference, also returns `None` if an earlier message on which it depends is damaged.
     pub fn message(&self, id: MessageId) -> Option<Bytes> {
         let CachedMessage { bytes, order } = self.canonical(id)?;
         if order.is_empty() {
@@ -724,33 +747,34 @@ impl Capture {
             if let Some(cached) = self.cache().messages.get(&(segment, number)) {
                 break (cached.bytes.clone(), cached.order.clone());
             }
-            let answer = self.answer((segment, number))?;
-            self.budget.charge_message(answer.inflated)?;
-            let own = unpacked(&answer.bytes, answer.inflated)?;
-            own_order.get_or_insert_with(|| answer.order.clone());
-            if answer.base == 0 {
-                break (own, answer.order);
+            let stored = self.stored_message((segment, number))?;
+            self.budget.charge_message(stored.inflated)?;
+            let own = unpacked(&stored.bytes, stored.inflated)?;
+            own_order.get_or_insert_with(|| stored.order.clone());
+            if stored.base == 0 {
+                break (own, stored.order);
             }
-            // A difference is always from an older message, so the loop ends.
-            if answer.base >= number || differences.len() >= LONGEST_CHAIN {
+            // A difference always refers to an older message, so the loop ends.
+            if stored.base >= number || differences.len() >= MAX_CHAIN {
                 return None;
             }
             size_of_differences = own.len().saturating_add(size_of_differences);
             self.budget.allow(
-                size_of_differences <= self.budget.largest_message().saturating_mul(MOST_DIFFERENCES),
+                size_of_differences <= self.budget.largest_message().saturating_mul(MAX_DIFFERENCES_FACTOR),
             )?;
             differences.push(own);
-            number = answer.base;
+            number = stored.base;
         };
         while let Some(difference) = differences.pop() {
-            let most = LARGEST.min(self.budget.largest_message());
+            let most = MAX_UNPACKED.min(self.budget.largest_message());
             let Some(applied) = delta::apply(&bytes, &difference, most) else {
-                // The difference is damaged, or its result too large.
+                // The difference is damaged, or its result is too large. `allow(false)` counts this as a refusal.
                 return self.budget.allow(false).and(None);
             };
-            // Each difference is charged, even if it copies little.
+            // Each difference is charged, even a difference that copies little.
             self.budget.charge(applied.len().saturating_add(difference.len().saturating_mul(8)))?;
-            // Lists that differ only in their order share their bytes.
+            // Two lists that differ only in their order are equal in canonical order. Then the cache keeps one copy of
+            // the bytes.
             bytes = if applied == bytes { bytes } else { applied.into() };
         }
         let message = CachedMessage { bytes, order: own_order.unwrap_or(order) };
@@ -758,16 +782,16 @@ impl Capture {
         Some(message)
     }
 
-    /// Returns a message as it is stored.
-    fn answer(&self, (segment, number): MessageId) -> Option<StoredMessage> {
-        let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
+    /// Returns a message in its stored form.
+    fn stored_message(&self, (segment, number): MessageId) -> Option<StoredMessage> {
+        let (offset, which) = *self.segments.get(segment)?.messages.get(&number)?;
         let entry = (segment, offset);
         let cached = self.cache().decoded.clone().filter(|decoded| decoded.entry == entry);
         let decoded = match cached {
             Some(decoded) => decoded,
             None => match self.entry_at(segment, offset)?.body? {
                 Body::CallFinished(ended) => {
-                    let decoded = DecodedEntry { entry, answers: Arc::new(ended.answers) };
+                    let decoded = DecodedEntry { entry, messages: Arc::new(ended.answers) };
                     self.cache().decoded = Some(decoded.clone());
                     decoded
                 }
@@ -775,7 +799,7 @@ impl Capture {
                 _ => return None,
             },
         };
-        decoded.answers.get(which).cloned()
+        decoded.messages.get(which).cloned()
     }
 
     /// Whether the segment of a message was deleted since the capture was opened.
@@ -783,7 +807,7 @@ impl Capture {
         self.segments.get(segment).is_some_and(|segment| matches!(segment.path.try_exists(), Ok(false)))
     }
 
-    /// Returns the messages of an answer; `None` if one of them is lost.
+    /// Returns the messages of an answer; `None` if one of them cannot be read.
     pub fn messages(&self, end: &RecordedEnd) -> Option<Vec<Bytes>> {
         if end.omitted {
             return None;
@@ -791,7 +815,7 @@ impl Capture {
         self.messages_with_ids(end.answers.iter().copied())
     }
 
-    /// Returns these messages. A repeated message is charged again, because the caller processes each.
+    /// Returns the messages with these ids. A repeated message is charged again, because the caller processes each.
     pub(super) fn messages_with_ids(&self, ids: impl Iterator<Item = MessageId>) -> Option<Vec<Bytes>> {
         let mut seen = HashSet::new();
         let message = |id| {

@@ -1,7 +1,9 @@
-//! Records calls and other entries through a bounded queue and a writer thread, so that a disk that hangs delays nothing else.
+//! Records calls, documents and incidents in a capture. Entries go through a bounded queue to a writer thread, so that a
+//! disk that hangs delays nothing else.
 //!
-//! A call is queued before it is sent. An entry that does not fit into the queue, or that the disk does not accept, is
-//! counted as lost; the next entry that is written is preceded by one about the loss.
+//! The start of a call is queued before the call is sent. An entry that does not fit into the queue, or that the disk does
+//! not accept, is counted as lost. As soon as the disk accepts entries again, the recorder first writes an entry about the
+//! loss.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 
 use super::entry::{
     Body, CallFinished, CallStarted, CaptureEntry, Lost, LostEnd, RecordedOutcome, RelistDone, Session,
-    Stopped, StoredDocument, StreamMessage, nanos, raw, rpc_number,
+    Stopped, StoredDocument, StreamMessage, nanos, rpc_number, unencoded,
 };
 use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
@@ -30,19 +32,19 @@ use crate::report::json;
 use crate::threads::locked;
 
 /// The maximum number of entries in the queue.
-const MOST_WAITING: usize = 4096;
+const MAX_QUEUED_ENTRIES: usize = 4096;
 
 /// The maximum size of the queued answers in bytes. A single answer may be larger.
-const MOST_WAITING_BYTES: usize = 8 * 1024 * 1024;
+const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
-/// The pause between an error of the disk and the next attempt to write.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// The pause after a failed write until the next attempt.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// The smallest change of the wall clock against the monotonic clock that counts as a jump; less is drift.
-const JUMP: Duration = Duration::from_millis(500);
+const MIN_CLOCK_JUMP: Duration = Duration::from_millis(500);
 
-/// The maximum number of calls that are named because their end was lost.
-const MOST_LOST_ENDS: usize = 1024;
+/// The maximum number of calls that an entry about a loss names.
+const MAX_LOST_ENDS: usize = 1024;
 
 /// The lost entries that the capture does not mention yet.
 #[derive(Debug, Default)]
@@ -54,14 +56,14 @@ struct LostEntries {
 }
 
 impl LostEntries {
-    /// Adds an entry. The number of a call that ended is kept, so that the call does not look silent.
+    /// Adds a lost entry. If it is the end of a call, keeps the call's number, so that the call does not look silent.
     fn add(&mut self, entry: &CaptureEntry) {
         if self.entries == 0 {
             self.since = entry.mono.max(1);
         }
         self.entries += 1;
         if let Some(Body::CallFinished(ended)) = &entry.body {
-            if self.ends.len() < MOST_LOST_ENDS {
+            if self.ends.len() < MAX_LOST_ENDS {
                 self.ends.push(LostEnd { call: ended.call, mono: entry.mono });
             } else {
                 self.more_ends = true;
@@ -80,23 +82,24 @@ impl LostEntries {
         }
     }
 
+    /// Adds later lost entries.
     fn add_all(&mut self, later: Self) {
         if self.entries == 0 {
             self.since = later.since;
         }
         self.entries += later.entries;
-        self.more_ends |= later.more_ends || self.ends.len() + later.ends.len() > MOST_LOST_ENDS;
+        self.more_ends |= later.more_ends || self.ends.len() + later.ends.len() > MAX_LOST_ENDS;
         self.ends.extend(later.ends);
-        self.ends.truncate(MOST_LOST_ENDS);
+        self.ends.truncate(MAX_LOST_ENDS);
     }
 }
 
-/// A pending call, as the recorder tracks it.
+/// What the recorder knows about a pending call.
 struct TrackedCall {
     rpc: Rpc,
     id: Option<String>,
     sent: Mono,
-    /// Sends the end of the call to whoever waits for it.
+    /// Sends the end of the call to the receivers in [`LivePendingCall`].
     ended: watch::Sender<Option<WaitEnd>>,
 }
 
@@ -107,17 +110,19 @@ pub struct LivePendingCall {
     pub rpc: Rpc,
     /// The id of the container or sandbox, if the call is about one.
     pub id: Option<String>,
-    /// How long the call has been pending.
+    /// The time since the call was sent.
     pub waited: Duration,
     /// The end of the call, once it has ended.
     pub ended: watch::Receiver<Option<WaitEnd>>,
 }
 
+/// A message to the writer thread.
 enum WriterMessage {
+    /// Write this entry.
     Entry(CaptureEntry),
-    /// A session begins at this time of the wall clock; the sender confirms it.
+    /// Begin a session at this time of the wall clock, and confirm it through the sender.
     Begin(Session, i64, SyncSender<()>),
-    /// There is a request in [`WriterRequests`].
+    /// Handle the [`WriterRequests`].
     Wake,
 }
 
@@ -125,15 +130,16 @@ enum WriterMessage {
 #[derive(Default)]
 struct WriterRequests {
     reopen: bool,
-    /// Incidents that did not fit into the queue: their ends decide which segments are kept.
+    /// Incidents that did not fit into the queue. They must not be lost, because they decide which segments are kept.
     incidents: Vec<CaptureEntry>,
-    /// More details of the session, and when they became known.
+    /// The session with more details, and the times at which these became known.
     session_update: Option<(Session, Wall, u64)>,
+    /// The reason for closing the capture, and the sender that confirms the end.
     close: Option<(String, SyncSender<()>)>,
 }
 
 /// The result of the first attempt to open the directory: the number of incidents in the capture.
-type Opened = Result<u64, Error>;
+type OpenResult = Result<u64, Error>;
 
 /// The state of a recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,10 +152,11 @@ pub struct RecorderStatus {
     pub trouble: Option<String>,
 }
 
+/// The state that the recorder and its writer thread share.
 struct RecorderShared {
     queue: SyncSender<WriterMessage>,
-    waiting_bytes: AtomicUsize,
-    missing: Mutex<LostEntries>,
+    queued_bytes: AtomicUsize,
+    unreported_loss: Mutex<LostEntries>,
     pending: Mutex<BTreeMap<u64, TrackedCall>>,
     status: Mutex<RecorderStatus>,
     clock: Arc<dyn Clock>,
@@ -160,11 +167,11 @@ struct RecorderShared {
     calls: AtomicU64,
     relist: AtomicU64,
     requests: Mutex<WriterRequests>,
-    opened: Mutex<Receiver<Opened>>,
-    /// Whether the number of earlier incidents in the capture is known.
-    counted: AtomicBool,
-    /// The number of earlier incidents, if it was not known at the start.
-    earlier: AtomicU64,
+    opened: Mutex<Receiver<OpenResult>>,
+    /// Whether the number of incidents that were in the capture before this recording is known.
+    earlier_known: AtomicBool,
+    /// The number of incidents that were in the capture before this recording, if it became known only after the start.
+    earlier_incidents: AtomicU64,
 }
 
 impl RecorderShared {
@@ -178,7 +185,7 @@ impl RecorderShared {
 #[derive(Clone)]
 pub struct Recorder(Arc<RecorderShared>);
 
-/// Records the calls of one client.
+/// Records the calls of one client. `relists` is true for the client that makes the calls of relists.
 struct CallRecorder {
     recorder: Recorder,
     relists: bool,
@@ -188,23 +195,24 @@ impl Recorder {
     /// Starts the writer thread, which opens `directory`; [`Self::opened`] returns the result. Nothing is recorded before
     /// [`Self::begin`].
     pub fn start(directory: PathBuf, limits: Limits, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        let (recorder, writer, notes) = Self::prepare(directory, limits, clock);
-        thread::Builder::new().name("recorder".into()).spawn(move || writer.run(&notes))?;
+        let (recorder, writer, messages) = Self::prepare(directory, limits, clock);
+        thread::Builder::new().name("recorder".into()).spawn(move || writer.run(&messages))?;
         Ok(recorder)
     }
 
+    /// Creates the recorder, the writer and the receiver of the writer's messages, without starting the thread.
     fn prepare(
         directory: PathBuf,
         limits: Limits,
         clock: Arc<dyn Clock>,
     ) -> (Self, CaptureWriter, Receiver<WriterMessage>) {
-        let (queue, notes) = sync_channel(MOST_WAITING);
-        let (first, opened) = sync_channel(1);
+        let (queue, messages) = sync_channel(MAX_QUEUED_ENTRIES);
+        let (open_result, opened) = sync_channel(1);
         let origin = clock.mono();
         let shared = Arc::new(RecorderShared {
             queue,
-            waiting_bytes: AtomicUsize::new(0),
-            missing: Mutex::default(),
+            queued_bytes: AtomicUsize::new(0),
+            unreported_loss: Mutex::default(),
             pending: Mutex::default(),
             status: Mutex::default(),
             offset: Mutex::new(clock.wall().nanos()),
@@ -214,8 +222,8 @@ impl Recorder {
             relist: AtomicU64::new(0),
             requests: Mutex::default(),
             opened: Mutex::new(opened),
-            counted: AtomicBool::new(false),
-            earlier: AtomicU64::new(0),
+            earlier_known: AtomicBool::new(false),
+            earlier_incidents: AtomicU64::new(0),
         });
         let writer = CaptureWriter {
             store: None,
@@ -224,24 +232,24 @@ impl Recorder {
             limits,
             trouble: None,
             shared: Arc::clone(&shared),
-            first: Some(first),
+            open_result: Some(open_result),
             begun: false,
-            missing: LostEntries::default(),
+            unreported_loss: LostEntries::default(),
             lost: 0,
         };
-        (Self(shared), writer, notes)
+        (Self(shared), writer, messages)
     }
 
-    /// Returns the number of incidents in the directory once it is open; `None` after `limit`. The writer tries again after
-    /// an error of the disk ([`Error::is_of_the_disk`]), and gives up after any other error.
-    pub fn opened(&self, limit: Duration) -> Option<Opened> {
+    /// Waits until the writer has opened the directory, and returns the number of incidents in it; `None` after `limit`.
+    /// After an error of the disk ([`Error::is_disk_error`]) the writer tries again later, so the caller may continue.
+    pub fn opened(&self, limit: Duration) -> Option<OpenResult> {
         let opened = locked(&self.0.opened);
         let opened = opened.recv_timeout(limit).ok();
-        self.0.counted.store(matches!(opened, Some(Ok(_))), Ordering::SeqCst);
+        self.0.earlier_known.store(matches!(opened, Some(Ok(_))), Ordering::SeqCst);
         opened
     }
 
-    /// Begins a session. Waits at most `limit` until it is written; a disk that is slow or full gets it later.
+    /// Begins a session. Waits at most `limit` until the session is written; a slow or full disk receives it later.
     pub fn begin(&self, session: Session, limit: Duration) {
         let (done, over) = sync_channel(1);
         if self.send(WriterMessage::Begin(session, self.0.clock.wall().nanos(), done)).is_none() {
@@ -250,18 +258,19 @@ impl Recorder {
         }
     }
 
-    /// Adds details to the session that were not known when it began.
+    /// Replaces the session's details, for example once the runtime's name is known.
     pub fn update_session(&self, session: Session) {
         let more = (session, self.0.clock.wall(), self.now());
         self.request(|requests| requests.session_update = Some(more));
     }
 
-    /// Returns the number in the capture for an incident of this recording.
+    /// Returns the number in the capture of an incident of this recording.
     pub fn number_in_capture(&self, incident: u64) -> u64 {
-        incident.saturating_add(self.0.earlier.load(Ordering::SeqCst))
+        incident.saturating_add(self.0.earlier_incidents.load(Ordering::SeqCst))
     }
 
-    /// Returns an observer that records the calls of a client. `relists` means that the client makes the calls of relists.
+    /// Returns an observer that records the calls of a client. `relists` is true for the client that makes the calls of
+    /// relists.
     pub fn observer(&self, relists: bool) -> Arc<dyn CallObserver> {
         Arc::new(CallRecorder { recorder: self.clone(), relists })
     }
@@ -277,12 +286,12 @@ impl Recorder {
     }
 
     /// Records an entry with the present time.
-    pub fn note(&self, body: Body) {
+    pub fn record(&self, body: Body) {
         let mut offset = locked(&self.0.offset);
         let earliest = self.now();
         let wall = self.0.clock.wall();
         let latest = self.now();
-        if let Some(by) = jumped(&mut offset, wall, earliest..=latest) {
+        if let Some(by) = clock_jump(&mut offset, wall, earliest..=latest) {
             let jump = Body::Jump(super::entry::Jump { by });
             self.queue(CaptureEntry { wall: wall.nanos(), mono: earliest, body: Some(jump) });
         }
@@ -291,7 +300,7 @@ impl Recorder {
 
     /// Records a document.
     pub fn document(&self, kind: u32, document: &impl serde::Serialize) {
-        // Our own documents have string keys only, so writing them as JSON cannot fail.
+        // plegctl's own documents have string keys only, so writing them as JSON cannot fail.
         if let Some(text) = json::text(document) {
             self.document_text(kind, text);
         }
@@ -299,34 +308,35 @@ impl Recorder {
 
     /// Records a document that is already JSON text.
     pub fn document_text(&self, kind: u32, text: String) {
-        self.note(Body::Document(StoredDocument { kind, text: text.into(), inflated: 0 }));
+        self.record(Body::Document(StoredDocument { kind, text: text.into(), inflated: 0 }));
     }
 
+    /// Queues an entry for the writer. If the queue is full, the entry counts as lost, except an incident.
     fn queue(&self, entry: CaptureEntry) {
-        let bytes = weight(&entry);
-        let waiting = self.0.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
-        let fits = waiting == 0 || waiting.saturating_add(bytes) <= MOST_WAITING_BYTES;
+        let bytes = queue_size(&entry);
+        let waiting = self.0.queued_bytes.fetch_add(bytes, Ordering::SeqCst);
+        let fits = waiting == 0 || waiting.saturating_add(bytes) <= MAX_QUEUED_BYTES;
         let unsent =
             if fits { self.send(WriterMessage::Entry(entry)) } else { Some(WriterMessage::Entry(entry)) };
         let Some(WriterMessage::Entry(entry)) = unsent else { return };
-        self.0.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.0.queued_bytes.fetch_sub(bytes, Ordering::SeqCst);
         if matches!(entry.body, Some(Body::Incident(_))) {
             self.request(|requests| requests.incidents.push(entry));
         } else {
-            locked(&self.0.missing).add(&entry);
+            locked(&self.0.unreported_loss).add(&entry);
         }
     }
 
     /// Queues a message; returns it if the queue is full.
-    fn send(&self, note: WriterMessage) -> Option<WriterMessage> {
-        match self.0.queue.try_send(note) {
+    fn send(&self, message: WriterMessage) -> Option<WriterMessage> {
+        match self.0.queue.try_send(message) {
             Ok(()) => None,
-            Err(TrySendError::Full(note) | TrySendError::Disconnected(note)) => Some(note),
+            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Some(message),
         }
     }
 
-    /// Returns the pending calls of all clients in the order in which they were sent, without the event stream, which is
-    /// always pending.
+    /// Returns the pending calls of all clients in the order in which they were sent. The event stream is left out, because
+    /// its call is always pending.
     pub fn pending_calls(&self) -> Vec<LivePendingCall> {
         let now = self.0.clock.mono();
         let pending = locked(&self.0.pending);
@@ -341,12 +351,12 @@ impl Recorder {
 
     /// Records an incident, which was opened, diagnosed or closed.
     pub fn incident(&self, incident: super::entry::Incident) {
-        self.note(Body::Incident(incident));
+        self.record(Body::Incident(incident));
     }
 
     /// Records a finished relist, which began at `began`.
     pub fn relist_finished(&self, began: u64, relist: &Relist) {
-        self.note(Body::Relist(RelistDone {
+        self.record(Body::Relist(RelistDone {
             number: relist.relist,
             began,
             error: relist.error.clone().unwrap_or_default(),
@@ -356,11 +366,12 @@ impl Recorder {
         }));
     }
 
-    /// Closes the current segment and opens the directory again, which may be another one by now.
+    /// Closes the current segment and opens the directory's path again, which may be another directory by now.
     pub fn reopen(&self) {
         self.request(|requests| requests.reopen = true);
     }
 
+    /// Adds a request to the writer, which cannot be lost.
     fn request(&self, request: impl FnOnce(&mut WriterRequests)) {
         request(&mut locked(&self.0.requests));
         // If the queue is full, the writer finds the request after the queued entries.
@@ -370,7 +381,7 @@ impl Recorder {
     /// Returns the state of the recorder.
     pub fn status(&self) -> RecorderStatus {
         let mut status = locked(&self.0.status).clone();
-        status.lost += locked(&self.0.missing).entries;
+        status.lost += locked(&self.0.unreported_loss).entries;
         status
     }
 
@@ -382,19 +393,20 @@ impl Recorder {
     }
 }
 
-/// Returns by how much the wall clock was set since it was last read. The monotonic clock is read before and after the wall
-/// clock, so that a thread that pauses between two readings does not look like a jump.
-fn jumped(offset: &mut i64, wall: Wall, mono: RangeInclusive<u64>) -> Option<i64> {
+/// Returns by how much the wall clock was set since the last reading; `None` if it was not set. `mono` has the readings of
+/// the monotonic clock before and after that of the wall clock, so that a pause between two readings does not look like a
+/// jump.
+fn clock_jump(offset: &mut i64, wall: Wall, mono: RangeInclusive<u64>) -> Option<i64> {
     let to = |mono: u64| wall.nanos().saturating_sub(i64::try_from(mono).unwrap_or(i64::MAX));
     let nearest = (*offset).max(to(*mono.end())).min(to(*mono.start()));
     let by = nearest.saturating_sub(*offset);
     // The offset follows drift, so that drift never adds up to a jump.
     *offset = nearest;
-    (u128::from(by.unsigned_abs()) > JUMP.as_nanos()).then_some(by)
+    (u128::from(by.unsigned_abs()) > MIN_CLOCK_JUMP.as_nanos()).then_some(by)
 }
 
-/// Returns the size of an entry in the queue.
-fn weight(entry: &CaptureEntry) -> usize {
+/// Returns the number of bytes that an entry counts against [`MAX_QUEUED_BYTES`].
+fn queue_size(entry: &CaptureEntry) -> usize {
     match &entry.body {
         Some(Body::CallFinished(ended)) => ended.answers.iter().map(|answer| answer.bytes.len()).sum(),
         Some(Body::Document(document)) => document.text.len(),
@@ -415,12 +427,12 @@ impl CallObserver for CallRecorder {
             let pending = TrackedCall { rpc, id, sent, ended: watch::Sender::new(None) };
             locked(&shared.pending).insert(call, pending);
         }
-        self.recorder.note(Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }));
+        self.recorder.record(Body::CallStarted(CallStarted { call, rpc: rpc_number(rpc), request, relist }));
         call
     }
 
     fn message_received(&self, call: u64, message: Bytes) {
-        self.recorder.note(Body::StreamMessage(StreamMessage { call, answer: raw(message) }));
+        self.recorder.record(Body::StreamMessage(StreamMessage { call, answer: unencoded(message) }));
     }
 
     fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
@@ -441,33 +453,34 @@ impl CallObserver for CallRecorder {
         }
         drop(pending);
         let mut ended = CallFinished::new(call, took, &outcome);
-        ended.answers = messages.into_iter().map(raw).collect();
-        self.recorder.note(Body::CallFinished(ended));
+        ended.answers = messages.into_iter().map(unencoded).collect();
+        self.recorder.record(Body::CallFinished(ended));
     }
 }
 
-/// The writer thread.
+/// Writes entries to the capture, in the writer thread.
 struct CaptureWriter {
     store: Option<Store>,
-    /// The entries that the next segment repeats, while there is no store.
+    /// The entries that the next segment repeats; used while `store` is `None`.
     carried: CarriedEntries,
     directory: PathBuf,
     limits: Limits,
     /// Since when nothing can be written, by the monotonic clock, and why.
     trouble: Option<(u64, String)>,
     shared: Arc<RecorderShared>,
-    /// Receives the result of the first attempt to open the directory.
-    first: Option<SyncSender<Opened>>,
+    /// Sends the result of the first attempt to open the directory.
+    open_result: Option<SyncSender<OpenResult>>,
     /// Whether the session has begun.
     begun: bool,
     /// The lost entries that the capture does not mention yet.
-    missing: LostEntries,
+    unreported_loss: LostEntries,
     /// The number of lost entries.
     lost: u64,
 }
 
 impl CaptureWriter {
-    fn run(mut self, notes: &Receiver<WriterMessage>) {
+    /// Writes entries and handles requests until the capture is closed.
+    fn run(mut self, messages: &Receiver<WriterMessage>) {
         if let Err(why) = self.open() {
             self.trouble = Some((0, why.to_string()));
             self.answer(Err(why));
@@ -475,25 +488,25 @@ impl CaptureWriter {
         self.report();
         loop {
             // Entries that were queued before a request are written first.
-            let note = if let Ok(note) = notes.try_recv() {
-                note
+            let message = if let Ok(message) = messages.try_recv() {
+                message
             } else {
                 if self.handle_requests() {
                     return;
                 }
                 // The thread sleeps until the next message, so that an idle recorder uses no processor time.
-                let Ok(note) = notes.recv() else { return };
-                note
+                let Ok(message) = messages.recv() else { return };
+                message
             };
-            self.handle(note);
+            self.handle(message);
             self.report();
         }
     }
 
-    fn handle(&mut self, note: WriterMessage) {
-        match note {
+    fn handle(&mut self, message: WriterMessage) {
+        match message {
             WriterMessage::Entry(entry) => {
-                self.shared.waiting_bytes.fetch_sub(weight(&entry), Ordering::SeqCst);
+                self.shared.queued_bytes.fetch_sub(queue_size(&entry), Ordering::SeqCst);
                 self.write(entry);
             }
             WriterMessage::Begin(session, wall, done) => {
@@ -502,7 +515,7 @@ impl CaptureWriter {
                     Some(store) => store.begin(session, wall),
                     None => self.carried.begin(session),
                 }
-                self.count();
+                self.count_earlier_incidents();
                 // The receiver may have reached its time limit.
                 let _ = done.send(());
             }
@@ -510,7 +523,7 @@ impl CaptureWriter {
         }
     }
 
-    /// Handles the requests; returns whether the recorder was closed.
+    /// Handles the requests; returns whether the capture is closed now.
     fn handle_requests(&mut self) -> bool {
         let requests = std::mem::take(&mut *locked(&self.shared.requests));
         for entry in requests.incidents {
@@ -518,7 +531,7 @@ impl CaptureWriter {
         }
         if let Some((session, wall, mono)) = requests.session_update {
             match &mut self.store {
-                // If this cannot be written now, the next segment begins with it.
+                // If this cannot be written now, the next segment begins with the updated session.
                 Some(store) => drop(store.update_session(session, wall.nanos(), mono)),
                 None => self.carried.update_session(session),
             }
@@ -535,10 +548,10 @@ impl CaptureWriter {
     }
 
     /// Sends the result of the first attempt to open the directory.
-    fn answer(&mut self, opened: Opened) {
-        if let Some(first) = self.first.take() {
+    fn answer(&mut self, opened: OpenResult) {
+        if let Some(open_result) = self.open_result.take() {
             // The receiver may have reached its time limit.
-            let _ = first.send(opened);
+            let _ = open_result.send(opened);
         }
     }
 
@@ -547,23 +560,24 @@ impl CaptureWriter {
         let store = Store::open(&self.directory, self.limits)?;
         self.answer(Ok(store.incidents()));
         self.store = Some(store);
-        self.count();
+        self.count_earlier_incidents();
         if let Some(store) = &mut self.store {
             store.resume(std::mem::take(&mut self.carried));
         }
         Ok(())
     }
 
-    /// Reads once how many incidents the capture has, so that the numbers of new incidents follow.
-    fn count(&mut self) {
+    /// Reads once how many incidents the capture has, so that new incidents get the numbers after that.
+    fn count_earlier_incidents(&mut self) {
         let Some(store) = self.store.as_ref().filter(|_| self.begun) else { return };
-        if !self.shared.counted.swap(true, Ordering::SeqCst) {
-            let earlier = store.incidents();
-            self.shared.earlier.store(earlier, Ordering::SeqCst);
-            self.carried.renumber(earlier);
+        if !self.shared.earlier_known.swap(true, Ordering::SeqCst) {
+            let earlier_incidents = store.incidents();
+            self.shared.earlier_incidents.store(earlier_incidents, Ordering::SeqCst);
+            self.carried.renumber(earlier_incidents);
         }
     }
 
+    /// Publishes the state for [`Recorder::status`].
     fn report(&self) {
         let mut status = locked(&self.shared.status);
         if let Some(store) = &self.store {
@@ -573,31 +587,33 @@ impl CaptureWriter {
         status.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
     }
 
+    /// Writes an entry, after an entry about earlier losses if there were any.
     fn write(&mut self, mut entry: CaptureEntry) {
-        let again = nanos(AGAIN_AFTER);
-        let resting =
+        let again = nanos(RETRY_PAUSE);
+        let is_pausing =
             self.trouble.as_ref().is_some_and(|(since, _)| entry.mono < since.saturating_add(again));
-        let dropped = std::mem::take(&mut *locked(&self.shared.missing));
+        let dropped = std::mem::take(&mut *locked(&self.shared.unreported_loss));
         self.lost += dropped.entries;
-        self.missing.add_all(dropped);
+        self.unreported_loss.add_all(dropped);
         let mono = entry.mono;
-        let ready = if resting || self.store.is_some() { Ok(()) } else { self.open() };
-        if self.shared.counted.load(Ordering::SeqCst)
+        let ready = if is_pausing || self.store.is_some() { Ok(()) } else { self.open() };
+        if self.shared.earlier_known.load(Ordering::SeqCst)
             && let Some(Body::Incident(incident)) = &mut entry.body
         {
-            incident.number = incident.number.saturating_add(self.shared.earlier.load(Ordering::SeqCst));
+            incident.number =
+                incident.number.saturating_add(self.shared.earlier_incidents.load(Ordering::SeqCst));
         }
         let written = ready.map_err(|why| why.to_string()).and_then(|()| match &mut self.store {
-            Some(store) if !resting => {
-                if self.missing.entries > 0 {
-                    for end in &self.missing.ends {
-                        store.forget(end.call);
+            Some(store) if !is_pausing => {
+                if self.unreported_loss.entries > 0 {
+                    for end in &self.unreported_loss.ends {
+                        store.remove_open_call(end.call);
                     }
                     let known = self.trouble.as_ref().map(|(_, why)| why.clone());
                     let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-                    let body = Some(Body::Lost(self.missing.entry(why)));
+                    let body = Some(Body::Lost(self.unreported_loss.entry(why)));
                     store.write(CaptureEntry { body, ..entry.clone() }).map_err(|why| why.to_string())?;
-                    self.missing = LostEntries::default();
+                    self.unreported_loss = LostEntries::default();
                 }
                 store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
             }
@@ -607,11 +623,11 @@ impl CaptureWriter {
             self.trouble = None;
             return;
         }
-        self.missing.add(&entry);
+        self.unreported_loss.add(&entry);
         self.lost += 1;
         // Open calls and incidents are remembered, and repeated in the next segment.
         match &mut self.store {
-            Some(store) => store.pass_over(entry),
+            Some(store) => store.track_unwritten(entry),
             None => self.carried.remember(entry),
         }
         if let Err(why) = written {
@@ -619,6 +635,7 @@ impl CaptureWriter {
         }
     }
 
+    /// Closes the current segment, and opens the directory's path again.
     fn reopen(&mut self) {
         if let Some(store) = self.store.take() {
             self.carried = store.into_carried();
@@ -629,6 +646,7 @@ impl CaptureWriter {
         }
     }
 
+    /// Writes the entry about the end of the recorder, and closes the capture.
     fn close(&mut self, why: String) {
         if let Some(store) = &mut self.store {
             let wall = self.shared.clock.wall().nanos();
@@ -657,14 +675,14 @@ mod tests {
     fn late_reading_of_the_wall_clock_is_no_jump() {
         let mut offset = 100 * SECOND;
         let read = |offset: &mut i64, wall: i64, mono: RangeInclusive<u64>| {
-            jumped(offset, Wall::from_nanos(wall), mono).map(|by| by / SECOND)
+            clock_jump(offset, Wall::from_nanos(wall), mono).map(|by| by / SECOND)
         };
         let second = SECOND.unsigned_abs();
-        // Stopped for twenty seconds before the wall clock was read, and after it.
+        // The thread pauses for twenty seconds before it reads the wall clock, and then after it.
         assert_eq!(read(&mut offset, 130 * SECOND, 10 * second..=30 * second), None);
         assert_eq!(read(&mut offset, 131 * SECOND, 31 * second..=51 * second), None);
         assert_eq!(offset, 100 * SECOND);
-        // Drift adds up to nothing.
+        // The wall clock drifts by 0.1 s per second for 99 s.
         for step in 1..100 {
             let mono = (100 + step) * second;
             let wall =
@@ -676,10 +694,10 @@ mod tests {
         assert_eq!(read(&mut offset, 1_001 * SECOND, 301 * second..=301 * second), None);
     }
 
-    /// A clock on which time passes between two readings, as for a thread that is put aside there.
-    struct Slow(Mutex<VecDeque<u64>>, Mutex<u64>);
+    /// A clock on which time passes between two readings, as if the thread paused there.
+    struct SteppingClock(Mutex<VecDeque<u64>>, Mutex<u64>);
 
-    impl Slow {
+    impl SteppingClock {
         fn next(&self) -> u64 {
             let mut steps = self.0.lock().unwrap();
             let mut now: MutexGuard<'_, u64> = self.1.lock().unwrap();
@@ -688,7 +706,7 @@ mod tests {
         }
     }
 
-    impl Clock for Slow {
+    impl Clock for SteppingClock {
         fn mono(&self) -> Mono {
             Mono::at(Duration::from_secs(self.next()))
         }
@@ -707,56 +725,60 @@ mod tests {
         Recorder::prepare(place(name), limits, clock)
     }
 
-    fn word(text: &str) -> Body {
+    fn stopped(text: &str) -> Body {
         Body::Stopped(Stopped { why: text.to_owned() })
     }
 
     #[test]
     fn pause_between_the_readings_of_two_clocks_is_no_jump() {
-        // Of each reading of both clocks the second and the third come ten seconds late.
+        // Each time, the second and the third of the three readings come ten seconds late.
         let steps = std::iter::repeat_n([0, 10, 10], 50).flatten();
-        let clock = Arc::new(Slow(Mutex::new([0, 0].into_iter().chain(steps).collect()), Mutex::new(5)));
-        let (recorder, writer, notes) = prepared("aside", clock);
+        let clock =
+            Arc::new(SteppingClock(Mutex::new([0, 0].into_iter().chain(steps).collect()), Mutex::new(5)));
+        let (recorder, writer, messages) = prepared("pauses", clock);
         recorder.begin(Session::default(), Duration::ZERO);
         for _ in 0..10 {
-            recorder.note(word("a word"));
+            recorder.record(stopped("an entry"));
         }
-        let writer = thread::spawn(move || writer.run(&notes));
+        let writer = thread::spawn(move || writer.run(&messages));
         assert!(recorder.close("done", Duration::MAX));
         writer.join().unwrap();
-        let directory = place("aside");
+        let directory = place("pauses");
         assert_eq!(Capture::open(&directory).unwrap().jumps, []);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn closing_and_reopening_work_with_a_full_queue() {
-        let (recorder, writer, notes) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
+        let (recorder, writer, messages) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
         recorder.begin(Session::default(), Duration::ZERO);
-        for _ in 1..MOST_WAITING {
-            recorder.note(word("a word"));
+        for _ in 1..MAX_QUEUED_ENTRIES {
+            recorder.record(stopped("an entry"));
         }
         assert_eq!(recorder.status().lost, 0);
-        recorder.note(word("one too many"));
+        recorder.record(stopped("one too many"));
         assert_eq!(recorder.status().lost, 1);
         recorder.incident(Incident { number: 1, from: 1, to: 2, ..Incident::default() });
         recorder.reopen();
         let shared = Arc::clone(&recorder.0);
         let writer = thread::spawn(move || {
-            // Not before it is to end.
+            // The writer starts only after the recorder was closed, so the queue stays full until then.
             while shared.requests.lock().unwrap().close.is_none() {
                 thread::yield_now();
             }
-            writer.run(&notes);
+            writer.run(&messages);
         });
         assert!(recorder.close("done", Duration::MAX));
         writer.join().unwrap();
         let directory = place("full");
         let capture = Capture::open(&directory).unwrap();
         let entries: u64 = capture.segments.iter().map(|segment| segment.entries).sum();
-        // Besides the words: the heads of two segments, what is said of the lost one, the incident, and the word at the end.
-        assert_eq!((capture.segments.len(), entries), (2, u64::try_from(MOST_WAITING).unwrap() - 1 + 5));
-        assert_eq!(capture.incidents[&1].to, 2, "how an incident ends is never lost");
+        // Five further entries: the sessions of two segments, the loss, the incident and the end of the recorder.
+        assert_eq!(
+            (capture.segments.len(), entries),
+            (2, u64::try_from(MAX_QUEUED_ENTRIES).unwrap() - 1 + 5)
+        );
+        assert_eq!(capture.incidents[&1].to, 2, "the end of an incident is never lost");
         assert!(capture.sessions[0].stopped);
         std::fs::remove_dir_all(directory).unwrap();
     }
@@ -768,15 +790,22 @@ mod tests {
                 Body::CallFinished(CallFinished::new(call, Duration::ZERO, &RecordedOutcome::Answered));
             CaptureEntry { wall: 0, mono, body: Some(body) }
         };
-        let mut missing = LostEntries::default();
-        missing.add(&ended(5, 1));
-        missing.add(&CaptureEntry { wall: 0, mono: 6, body: Some(Body::Relist(RelistDone::default())) });
+        let mut unreported_loss = LostEntries::default();
+        unreported_loss.add(&ended(5, 1));
+        unreported_loss.add(&CaptureEntry {
+            wall: 0,
+            mono: 6,
+            body: Some(Body::Relist(RelistDone::default())),
+        });
         let mut later = LostEntries::default();
         later.add(&ended(9, 2));
-        missing.add_all(later);
-        assert_eq!((missing.entries, missing.since, missing.more_ends), (3, 5, false));
-        assert_eq!(missing.ends, [LostEnd { call: 1, mono: 5 }, LostEnd { call: 2, mono: 9 }]);
-        (0..2000).for_each(|call| missing.add(&ended(10, call)));
-        assert!(missing.more_ends && missing.ends.len() == MOST_LOST_ENDS);
+        unreported_loss.add_all(later);
+        assert_eq!(
+            (unreported_loss.entries, unreported_loss.since, unreported_loss.more_ends),
+            (3, 5, false)
+        );
+        assert_eq!(unreported_loss.ends, [LostEnd { call: 1, mono: 5 }, LostEnd { call: 2, mono: 9 }]);
+        (0..2000).for_each(|call| unreported_loss.add(&ended(10, call)));
+        assert!(unreported_loss.more_ends && unreported_loss.ends.len() == MAX_LOST_ENDS);
     }
 }

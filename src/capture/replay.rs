@@ -1,12 +1,15 @@
-//! Replays a capture as a runtime: it answers each call with the recorded answer, in recorded time.
+//! Replays a capture as a runtime: answers each call with the recorded answer, while the clock shows recorded time.
 //!
-//! There are two modes ([`ReplayMode`]). *At a moment*, only what was known at that moment counts: a call that had ended has
-//! its answer, and a call that was open is silent, whatever its later result. If the end of a call was lost, its result
-//! is not known. *Played*, the recorded relists are replayed one after the other, and the recorded durations move the
-//! clock. In both modes, a call that the recorder did not make fails as *not recorded*.
+//! There are two modes ([`ReplayMode`]):
+//!
+//! * *At a moment*: each call gets what was known at that moment. A call that had ended gets its recorded answer; a call that
+//!   was pending is silent, even if it was answered later.
+//! * *Played*: the recorded relists are replayed one after the other, and the recorded durations move the clock.
+//!
+//! In both modes, a call that the recorder did not make, or whose end was lost, fails as *not recorded*.
 //!
 //! [`Playback`] finds the answers. [`ReplayServer`] serves a playback on an in-process server and creates clients for it.
-//! [`OwnClientService`] is the service for plegctl's own clients, [`AnyClientService`] the one for other CRI clients.
+//! [`OwnClientService`] is the service for plegctl's own clients, [`AnyClientService`] the service for other CRI clients.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +19,7 @@ use std::time::Duration;
 
 use super::clock::ReplayClock;
 use super::entry::{RecordedOutcome, kind};
-use super::node::{KubeletSample, NodeSample};
+use super::node::{KubeletMetricsSample, NodeSample};
 use super::not_recorded;
 use super::play::StreamReplay;
 use super::read::{CallState, Capture, CaptureMoment, RecordedCall, RecordedEnd};
@@ -27,44 +30,53 @@ use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
 use crate::cri::{Client, Code, Error, EventStream, OutcomeOverride, Rpc, Version};
+use crate::ordered;
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::stacks::report::StackReport;
 use crate::threads::locked;
 
-/// The length of one step of a long wait, so that events during the wait are delivered in time.
-const STEP: Duration = Duration::from_millis(500);
+/// The longest step of a long wait. The wait is split so that events during the wait are delivered in time.
+const MAX_STEP: Duration = Duration::from_millis(500);
 
-/// How often the replay checks whether an event was processed.
+/// The interval at which the replay checks whether an event was processed.
 const PROCESSING_CHECK: Duration = Duration::from_micros(200);
 
-/// A call that has been open for less time is not silent: the answer before it counts.
+/// The interval at which a paused replay checks whether it continues.
+const PAUSE_CHECK: Duration = Duration::from_millis(20);
+
+/// A call that has been pending for less than this does not count as silent; the previous answer counts.
 const MIN_SILENCE: Duration = Duration::from_secs(2);
 
-/// If two answers in a row took longer, the runtime counts as slow.
+/// The duration from which on an answer is slow. For a verdict, the runtime is slow if two answers in a row were slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// An answer that took longer ended a silence.
+/// The duration from which on a call counts as silent before it was answered.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A status that is older than this is reported as old.
-const OLD: Duration = Duration::from_secs(60);
+/// The age from which on the report mentions that a status is old.
+const OLD_STATUS: Duration = Duration::from_secs(60);
 
-/// The reason for an answer that is in the capture but is not read.
-const TOO_HEAVY: &str = "unpacking its answer costs more than a capture of this size may";
+/// The reason why an answer that the capture contains is not returned.
+const TOO_EXPENSIVE: &str = "unpacking its answer costs more than a capture of this size may";
 
-/// The maximum number of errors, and of durations, that are stored until the client fetches them.
-const MOST_ERRORS: usize = 4096;
+/// The maximum number of errors that are stored until the client fetches them; the same limit holds for durations.
+const MAX_STORED: usize = 4096;
 
-/// The prefix of an error message that refers to an error in [`SentErrors`].
-const TICKET: &str = "recorded error ";
+/// The prefix of an error message that contains the number of an error in [`SentErrors`].
+const ERROR_NUMBER_PREFIX: &str = "recorded error ";
 
-/// The subject of a call. Equal requests have the same key, even if their bytes differ.
+/// The key under which recorded calls are found. Requests with the same meaning have the same key, even if their bytes
+/// differ.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum RequestKey {
+    /// A call about the runtime itself, for example Version.
     Runtime(Rpc),
+    /// A call about the container or sandbox with this id.
     One(Rpc, String),
-    Everything(Rpc),
-    Some(Rpc, Bytes),
+    /// A list of all containers or sandboxes.
+    All(Rpc),
+    /// A list with a filter, as the encoded request.
+    Part(Rpc, Bytes),
 }
 
 impl RequestKey {
@@ -72,9 +84,9 @@ impl RequestKey {
         match subject {
             RequestSubject::Runtime => Self::Runtime(rpc),
             RequestSubject::One(id) => Self::One(rpc, id.clone()),
-            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => Self::Everything(rpc),
-            RequestSubject::Containers(wanted) if wanted.matches_all() => Self::Everything(rpc),
-            RequestSubject::Sandboxes(_) | RequestSubject::Containers(_) => Self::Some(rpc, request.clone()),
+            RequestSubject::Sandboxes(wanted) if wanted.matches_all() => Self::All(rpc),
+            RequestSubject::Containers(wanted) if wanted.matches_all() => Self::All(rpc),
+            RequestSubject::Sandboxes(_) | RequestSubject::Containers(_) => Self::Part(rpc, request.clone()),
         }
     }
 }
@@ -89,9 +101,8 @@ pub enum Speed {
 }
 
 impl Speed {
-    /// Returns how long to wait for an entry that was recorded `recorded` after the beginning, if the replay has run
-    /// for `passed`. Both count from the beginning: waits from step to step would add up the time of the steps
-    /// themselves.
+    /// Returns how long to wait for an entry that was recorded `recorded` after the beginning, if the replay has run for
+    /// `passed`. Both count from the beginning, so that the time that the steps themselves need does not add up.
     fn wait(self, recorded: Duration, passed: Duration) -> Duration {
         match self {
             Self::Times(times) => (recorded / times.max(1)).saturating_sub(passed),
@@ -100,19 +111,36 @@ impl Speed {
     }
 }
 
+/// The speed of the replay, and since when it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PlaySpeed {
+    speed: Speed,
+    /// The machine's time since which the speed counts.
+    since: Mono,
+    /// The replayed time since which the speed counts.
+    from: Mono,
+}
+
+impl PlaySpeed {
+    /// Returns how long to wait for an entry at the replayed time `then`, if the machine's time is `now`.
+    fn wait(self, then: Mono, now: Mono) -> Duration {
+        self.speed.wait(then.since(self.from), now.since(self.since))
+    }
+}
+
 /// How a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReplayMode {
-    /// As it was at one moment, the start of the playback.
+    /// The capture shows one moment, the start of the playback.
     At,
-    /// One relist after the other, at this speed, since this time of the machine's clock.
-    Played(Speed, Mono),
+    /// The relists are replayed one after the other.
+    Played(PlaySpeed),
 }
 
-/// What the caller that plays relists does next.
+/// The next step of a command that replays relists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaybackStep {
-    /// Wait for this duration, then call `next` again.
+    /// Wait for this duration, then call [`Playback::next`] again.
     Wait(Duration),
     /// Make the next relist.
     Relist,
@@ -122,10 +150,11 @@ pub enum PlaybackStep {
     End,
 }
 
-/// A capture that is replayed.
+/// A capture that is replayed: finds the recorded answer to each call, and moves the clock.
 pub struct Playback {
     capture: Arc<Capture>,
-    calls: HashMap<RequestKey, Vec<usize>>,
+    /// The indices of the recorded calls by their key, in the order in which they were sent.
+    calls: Arc<HashMap<RequestKey, Vec<usize>>>,
     clock: Arc<ReplayClock>,
     start: (CaptureMoment, Wall),
     mode: Mutex<ReplayMode>,
@@ -137,12 +166,15 @@ pub struct Playback {
     /// The recorded durations of the latest answers, until the client fetches them.
     took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
     stream: StreamReplay,
+    /// The incident whose worst moment is replayed.
     incident: Option<u64>,
     /// Why the runtime could not be reached at the start moment.
     unreachable: Option<Error>,
-    /// Whether the answers are for a verdict, which ignores a silence that was over.
-    judged: AtomicBool,
+    /// Whether the answers are the basis of a verdict, for which a silence that was over does not count.
+    for_verdict: AtomicBool,
     remarks: Mutex<Remarks>,
+    /// Whether the replayed time stands still.
+    paused: AtomicBool,
 }
 
 /// Remarks for the report about the answers on which the verdict is based.
@@ -151,7 +183,7 @@ struct Remarks {
     /// The number of old statuses, and the time of the oldest one.
     old: usize,
     oldest: Option<Wall>,
-    /// Answers that ended a silence before the moment.
+    /// The answers that ended a silence before the moment: the RPC, the duration and the time of the answer.
     late: Vec<(Rpc, Duration, Wall)>,
 }
 
@@ -166,48 +198,51 @@ pub struct Unanswered {
     pub waited: Duration,
 }
 
-/// The relist that is being played, and its calls that were already used.
+/// The relist that is being played.
 struct PlayedRelist {
     session: usize,
     number: u64,
+    /// The indices of the recorded calls that have already answered a call of this relist.
     used: Vec<usize>,
 }
 
-/// Errors that the in-process server returns to a client. gRPC transports only a code and a message, so the message
-/// contains a number under which the client finds the original error here.
+/// The errors that the in-process server returns to plegctl's own clients. gRPC transports only a code and a message, so the
+/// message contains a number, under which the client finds the original error here.
 #[derive(Default)]
 struct SentErrors {
     known: Mutex<(u64, HashMap<u64, Error>)>,
 }
 
 impl SentErrors {
+    /// Stores an error, and returns a gRPC error that refers to it.
     fn send(&self, error: Error) -> ServiceError {
         let code = error.code().unwrap_or(Code::Unavailable);
         let mut known = locked(&self.known);
         known.0 += 1;
-        let ticket = known.0;
-        if known.1.len() >= MOST_ERRORS {
+        let number = known.0;
+        if known.1.len() >= MAX_STORED {
             known.1.clear();
         }
-        known.1.insert(ticket, error);
-        ServiceError::new(code, format!("{TICKET}{ticket}"))
+        known.1.insert(number, error);
+        ServiceError::new(code, format!("{ERROR_NUMBER_PREFIX}{number}"))
     }
 
-    fn receive(&self, words: &str) -> Option<Error> {
-        let ticket = words.strip_prefix(TICKET)?.parse().ok()?;
-        locked(&self.known).1.remove(&ticket)
+    /// Returns the stored error that a message refers to.
+    fn receive(&self, message: &str) -> Option<Error> {
+        let number = message.strip_prefix(ERROR_NUMBER_PREFIX)?.parse().ok()?;
+        locked(&self.known).1.remove(&number)
     }
 }
 
-/// What was known about a request at a moment.
+/// The result of a request that was known at a moment.
 enum KnownResult<'a> {
     /// The last answer, and its call.
     Answer(&'a RecordedCall, &'a RecordedEnd),
-    /// The call had not been answered for this long.
+    /// The call had been sent, but not answered for this long.
     Silent(&'a RecordedCall, Duration),
-    /// The call had been sent, but its result was lost.
+    /// The call had been sent, but its end is not in the capture.
     Lost,
-    /// The recorder had not made this call.
+    /// The recorder had not made such a call.
     Nothing,
 }
 
@@ -230,13 +265,27 @@ impl Playback {
                 calls.entry(RequestKey::of(call.rpc, &subject, &call.request)).or_default().push(index);
             }
         }
+        Self::of(Arc::new(capture), Arc::new(calls), start, clock)
+    }
+
+    /// Replays the same capture from another moment.
+    #[must_use]
+    pub fn moved_to(&self, start: (CaptureMoment, Wall), clock: Arc<ReplayClock>) -> Self {
+        Self::of(Arc::clone(&self.capture), Arc::clone(&self.calls), start, clock)
+    }
+
+    fn of(
+        capture: Arc<Capture>,
+        calls: Arc<HashMap<RequestKey, Vec<usize>>>,
+        start: (CaptureMoment, Wall),
+        clock: Arc<ReplayClock>,
+    ) -> Self {
         clock.run_from(start.1);
-        let capture = Arc::new(capture);
         Self {
             stream: StreamReplay::of(&capture, start.0),
             unreachable: unreachable_at(&capture, start.0),
             incident: None,
-            judged: AtomicBool::new(false),
+            for_verdict: AtomicBool::new(false),
             remarks: Mutex::default(),
             capture,
             calls,
@@ -247,10 +296,11 @@ impl Playback {
             current: Mutex::default(),
             errors: SentErrors::default(),
             took: Mutex::default(),
+            paused: AtomicBool::new(false),
         }
     }
 
-    /// The recorded event stream.
+    /// Returns the recorded event stream.
     pub const fn stream(&self) -> &StreamReplay {
         &self.stream
     }
@@ -259,32 +309,54 @@ impl Playback {
     pub fn play(&self, speed: Speed) {
         let first = self.capture.relists.iter().position(|relist| relist.ended >= self.start.0);
         self.next_relist.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
-        *locked(&self.mode) = ReplayMode::Played(speed, self.clock.own());
         self.clock.set(Duration::ZERO, self.start.1);
+        self.set_speed(speed);
+    }
+
+    /// Plays at this speed from now on.
+    pub fn set_speed(&self, speed: Speed) {
+        let play_speed = PlaySpeed { speed, since: self.clock.machine_time(), from: self.clock.mono() };
+        *locked(&self.mode) = ReplayMode::Played(play_speed);
+    }
+
+    /// Stops the replayed time, or lets it continue. After a pause, the caller sets the speed again.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+    }
+
+    /// Returns when the next relist began, by the wall clock; `None` at the end of the capture.
+    pub fn next_relist_at(&self) -> Option<Wall> {
+        let relist = self.capture.relists.get(self.next_relist.load(Ordering::SeqCst))?;
+        Some(relist.wall.minus(relist.ended.since(relist.began)))
+    }
+
+    /// Moves the clock forward to `wall`.
+    pub fn show(&self, wall: Wall) {
+        self.clock.advance(wall.duration_since(self.clock.wall()));
     }
 
     fn mode(&self) -> ReplayMode {
         *locked(&self.mode)
     }
 
-    /// Whether relists are played.
+    /// Whether the mode is *played*.
     pub fn is_played(&self) -> bool {
         matches!(self.mode(), ReplayMode::Played(..))
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     pub fn node(&self) -> Option<String> {
         let run = self.capture.sessions.get(self.start.0.session)?;
         Some(run.session.node.clone()).filter(|node| !node.is_empty())
     }
 
-    /// The capture.
+    /// Returns the capture.
     pub fn capture(&self) -> &Capture {
         &self.capture
     }
 
     /// Returns the last sample of the kubelet's metrics before now, with its time.
-    pub fn kubelet_metrics(&self) -> Option<(KubeletSample, Wall)> {
+    pub fn kubelet_metrics(&self) -> Option<(KubeletMetricsSample, Wall)> {
         let now = self.now();
         let mut known = self.capture.documents.iter().filter(|document| document.kind == kind::KUBELET);
         let last = known.rfind(|document| document.at <= now && document.at.session == now.session)?;
@@ -297,7 +369,7 @@ impl Playback {
         self.last_document(kind::NODE).map(|(sample, _)| sample)
     }
 
-    /// Returns what the last goroutine dump shows about the calls that have not been answered since.
+    /// Returns the last goroutine dump's findings about the calls that were pending then and still are.
     pub fn stacks(&self) -> Option<StackReport> {
         let (kept, at) = self.last_document::<RecordedStacks>(kind::STACKS)?;
         let age = self.now().since(at);
@@ -314,7 +386,7 @@ impl Playback {
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.at))
     }
 
-    /// The replayed moment, and the incident whose worst moment it is, if the moment was chosen for that.
+    /// Returns the replayed moment, and the number of the incident if the moment is the worst moment of one.
     pub const fn chosen(&self) -> (Wall, Option<u64>) {
         (self.start.1, self.incident)
     }
@@ -326,9 +398,9 @@ impl Playback {
         self
     }
 
-    /// Returns what the caller does next. `waited` means that the caller has finished the requested wait.
+    /// Returns the next step for the caller. `waited` means that the caller has finished the requested wait.
     pub fn next(&self, waited: bool) -> PlaybackStep {
-        let ReplayMode::Played(speed, origin) = self.mode() else { return PlaybackStep::Relist };
+        let ReplayMode::Played(speed) = self.mode() else { return PlaybackStep::Relist };
         let index = self.next_relist.load(Ordering::SeqCst);
         let relist = self.capture.relists.get(index);
         let at = relist.map(|relist| {
@@ -343,7 +415,7 @@ impl Playback {
             (None, None) => return PlaybackStep::End,
         };
         let now = self.clock.mono();
-        let wait = speed.wait(since, self.clock.own().since(origin));
+        let wait = speed.wait(Mono::at(since), self.clock.machine_time());
         if !waited && wait > Duration::ZERO {
             return PlaybackStep::Wait(wait);
         }
@@ -364,8 +436,8 @@ impl Playback {
         PlaybackStep::Relist
     }
 
-    /// Returns the time since the start of the replay at which an entry began, and the time of the wall clock then.
-    /// `ended` is the wall clock's time at its end.
+    /// Returns when an entry began: the time since the start of the replay, and the wall clock's time. `ended` is the wall
+    /// clock's time at the end of the entry.
     fn time_of(&self, began: CaptureMoment, ended: Wall, took: Duration) -> (Duration, Wall) {
         let wall = ended.minus(took);
         let since = if began.session == self.start.0.session {
@@ -377,7 +449,7 @@ impl Playback {
         (since, wall)
     }
 
-    /// Finds the recorded call for `key`: in the played relist, else the last one before `now`.
+    /// Finds the recorded call for `key`: a call of the played relist if there is one, otherwise the last call before `now`.
     fn find(&self, key: &RequestKey, now: CaptureMoment) -> Option<&RecordedCall> {
         let indices = self.calls.get(key)?;
         let call = |index: usize| self.capture.calls.get(index);
@@ -426,7 +498,7 @@ impl Playback {
         sent.take_while(move |call| call.sent.session == now.session)
     }
 
-    /// Returns what was known about `key` at `now`, from the last call that has a known state.
+    /// Returns the result for `key` that was known at `now`, from the last call with a known state.
     fn known(&self, key: &RequestKey, now: CaptureMoment) -> KnownResult<'_> {
         let mut just_sent = None;
         for call in self.sent_by(key, now) {
@@ -437,8 +509,8 @@ impl Playback {
                 CallState::Ended(end) => match &end.outcome {
                     RecordedOutcome::Abandoned if end.took < MIN_SILENCE => {}
                     RecordedOutcome::Abandoned | RecordedOutcome::Failed(Error::Silent { .. }) => {
-                        // Nothing more is known about a call that was given up: the recorder soon repeats it, or never
-                        // does.
+                        // After the recorder gave up a call, the capture shows nothing more about it. The recorder
+                        // repeats the call soon or not at all, so the silence counts only for a short time.
                         let since = now.since(call.sent.plus(end.took));
                         return if since < SILENCE {
                             KnownResult::Silent(call, since)
@@ -453,8 +525,8 @@ impl Playback {
         just_sent.map_or(KnownResult::Nothing, |(call, waited)| KnownResult::Silent(call, waited))
     }
 
-    /// Returns every call that had not been answered at the replayed moment. A silent call for a container or sandbox
-    /// that no longer existed is left out: it blocks nothing.
+    /// Returns every call that had not been answered at the replayed moment. A silent call for a container or sandbox that
+    /// no longer existed is left out, because it blocks nothing.
     pub fn unanswered(&self) -> Vec<Unanswered> {
         let now = self.start.0;
         let listed = [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, false));
@@ -466,12 +538,12 @@ impl Playback {
         let mut found = Vec::new();
         for key in self.calls.keys() {
             let (rpc, id) = match key {
-                RequestKey::Runtime(Rpc::GetContainerEvents) | RequestKey::Some(..) => continue,
-                RequestKey::Runtime(rpc) | RequestKey::Everything(rpc) => (*rpc, None),
+                RequestKey::Runtime(Rpc::GetContainerEvents) | RequestKey::Part(..) => continue,
+                RequestKey::Runtime(rpc) | RequestKey::All(rpc) => (*rpc, None),
                 RequestKey::One(rpc, id) if is_gone(*rpc, id) => continue,
                 RequestKey::One(rpc, id) => (*rpc, Some(id.clone())),
             };
-            // The recorder calls Version on two connections, and two silent calls are stronger evidence than one.
+            // The recorder sends Version on two connections, and two silent calls are stronger evidence than one.
             let most = if rpc == Rpc::Version { 2 } else { 1 };
             if let KnownResult::Silent(last, waited) = self.known(key, now) {
                 let open = self.sent_by(key, now).skip_while(|call| call.number != last.number).skip(1);
@@ -483,15 +555,16 @@ impl Playback {
                 found.extend(all.map(|waited| Unanswered { rpc, id: id.clone(), waited }));
             }
         }
-        found
-            .sort_unstable_by(|one, other| other.waited.cmp(&one.waited).then_with(|| one.id.cmp(&other.id)));
+        ordered::sort_by(&mut found, |one, other| {
+            other.waited.cmp(&one.waited).then_with(|| one.id.cmp(&other.id))
+        });
         found
     }
 
-    /// Returns the ids and their owners from the last list that had been answered. Without `also_old`: `None` if a
-    /// later list call is silent.
+    /// Returns the listed containers or sandboxes with their owners, from the last list that had been answered. If a later
+    /// list call was silent, returns `None` unless `also_old` is true.
     fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<ListedOwner>> {
-        let (key, now) = (RequestKey::Everything(rpc), self.start.0);
+        let (key, now) = (RequestKey::All(rpc), self.start.0);
         let end = match self.known(&key, now) {
             KnownResult::Answer(_, end) => Some(end),
             _ if !also_old => None,
@@ -509,13 +582,13 @@ impl Playback {
         [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, true).unwrap_or_default())
     }
 
-    /// Marks the answers from now on as the basis of a verdict: a long duration counts only if the slowness still
+    /// Marks the answers from now on as the basis of a verdict, for which a long duration counts only if the slowness still
     /// lasts.
     pub fn answer_for_verdict(&self) {
-        self.judged.store(true, Ordering::SeqCst);
+        self.for_verdict.store(true, Ordering::SeqCst);
     }
 
-    /// Returns remarks for the report about the answers: the subject and the reason.
+    /// Returns remarks about the answers for the report: each with its subject and the reason.
     pub fn remarks(&self) -> Vec<(String, String)> {
         let remarks = locked(&self.remarks);
         let old = remarks.oldest.map(|oldest| {
@@ -525,15 +598,15 @@ impl Playback {
             )
         });
         let late = remarks.late.iter().map(|(rpc, took, at)| {
-            let why = format!("it was answered at {at}, and the next answer is not recorded yet");
-            (format!("how long {rpc} takes after one that took {:.1} s", took.as_secs_f64()), why)
+            let why = format!("that call was answered at {at}, and the next answer is not recorded yet");
+            (format!("the duration of {rpc} after a call that took {:.1} s", took.as_secs_f64()), why)
         });
         old.into_iter().chain(late).collect()
     }
 
-    /// Returns the duration of an answer that counts for a verdict. A silence that was over does not count. The runtime
-    /// is slow only if two answers in a row were slow.
-    fn lasting(
+    /// Returns the duration of an answer that counts for a verdict, if one counts. A silence that was over does not count.
+    /// The runtime is slow only if two answers in a row were slow.
+    fn duration_for_verdict(
         &self,
         key: &RequestKey,
         call: &RecordedCall,
@@ -562,14 +635,8 @@ impl Playback {
         }
     }
 
-    /// Waits as long as the recorded call took, but at most until `deadline`. Returns whether the call ended before it.
-    async fn wait(
-        &self,
-        call: &RecordedCall,
-        speed: Speed,
-        origin: Mono,
-        deadline: Option<Duration>,
-    ) -> bool {
+    /// Waits as long as the recorded call took, but not longer than `deadline`. Returns whether the call ended in time.
+    async fn wait(&self, call: &RecordedCall, deadline: Option<Duration>) -> bool {
         let took = match &call.end {
             Some(end) => end.took,
             None => self.capture.seen_open(call),
@@ -577,12 +644,19 @@ impl Playback {
         let limit = deadline.unwrap_or(took);
         let mut left = took.min(limit);
         while left > Duration::ZERO {
-            let step = left.min(STEP).min(self.until_stream_item().unwrap_or(STEP));
+            let step = left.min(MAX_STEP).min(self.until_stream_item().unwrap_or(MAX_STEP));
             left -= step;
-            let then = self.clock.mono().plus(step).since(Mono::default());
-            let wait = speed.wait(then, self.clock.own().since(origin));
-            // A full step takes some real time even at maximum speed, so that other tasks run.
-            let wait = if step == STEP { wait.max(Duration::from_millis(1)) } else { wait };
+            while self.paused.load(Ordering::SeqCst) {
+                tokio::time::sleep(PAUSE_CHECK).await;
+            }
+            let then = self.clock.mono().plus(step);
+            // The speed may change while the call is pending.
+            let wait = match self.mode() {
+                ReplayMode::Played(speed) => speed.wait(then, self.clock.machine_time()),
+                ReplayMode::At => Duration::ZERO,
+            };
+            // Even at maximum speed a full step waits for a moment, so that other tasks run.
+            let wait = if step == MAX_STEP { wait.max(Duration::from_millis(1)) } else { wait };
             if wait > Duration::ZERO {
                 tokio::time::sleep(wait).await;
             }
@@ -596,7 +670,7 @@ impl Playback {
     /// needs.
     fn store_duration(&self, request: &Bytes, rpc: Rpc, took_then: Duration) {
         let mut took = locked(&self.took);
-        if took.len() >= MOST_ERRORS {
+        if took.len() >= MAX_STORED {
             took.clear();
         }
         took.insert((rpc, request.clone()), took_then);
@@ -609,8 +683,8 @@ impl Playback {
         Some(Mono::at(since).since(self.clock.mono()))
     }
 
-    /// Delivers the events that are due, and waits until each is processed, so that they arrive before the open call is
-    /// answered.
+    /// Delivers the events that are due, and waits until each is processed, so that they arrive before the answer to the
+    /// pending call.
     async fn deliver_due_items(&self) {
         while self.until_stream_item() == Some(Duration::ZERO) {
             self.stream.send_next(&self.capture);
@@ -620,6 +694,7 @@ impl Playback {
         }
     }
 
+    /// Returns the recorded answer or error of a call.
     fn messages_of(&self, call: &RecordedCall) -> Result<Vec<Bytes>, Error> {
         let Some(end) = &call.end else {
             let why = "its result was not recorded".to_owned();
@@ -629,20 +704,21 @@ impl Playback {
             RecordedOutcome::Answered => {
                 let refusals = self.capture.refusals();
                 self.capture.messages(end).ok_or_else(|| {
-                    let is_too_heavy = self.capture.refusals() > refusals;
-                    let why = if is_too_heavy { TOO_HEAVY } else { "its answer was not kept" };
+                    let is_too_expensive = self.capture.refusals() > refusals;
+                    let why = if is_too_expensive { TOO_EXPENSIVE } else { "its answer was not kept" };
                     not_recorded(call.rpc, why.to_owned())
                 })
             }
             RecordedOutcome::Failed(error) => Err(error.clone()),
             RecordedOutcome::Abandoned => Err(Error::Silent { rpc: call.rpc, waited: end.took }),
             RecordedOutcome::Unknown => {
-                let why = "it ended in a way that this version of plegctl does not know".to_owned();
+                let why = "this version of plegctl does not know its outcome".to_owned();
                 Err(not_recorded(call.rpc, why))
             }
         }
     }
 
+    /// Returns the answer to Version from the session entry, which has the runtime's name and version.
     fn version_of_session(&self, now: CaptureMoment) -> Answer {
         let session = self.capture.sessions.get(now.session).map(|run| &run.session);
         Answer::one(message::version(Version {
@@ -653,26 +729,27 @@ impl Playback {
         }))
     }
 
-    async fn play_back(&self, request: CallRequest) -> Result<Answer, Error> {
+    /// Answers a call in the present mode.
+    async fn answer_recorded(&self, request: CallRequest) -> Result<Answer, Error> {
         match self.mode() {
-            ReplayMode::At => self.answer_then(&request),
-            ReplayMode::Played(speed, origin) => self.play_call(request, speed, origin).await,
+            ReplayMode::At => self.answer_at_moment(&request),
+            ReplayMode::Played(_) => self.play_call(request).await,
         }
     }
 
     /// Returns the answer that was known at the replayed moment.
-    fn answer_then(&self, request: &CallRequest) -> Result<Answer, Error> {
+    fn answer_at_moment(&self, request: &CallRequest) -> Result<Answer, Error> {
         let (rpc, now) = (request.rpc, self.start.0);
         let mut key = RequestKey::of(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
         let mut part = None;
         if matches!(known, KnownResult::Nothing)
-            && let Some(wider) = self.wider(&key)
+            && let Some(containing) = self.containing_key(&key)
         {
-            // The requested part of a list is in the recorded whole list.
+            // The whole list contains the requested part.
             part = Some(&request.subject).filter(|subject| subject.id().is_empty());
-            known = self.known(&wider, now);
-            key = wider;
+            known = self.known(&containing, now);
+            key = containing;
         }
         if rpc == Rpc::Version && !matches!(known, KnownResult::Silent(..)) {
             if let Some(error) = &self.unreachable {
@@ -684,7 +761,7 @@ impl Playback {
                 {
                     return Ok(self.version_of_session(now));
                 }
-                // The recorder called Version before it began to write; the answer is in the session entry.
+                // The recorder called Version before it began to write, so only the session entry has the answer.
                 KnownResult::Lost | KnownResult::Nothing => return Ok(self.version_of_session(now)),
                 KnownResult::Answer(..) | KnownResult::Silent(..) => {}
             }
@@ -696,9 +773,9 @@ impl Playback {
             KnownResult::Lost => return Err(missing("its result was not recorded")),
             KnownResult::Nothing => return Err(missing("the recorder had not made this call by then")),
         };
-        let took = if self.judged.load(Ordering::SeqCst) {
-            self.note_age(call, end, now);
-            self.lasting(&key, call, end, now)
+        let took = if self.for_verdict.load(Ordering::SeqCst) {
+            self.note_status_age(call, end, now);
+            self.duration_for_verdict(&key, call, end, now)
         } else {
             Some(end.took)
         };
@@ -712,9 +789,10 @@ impl Playback {
         }))
     }
 
-    fn note_age(&self, call: &RecordedCall, end: &RecordedEnd, now: CaptureMoment) {
+    /// Counts an old status for the remarks.
+    fn note_status_age(&self, call: &RecordedCall, end: &RecordedEnd, now: CaptureMoment) {
         let is_status = matches!(call.rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus);
-        if is_status && now.since(call.sent.plus(end.took)) >= OLD {
+        if is_status && now.since(call.sent.plus(end.took)) >= OLD_STATUS {
             let answered = call.wall.plus(end.took);
             let mut remarks = locked(&self.remarks);
             remarks.old += 1;
@@ -722,16 +800,17 @@ impl Playback {
         }
     }
 
-    async fn play_call(&self, request: CallRequest, speed: Speed, origin: Mono) -> Result<Answer, Error> {
+    /// Answers a call of a played relist, after the recorded duration.
+    async fn play_call(&self, request: CallRequest) -> Result<Answer, Error> {
         let key = RequestKey::of(request.rpc, &request.subject, &request.message);
         let now = self.now();
         let mut part = None;
         let mut found = self.find(&key, now);
         if found.is_none()
-            && let Some(wider) = self.wider(&key)
+            && let Some(containing) = self.containing_key(&key)
         {
             part = Some(&request.subject);
-            found = self.find(&wider, now);
+            found = self.find(&containing, now);
         }
         let call = match found {
             Some(call) => call,
@@ -742,7 +821,7 @@ impl Playback {
             }
         };
         let deadline = request.deadline;
-        if !self.wait(call, speed, origin, deadline).await {
+        if !self.wait(call, deadline).await {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
         }
@@ -753,11 +832,11 @@ impl Playback {
         }))
     }
 
-    /// Returns a recorded key whose answer contains the answer to `key`: the whole list, or the only id with this
-    /// prefix.
-    fn wider(&self, key: &RequestKey) -> Option<RequestKey> {
+    /// Returns a key whose answer contains the answer to `key`: the whole list for a part, or the full id for a unique
+    /// prefix of an id.
+    fn containing_key(&self, key: &RequestKey) -> Option<RequestKey> {
         match key {
-            RequestKey::Some(rpc, _) => Some(RequestKey::Everything(*rpc)),
+            RequestKey::Part(rpc, _) => Some(RequestKey::All(*rpc)),
             RequestKey::One(rpc, id) if !id.is_empty() => {
                 let begins = |known: &&RequestKey| matches!(known, RequestKey::One(other, known) if other == rpc && known.starts_with(id));
                 let mut known = self.calls.keys().filter(begins);
@@ -781,7 +860,7 @@ const fn is_connection_error(error: &Error) -> bool {
     )
 }
 
-/// Returns why the runtime could not be reached, from the last call that had ended.
+/// Returns why the runtime could not be reached at `now`, according to the last call that had ended.
 fn unreachable_at(capture: &Capture, now: CaptureMoment) -> Option<Error> {
     let ended = capture.calls.iter().filter(|call| call.sent.session == now.session && call.sent <= now);
     let ended = ended.filter_map(|call| match capture.state_at(call, now) {
@@ -812,13 +891,13 @@ pub struct AnyClientService(pub Arc<Playback>);
 
 impl Service for OwnClientService {
     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, ServiceError> {
-        self.0.play_back(request).await.map_err(|error| self.0.errors.send(error))
+        self.0.answer_recorded(request).await.map_err(|error| self.0.errors.send(error))
     }
 }
 
 impl Service for AnyClientService {
-    /// crictl calls `ImageFsInfo` before everything else, and `ImageStatus` for names. A capture does not contain their
-    /// answers. An empty answer lets crictl continue, an error would not.
+    /// Answers the calls about images, which a capture does not contain, with an empty message. crictl calls `ImageFsInfo`
+    /// first and `ImageStatus` for names, and would stop after an error.
     async fn answer_extra(self: Arc<Self>, request: ExtraRequest) -> Option<Result<Bytes, ServiceError>> {
         Some(match request {
             ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
@@ -837,8 +916,8 @@ impl Service for AnyClientService {
             };
             ServiceError::new(error.code().unwrap_or(Code::Unavailable), message)
         };
-        match self.0.play_back(request).await {
-            // The client waits, as the recorder did.
+        match self.0.answer_recorded(request).await {
+            // The client waits until its own deadline, as the recorder did.
             Err(Error::Silent { .. }) => std::future::pending().await,
             ended => ended.map_err(refusal),
         }
@@ -853,7 +932,7 @@ impl ReplayServer {
         Ok(Self { playback, server })
     }
 
-    /// The playback.
+    /// Returns the playback.
     pub const fn playback(&self) -> &Arc<Playback> {
         &self.playback
     }
@@ -866,8 +945,8 @@ impl ReplayServer {
 }
 
 impl OutcomeOverride for Playback {
-    fn error(&self, words: &str) -> Option<Error> {
-        self.errors.receive(words)
+    fn error(&self, message: &str) -> Option<Error> {
+        self.errors.receive(message)
     }
 
     fn duration(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {

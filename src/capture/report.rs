@@ -1,5 +1,5 @@
-//! The data of `capture report`: the duration of each relist, the age of the last good one, the calls that were slow,
-//! failed or hung, the events of the pods, and the incidents.
+//! Collects the data of `capture report` from a capture: the duration of each relist, the age of PLEG, the calls that were
+//! slow, failed or hung, the events of the pods, and the incidents.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,79 +9,89 @@ use serde_json::Value;
 
 use super::entry::{RecordedOutcome, kind};
 use super::list::{CaptureList, ListedIncident};
-use super::node::KubeletSample;
-use super::read::{Capture, CaptureMoment, DocumentEntry, NOT_OVER, RecordedCall};
+use super::node::KubeletMetricsSample;
+use super::read::{Capture, CaptureMoment, DocumentEntry, RecordedCall, UNFINISHED};
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
+use crate::cri::rename::ListedOwner;
 use crate::cri::server::RequestSubject;
 use crate::kubelet::Metrics;
-use crate::report::{RuntimeRef, Seconds, memory_bound};
+use crate::ordered;
+use crate::report::{ContainerRef, PodRef, RuntimeRef, Seconds, memory_bound, optional_pod};
 
-/// The maximum number of calls in the report: the slowest ones.
-const MOST_CALLS: usize = 400;
+/// The maximum number of calls in the report. If there are more, the slowest are shown.
+const MAX_CALLS: usize = 400;
 
 /// The maximum number of events in the report.
-const MOST_EVENTS: usize = 2000;
+const MAX_EVENTS: usize = 2000;
 
 /// The maximum memory of all documents together, in bytes.
-const MOST_DOCUMENTS: usize = 128 << 20;
+const MAX_DOCUMENT_MEMORY: usize = 128 << 20;
 
-/// The report.
+/// The timeline of a capture: relists, calls, events and incidents.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct CaptureReport {
     /// The beginning.
     pub from: Wall,
     /// The end.
     pub to: Wall,
-    /// The node.
+    /// The name of the node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,
-    /// Age from which on PLEG is not healthy.
+    /// The age from which on PLEG is not healthy.
     pub threshold_seconds: Seconds,
-    /// Duration from which on a call or a relist is slow.
+    /// The duration from which on a call or a relist is slow.
     pub slow_seconds: Seconds,
+    /// The pause between two relists.
+    #[serde(skip)]
+    pub period: Duration,
     /// The incidents.
     pub incidents: Vec<ListedIncident>,
     /// Every relist.
     pub relists: Vec<RelistPoint>,
-    /// Calls that were slow, failed or hung, in order.
+    /// The calls that were slow, failed or hung, in order.
     pub calls: Vec<CallBar>,
-    /// How many of them are left out.
+    /// The number of calls that were slow, failed or hung and are left out.
     pub calls_left_out: usize,
     /// The events of the pods, in order.
+    #[cfg_attr(test, schemars(with = "Vec<crate::pleg::stream::Event>"))]
     pub events: Vec<Value>,
-    /// How many of them are left out.
+    /// The number of events that are left out.
     pub events_left_out: usize,
-    /// How many documents of any kind were not judged, because reading them would have cost too much.
-    #[serde(skip_serializing_if = "is_none")]
+    /// The number of documents that were not judged, because reading them would have cost too much.
+    #[serde(skip_serializing_if = "is_zero")]
     pub documents_not_judged: usize,
-    /// How many answers were not judged for the same reason; answers that the report does not need are not counted.
-    #[serde(skip_serializing_if = "is_none")]
+    /// The number of answers that were not judged for the same reason. Answers that the report does not need do not count.
+    #[serde(skip_serializing_if = "is_zero")]
     pub answers_not_judged: usize,
     /// The changes of PLEG's health.
+    #[cfg_attr(test, schemars(with = "Vec<crate::pleg::stream::Health>"))]
     pub health: Vec<Value>,
     /// The times at which the wall clock was set, and by how much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jumps: Vec<JumpPoint>,
-    /// The samples of the kubelet's own metrics, or their silence.
+    /// The samples of the kubelet's own metrics, failed requests included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubelet: Vec<KubeletPoint>,
     /// The waits in the runtime's goroutines, for each recorded dump.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<super::stacks::TimedStackReport>"))]
     pub stacks: Vec<Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_none(number: &usize) -> bool {
+const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// The wall clock was set.
+/// A moment at which the wall clock was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct JumpPoint {
     /// The time that the wall clock showed after it was set.
@@ -92,32 +102,34 @@ pub struct JumpPoint {
 
 /// A sample of the kubelet's own metrics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletPoint {
-    /// When.
+    /// The time of the sample.
     pub time: Wall,
     /// `ok`, `error` or `silent`.
     pub outcome: &'static str,
-    /// How long it took.
+    /// The duration of the request.
     pub duration_seconds: Seconds,
-    /// Age of the kubelet's last relist at that time.
+    /// The age of the kubelet's last relist at the time of the sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<Seconds>,
-    /// Why there is no answer.
+    /// The error of the request, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 /// One relist.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RelistPoint {
-    /// When it ended.
+    /// When the relist ended.
     pub time: Wall,
-    /// How long it took.
+    /// The duration of the relist.
     pub duration_seconds: Seconds,
-    /// The time until both list calls had been answered; absent if they failed. From then on, the age counts from this
-    /// relist.
+    /// The time from the beginning of the relist until both list calls had been answered; absent if a list call failed.
+    /// After the answers, the age counts from this relist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listed_seconds: Option<Seconds>,
     /// The highest age, during this relist, of the last relist whose list calls succeeded. If none has succeeded since
@@ -129,55 +141,71 @@ pub struct RelistPoint {
     /// The time from which the age counts until the list calls are answered.
     #[serde(skip)]
     pub since: Wall,
-    /// Why its list calls failed, if they did.
+    /// The error of a list call, if one failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// One call.
+/// One call: a bar in the chart of the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallBar {
-    /// When it was sent.
+    /// When the call was sent.
     pub time: Wall,
     /// The RPC.
     pub rpc: String,
     /// The id of the container or sandbox, if the call is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The owner of that id.
+    /// The pod of the container or sandbox.
+    #[serde(skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
+    pub pod: Option<PodRef>,
+    /// The container, if the id is a container's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    /// How long it took, or how long the recorder waited.
+    pub container: Option<ContainerRef>,
+    /// The duration of the call, or the time for which the recorder waited.
     pub duration_seconds: Seconds,
-    /// `ok`, `error`, `silent`, or `open` if its end was not recorded.
+    /// `ok`, `error`, `silent`, or `open` if the end was not recorded.
     pub outcome: &'static str,
     /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
+impl CallBar {
+    /// Returns the pod and the container, such as `shop/web-0/app`; the id if they are not known.
+    pub fn subject(&self) -> String {
+        match (&self.pod, &self.container) {
+            (Some(pod), Some(container)) => format!("{pod}/{}", container.name),
+            (Some(pod), None) => pod.to_string(),
+            (None, _) => self.id.clone().unwrap_or_default(),
+        }
+    }
+}
+
 impl RelistPoint {
-    /// When it began.
+    /// Returns when the relist began.
     pub fn began(&self) -> Wall {
         self.time.minus(self.duration_seconds.duration())
     }
 
-    /// When both list calls had been answered.
+    /// Returns when both list calls had been answered.
     pub fn listed(&self) -> Option<Wall> {
         self.listed_seconds.map(|took| self.began().plus(took.duration()))
     }
 }
 
 impl CaptureReport {
-    /// Returns the times in which no relist had yet succeeded since the recorder started, if they lasted long enough to
-    /// be slow.
-    pub fn none_yet(&self) -> Vec<(Wall, Wall)> {
+    /// Returns the periods from a start of the recorder until its first successful relist, if they lasted long enough to be
+    /// slow.
+    pub fn times_without_relist(&self) -> Vec<(Wall, Wall)> {
         let mut spells: Vec<(Wall, Wall)> = Vec::new();
         for point in self.relists.iter().filter(|point| point.age_at_least) {
             let ends = point.listed().unwrap_or(point.time);
             match spells.last_mut() {
-                // This belongs to the same start: `since` differs only by the time between two readings of the clock.
+                // This relist belongs to the same start of the recorder: `since` differs by a few clock ticks at most.
                 Some((_, to)) if point.since < *to => *to = ends,
                 _ => spells.push((point.since, ends)),
             }
@@ -186,18 +214,35 @@ impl CaptureReport {
         spells
     }
 
-    /// Creates the report on the part of a capture in `range`.
+    /// Returns the periods in which at least one relist was due, but none was recorded: the recorder did not run, had no
+    /// runtime, or could not write.
+    pub fn times_not_recorded(&self) -> Vec<(Wall, Wall)> {
+        let pause = self.period * 2 + Duration::from_secs(2);
+        let mut last = self.from;
+        let mut gaps = Vec::new();
+        for (from, to) in
+            self.relists.iter().map(|point| (point.began(), point.time)).chain([(self.to, self.to)])
+        {
+            if from.duration_since(last) > pause {
+                gaps.push((last, from));
+            }
+            last = last.max(to);
+        }
+        gaps
+    }
+
+    /// Creates the report about the part of a capture in `range`.
     pub fn of(capture: &Capture, range: Range) -> Result<Self, Error> {
         let list = CaptureList::of(capture);
         let run = capture.sessions.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
         let session = &run.session;
         let slow = Duration::from_nanos(session.slow);
         let refusals = capture.refusals();
-        let (calls, calls_left_out) = bars(capture, range, slow);
+        let (calls, calls_left_out) = call_bars(capture, range, slow);
         let answers_not_judged = usize::try_from(capture.refusals() - refusals).unwrap_or(usize::MAX);
-        let mut documents = DocumentReader { capture, range, left: MOST_DOCUMENTS, not_judged: 0 };
-        let (events, events_left_out) = documents.first(kind::EVENT, MOST_EVENTS);
-        let (health, _) = documents.first(kind::HEALTH, usize::MAX);
+        let mut documents = DocumentReader { capture, range, left: MAX_DOCUMENT_MEMORY, not_judged: 0 };
+        let (events, events_left_out) = documents.read_first(kind::EVENT, MAX_EVENTS);
+        let (health, _) = documents.read_first(kind::HEALTH, usize::MAX);
         let stacks = documents.stacks();
         Ok(Self {
             from: range.from.unwrap_or(list.from).max(list.from),
@@ -211,6 +256,7 @@ impl CaptureReport {
             },
             threshold_seconds: Duration::from_nanos(session.threshold).into(),
             slow_seconds: slow.into(),
+            period: Duration::from_nanos(session.period),
             incidents: list
                 .incidents
                 .into_iter()
@@ -219,7 +265,7 @@ impl CaptureReport {
                         && range.to.is_none_or(|to| incident.from <= to)
                 })
                 .collect(),
-            relists: points(capture, range),
+            relists: relist_points(capture, range),
             calls,
             calls_left_out,
             events,
@@ -248,15 +294,16 @@ struct DocumentReader<'a> {
 }
 
 impl<'a> DocumentReader<'a> {
-    fn of(&self, kind: u32) -> Vec<&'a DocumentEntry> {
+    /// Returns the documents of a kind in the range.
+    fn entries_of(&self, kind: u32) -> Vec<&'a DocumentEntry> {
         let wanted = |document: &&DocumentEntry| document.kind == kind && self.range.has(document.wall);
         self.capture.documents.iter().filter(wanted).collect()
     }
 
-    /// Returns the first documents of a kind, and the number of the others.
-    fn first(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
+    /// Returns the first documents of a kind, and the number of further documents.
+    fn read_first(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
         let (mut read, mut more) = (Vec::new(), 0);
-        for document in self.of(kind) {
+        for document in self.entries_of(kind) {
             if read.len() < most {
                 read.extend(self.read(document));
             } else {
@@ -268,15 +315,17 @@ impl<'a> DocumentReader<'a> {
 
     /// Returns the goroutine reports, each with its time.
     fn stacks(&mut self) -> Vec<Value> {
-        let wanted = self.of(kind::STACKS);
+        let wanted = self.entries_of(kind::STACKS);
         let timed = |document: &DocumentEntry| {
             let mut stacks = self.read(document)?;
+            super::stacks::replace_minutes(&mut stacks);
             stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
             Some(stacks)
         };
         wanted.into_iter().filter_map(timed).collect()
     }
 
+    /// Reads a document; `None` if it cannot be read or exceeds a limit.
     fn read(&mut self, document: &DocumentEntry) -> Option<Value> {
         let refusals = self.capture.refusals();
         let text = self.capture.text(document);
@@ -290,13 +339,14 @@ impl<'a> DocumentReader<'a> {
     }
 }
 
+/// Returns the samples of the kubelet's metrics in the range.
 fn kubelet_points(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
     let wanted = capture
         .documents
         .iter()
         .filter(|document| document.kind == kind::KUBELET && range.has(document.wall));
     let point = |document: &DocumentEntry| {
-        let sample: KubeletSample = serde_json::from_slice(&capture.text(document)?).ok()?;
+        let sample: KubeletMetricsSample = serde_json::from_slice(&capture.text(document)?).ok()?;
         let seen = sample.text.as_ref().and_then(|text| Metrics::parse(text).ok()?.last_seen);
         let epoch = Duration::from_secs_f64(document.wall.seconds_since(Wall::default()).max(0.0));
         let age = seen.and_then(|seen| Duration::try_from_secs_f64(epoch.as_secs_f64() - seen).ok());
@@ -316,10 +366,12 @@ fn kubelet_points(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
     wanted.filter_map(point).collect()
 }
 
-fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
-    let listed = listed(capture);
+/// Returns the relists in the range, each with the age of PLEG.
+fn relist_points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
+    let listed = listed_times(capture);
     let mut good = None;
-    // The session that is recorded from its first relist on. For any other session, the earlier relists are not known.
+    // The session whose first relist is in the capture. The capture lacks the first relists of other sessions, so nobody knows
+    // whether one of them succeeded.
     let mut whole = None;
     let mut points = Vec::new();
     for relist in &capture.relists {
@@ -333,9 +385,9 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
         let seen = listed.get(&(session, relist.done.number)).copied();
         let listed = match relist.done.error.as_str() {
             "" => Some(seen.unwrap_or(relist.ended)),
-            // The kubelet counts the age from this relist as soon as its list calls are answered, even if a later call
-            // hangs.
-            NOT_OVER => seen,
+            // The kubelet counts the age from this relist as soon as the list calls are answered, even if a later call of
+            // the relist hangs.
+            UNFINISHED => seen,
             _ => None,
         };
         let before = listed.unwrap_or(relist.ended).since(since);
@@ -364,7 +416,7 @@ const fn is_list(rpc: cri::Rpc) -> bool {
 }
 
 /// Returns when the second list call of each relist was answered, by session and number.
-fn listed(capture: &Capture) -> HashMap<(usize, u64), CaptureMoment> {
+fn listed_times(capture: &Capture) -> HashMap<(usize, u64), CaptureMoment> {
     let mut first = HashMap::new();
     let mut listed = HashMap::new();
     for call in capture.calls.iter().filter(|call| call.relist > 0 && is_list(call.rpc)) {
@@ -379,29 +431,30 @@ fn listed(capture: &Capture) -> HashMap<(usize, u64), CaptureMoment> {
     listed
 }
 
-/// Returns the calls to show, and the number of those that are left out.
-fn bars(capture: &Capture, range: Range, slow: Duration) -> (Vec<CallBar>, usize) {
-    let names = names(capture);
+/// Returns the calls to show, and the number of calls that are left out.
+fn call_bars(capture: &Capture, range: Range, slow: Duration) -> (Vec<CallBar>, usize) {
+    let owners = listed_owners(capture);
     let mut bars: Vec<CallBar> = capture
         .calls
         .iter()
         .filter(|call| range.has(call.wall))
-        .filter_map(|call| bar(capture, call, slow, &names))
+        .filter_map(|call| call_bar(capture, call, slow, &owners))
         .collect();
-    let left_out = bars.len().saturating_sub(MOST_CALLS);
-    bars.sort_by_key(|bar| std::cmp::Reverse(bar.duration_seconds));
-    bars.truncate(MOST_CALLS);
-    bars.sort_by_key(|bar| bar.time);
+    let left_out = bars.len().saturating_sub(MAX_CALLS);
+    ordered::sort_by_key(&mut bars, |bar| std::cmp::Reverse(bar.duration_seconds));
+    bars.truncate(MAX_CALLS);
+    ordered::sort_by_key(&mut bars, |bar| bar.time);
     (bars, left_out)
 }
 
-fn bar(
+/// Returns a call for the report; `None` if the call was neither slow nor failed, or shows nothing.
+fn call_bar(
     capture: &Capture,
     call: &RecordedCall,
     slow: Duration,
-    names: &HashMap<String, String>,
+    owners: &HashMap<String, ListedOwner>,
 ) -> Option<CallBar> {
-    // The event stream stays open on purpose.
+    // The call that opens the event stream stays pending on purpose.
     if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
         return None;
     }
@@ -424,10 +477,14 @@ fn bar(
     }
     let subject = RequestSubject::read(call.rpc, call.request.clone()).ok()?;
     let id = Some(subject.id().to_owned()).filter(|id| !id.is_empty());
+    let owner = id.as_ref().and_then(|id| owners.get(id));
+    let container =
+        owner.and_then(|owner| Some(ContainerRef { id: owner.id.clone(), name: owner.container.clone()? }));
     Some(CallBar {
         time: call.wall,
         rpc: call.rpc.to_string(),
-        pod: id.as_ref().and_then(|id| names.get(id).cloned()),
+        pod: owner.map(|owner| owner.pod.clone()),
+        container,
         id,
         duration_seconds: took.into(),
         outcome,
@@ -435,11 +492,12 @@ fn bar(
     })
 }
 
-/// Returns the owner of each id, from some of the recorded lists.
-fn names(capture: &Capture) -> HashMap<String, String> {
-    let mut names = HashMap::new();
+/// Returns the owner of each container and sandbox id, from a few recorded lists.
+fn listed_owners(capture: &Capture) -> HashMap<String, ListedOwner> {
+    let mut owners = HashMap::new();
     for rpc in [cri::Rpc::ListPodSandbox, cri::Rpc::ListContainers] {
-        // Five lists at most are read: the first, the middle and the last three. The events name the pods in between.
+        // At most five lists are read: the first, the middle and the last three. The recorded events name pods that existed
+        // only between these lists.
         let lists: Vec<_> = capture.calls.iter().filter(|call| call.rpc == rpc).collect();
         for call in
             lists.first().into_iter().chain(lists.get(lists.len() / 2)).chain(lists.iter().rev().take(3))
@@ -447,9 +505,9 @@ fn names(capture: &Capture) -> HashMap<String, String> {
             let messages = call.end.as_ref().and_then(|end| capture.messages(end));
             for message in messages.into_iter().flatten() {
                 let listed = cri::rename::owners(rpc, &message).into_iter();
-                names.extend(listed.map(|listed| (listed.id, listed.owner)));
+                owners.extend(listed.map(|listed| (listed.id.clone(), listed)));
             }
         }
     }
-    names
+    owners
 }

@@ -1,5 +1,5 @@
-//! Reads and writes segments: files of a capture with a header, followed by frames. Each segment can be read alone, so that old
-//! segments can be deleted.
+//! Reads and writes segments, the files of a capture. A segment has a header, followed by frames with one entry each.
+//! Each segment can be read without the others, so that old segments can be deleted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,23 +9,23 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::budget;
 use super::entry::CaptureEntry;
-use super::frame::{self, Found};
+use super::frame::{self, FrameRead};
 use super::private::PrivateDirectory;
 
 /// The first bytes of each segment.
 const MAGIC: [u8; 8] = *b"plegcap\n";
 
-/// The version of the format. It is raised only for a change that makes segments unreadable for older releases; new fields and
-/// new kinds of entries do not need that.
+/// The version of the format. A new version is needed only if older releases could not read the segments; new fields and
+/// new kinds of entries need no new version.
 pub const VERSION: u16 = 1;
 
 /// The size of the header: magic, version and reserved bytes.
-pub const HEADER: usize = 16;
+pub const HEADER_SIZE: usize = 16;
 
-/// The suffix of file names.
+/// The suffix of the file names of segments.
 const SUFFIX: &str = ".seg";
 
-/// Why a file is not read as a segment.
+/// The reason why a file is not read as a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// The file does not begin with [`MAGIC`].
@@ -35,8 +35,8 @@ pub enum HeaderError {
 }
 
 /// Returns the header of a segment.
-pub fn header() -> [u8; HEADER] {
-    let mut header = [0; HEADER];
+pub fn header() -> [u8; HEADER_SIZE] {
+    let mut header = [0; HEADER_SIZE];
     for (place, byte) in header.iter_mut().zip(MAGIC.into_iter().chain(VERSION.to_le_bytes())) {
         *place = byte;
     }
@@ -53,8 +53,8 @@ pub fn check(bytes: &[u8]) -> Result<(), HeaderError> {
     }
 }
 
-/// The largest number that a segment can have.
-pub const LAST: u64 = 9_999_999_999;
+/// The largest number that a segment can have: file names have ten digits.
+pub const MAX_NUMBER: u64 = 9_999_999_999;
 
 /// Returns the file name of segment `number`.
 pub fn name(number: u64) -> String {
@@ -73,18 +73,19 @@ pub fn number(name: &str) -> Option<u64> {
 pub struct Entries<'a> {
     bytes: &'a [u8],
     offset: usize,
-    /// The number of bytes that are not part of an entry.
+    /// The number of damaged bytes, which cannot be read as entries. The header, the unused space and [`Self::cut`] do
+    /// not count.
     pub damaged: u64,
-    /// The number of bytes of an incomplete last entry: the recorder was killed, or the file was truncated.
+    /// The size of the incomplete last entry: the recorder was killed, or the file was truncated.
     pub cut: u64,
     /// The offset of the first fault.
     pub fault: Option<usize>,
 }
 
 impl<'a> Entries<'a> {
-    /// Creates an iterator over a segment that [`check`] accepts.
+    /// Creates an iterator over the entries of a segment that [`check`] accepts.
     pub const fn of(bytes: &'a [u8]) -> Self {
-        Self { bytes, offset: HEADER, damaged: 0, cut: 0, fault: None }
+        Self { bytes, offset: HEADER_SIZE, damaged: 0, cut: 0, fault: None }
     }
 
     /// Returns the end of the last entry that was read.
@@ -92,42 +93,43 @@ impl<'a> Entries<'a> {
         self.offset
     }
 
-    fn damage(&mut self, to: usize) {
+    /// Counts the bytes up to `to` as damaged.
+    fn count_damage(&mut self, to: usize) {
         self.fault.get_or_insert(self.offset);
         self.damaged += u64::try_from(to.saturating_sub(self.offset)).unwrap_or(u64::MAX);
     }
 }
 
 impl Iterator for Entries<'_> {
-    /// The offset of an entry, and the entry.
+    /// The offset of an entry in the segment, and the entry.
     type Item = (usize, CaptureEntry);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match frame::at(self.bytes, self.offset) {
-                Found::Whole(content, end) => {
+            match frame::read_at(self.bytes, self.offset) {
+                FrameRead::Whole(content, end) => {
                     let begins = self.offset;
-                    if let Some(entry) = budget::entry(content) {
+                    if let Some(entry) = budget::decode_entry(content) {
                         self.offset = end;
                         return Some((begins, entry));
                     }
-                    self.damage(end);
+                    self.count_damage(end);
                     self.offset = end;
                 }
-                Found::End => return None,
-                Found::Broken => {
+                FrameRead::End => return None,
+                FrameRead::Broken => {
                     if let Some(next) = frame::next_whole(self.bytes, self.offset) {
-                        self.damage(next);
+                        self.count_damage(next);
                         self.offset = next;
                         continue;
                     }
-                    let used = frame::used(self.bytes);
+                    let used = frame::used_length(self.bytes);
                     if frame::is_torn(self.bytes, self.offset) {
                         self.cut = u64::try_from(used.saturating_sub(self.offset)).unwrap_or(u64::MAX);
                     } else {
-                        self.damage(used);
+                        self.count_damage(used);
                     }
-                    // The rest is not read again.
+                    // The next call returns `None` without a new search.
                     self.bytes = self.bytes.get(..self.offset).unwrap_or_default();
                     return None;
                 }
@@ -139,7 +141,7 @@ impl Iterator for Entries<'_> {
 /// A segment that is being written.
 pub struct Segment {
     file: File,
-    /// Its number.
+    /// The number of the segment.
     pub number: u64,
     size: u64,
     used: u64,
@@ -157,7 +159,7 @@ impl Segment {
             let _ = directory.remove(&name);
             return Err(why);
         }
-        Ok(Self { file, number, size, used: u64::try_from(HEADER).unwrap_or_default() })
+        Ok(Self { file, number, size, used: u64::try_from(HEADER_SIZE).unwrap_or_default() })
     }
 
     /// Returns the number of free bytes.
@@ -180,13 +182,14 @@ impl Segment {
     /// Releases the unused disk space; returns the size after that.
     pub fn seal(self) -> u64 {
         // If the file cannot be truncated, readers still find the end of its entries.
-        let cut = self.file.set_len(self.used).is_ok();
-        // If the disk fails now, the kernel may still write the data later.
+        let is_truncated = self.file.set_len(self.used).is_ok();
+        // An error is ignored, because the kernel may still write the data later.
         let _ = self.file.sync_data();
-        if cut { self.used } else { self.size }
+        if is_truncated { self.used } else { self.size }
     }
 }
 
+/// Reserves disk space for a file.
 fn reserve(file: &File, size: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, size) {
         // On a file system that cannot reserve space, only the length is set.
@@ -198,7 +201,7 @@ fn reserve(file: &File, size: u64) -> io::Result<()> {
 /// Encodes `entry` as a frame.
 pub fn framed(entry: &CaptureEntry) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::put(&mut out, &entry.encode_to_vec());
+    frame::append(&mut out, &entry.encode_to_vec());
     out
 }
 

@@ -1,8 +1,10 @@
-//! Reads the findings of a recorded goroutine dump: who blocks the calls that are still not answered.
+//! Reads the findings of a recorded goroutine dump, so that a verdict from a capture can name the goroutine that blocks the
+//! unanswered calls.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::stacks::report::{Finding, StackReport};
 
@@ -16,12 +18,12 @@ pub struct RecordedStacks {
 }
 
 impl RecordedStacks {
-    /// Returns the report on calls with these names; `None` if no finding is about one of them.
+    /// Returns the findings about the calls with the names `open`; `None` if no finding is about one of these calls.
     pub fn about_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
         let Self { summary, primary, mut findings } = self;
         findings.retain(|found| found.rpcs.iter().any(|rpc| open.contains(rpc.as_str())));
         for found in &mut findings {
-            // The capture has one sentence, which is about the primary finding.
+            // The recorded summary describes only the primary finding.
             let sentence = if primary.as_ref() == Some(found) { &summary } else { &found.title };
             found.chain.recorded = Some(sentence.clone());
         }
@@ -38,12 +40,48 @@ impl RecordedStacks {
     }
 }
 
+/// A recorded [`StackReport`] with the time of the dump, for the JSON Schema of a capture's report.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TimedStackReport {
+    /// When the dump was read.
+    time: crate::clock::Wall,
+    #[schemars(flatten)]
+    report: StackReport,
+}
+
+/// Replaces the `minutes` of waits in a [`StackReport`] that an earlier plegctl recorded.
+pub fn replace_minutes(report: &mut Value) {
+    match report {
+        Value::Array(items) => items.iter_mut().for_each(replace_minutes),
+        Value::Object(fields) => {
+            if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
+                fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
+                fields.insert("waitedAtLeast".to_owned(), true.into());
+            }
+            fields.values_mut().for_each(replace_minutes);
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn dump_counts_for_the_calls_that_are_still_open_and_for_no_others() {
+    fn minutes_of_an_earlier_release_become_seconds() {
+        let mut report =
+            serde_json::json!({"primary": {"minutes": 3}, "groups": [{"minutes": 1}, {"count": 2}]});
+        replace_minutes(&mut report);
+        let expected = serde_json::json!({"primary": {"waitedSeconds": 180, "waitedAtLeast": true},
+            "groups": [{"waitedSeconds": 60, "waitedAtLeast": true}, {"count": 2}]});
+        assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn findings_count_only_for_calls_that_are_still_open() {
         let finding = r#"{"confidence":"certain","evidence":["behind it, by address"],"holder":{"container":{"id":"c1","name":"app"},
             "function":"Update","goroutine":469,"pod":{"name":"guilty","namespace":"default","uid":"u1"},
             "waitsFor":{"kind":"shim","pid":7880,"state":"stopped"}},"id":"ST01","next":[],"rpcs":["ListContainers"],
@@ -58,7 +96,7 @@ mod tests {
         assert_eq!(found.holder.as_ref().unwrap().waits_for.pid, Some(7880));
         assert_eq!(crate::stacks::words::sentence(found), "11 calls wait");
         assert_eq!(kept().about_calls(&BTreeSet::from(["Version"])), None);
-        // The one sentence of the capture is not about another finding.
+        // The summary is not used for a finding that is not the primary one.
         let other = text.replacen("ListContainers", "ContainerStatus", 1);
         let kept: RecordedStacks = serde_json::from_str(&other).unwrap();
         assert_eq!(kept.about_calls(&BTreeSet::from(["ListContainers"])).unwrap().summary, "a lock is held");

@@ -1,11 +1,11 @@
-//! Writes a capture: a directory of segments with one writer.
+//! Writes a capture: a directory of segments, which only one recorder at a time may change.
 //!
 //! Before a new segment is created, old segments are deleted, so that the capture never exceeds its size limit.
 //! Segments that no incident pins are deleted first, then pinned ones. On a full disk only unpinned segments are
 //! deleted.
 //!
-//! A [`Store`] has one [`OpenSegment`] segment that it writes to, and [`SealedSegment`] segments that are complete. A [`IncidentPin`]
-//! keeps the segments around an incident. [`CarriedEntries`] has the entries that each new segment repeats.
+//! A [`Store`] writes to one [`OpenSegment`]; each complete segment is a [`SealedSegment`]. An [`IncidentPin`] protects the
+//! segments around an incident from being deleted. [`CarriedEntries`] has the entries that each new segment repeats.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,48 +16,50 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::answer_encoder::{AnswerEncoder, ListKey};
 use super::entry::{Body, CaptureEntry, Incident, Lost, Session, nanos, rpc};
-use super::keeper::{Keeper, ListKey};
 use super::private::{DirectoryRefusal, PrivateDirectory};
 use super::segment::{self, Entries, HeaderError, Segment, framed};
 use super::timeline::{RunTime, RunTimeline};
 use super::{Error, frame};
 use crate::cri::Rpc;
-use crate::report::bytes::bytes as in_words;
+use crate::ordered;
+use crate::report::bytes::bytes as size_text;
 use crate::report::load::open_nonblocking;
 
-/// The number of segments at the size limit.
-const SEGMENTS: u64 = 64;
+/// The number of segments that a capture has when it reaches its size limit.
+const SEGMENTS_AT_LIMIT: u64 = 64;
 
-/// The smallest segment: an ordinary list fits into it.
-const SMALLEST_SEGMENT: u64 = 64 * 1024;
+/// The smallest size of a segment: an ordinary list fits into it.
+const MIN_SEGMENT_SIZE: u64 = 64 * 1024;
 
-/// The largest segment: a segment is deleted as a whole.
-const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
+/// The largest size of a segment. The limit is low because a segment is deleted as a whole.
+const MAX_SEGMENT_SIZE: u64 = 4 * 1024 * 1024;
 
-/// The largest file that is read at the start: no recorder writes a larger segment.
-const MOST_ADOPTED: u64 = 2 * LARGEST_SEGMENT;
+/// The size of the largest existing segment that the store reads when it opens a directory: no recorder writes a larger
+/// one.
+const MAX_ADOPTED_SIZE: u64 = 2 * MAX_SEGMENT_SIZE;
 
-/// The smallest size limit: less cannot contain an incident with the time before and after it.
-pub const SMALLEST: u64 = 4 * SMALLEST_SEGMENT;
+/// The smallest size limit of a capture: a smaller capture cannot contain an incident with the time before and after it.
+pub const MIN_CAPTURE_SIZE: u64 = 4 * MIN_SEGMENT_SIZE;
 
-/// The disk space of the lock and of the directory itself.
-const BESIDES: u64 = 8 * 1024;
+/// The disk space that the lock file and the directory itself use.
+const LOCK_AND_DIRECTORY_SIZE: u64 = 8 * 1024;
 
-/// On a full disk, the space that is freed for one new segment, in segments. If that is not enough, another program
-/// uses the freed space.
-const MOST_GIVEN_UP: u64 = 4;
+/// On a full disk, the maximum number of segments that are deleted for one new segment. If that is not enough, another
+/// program uses the freed space.
+const MAX_SEGMENTS_DELETED_ON_FULL_DISK: u64 = 4;
 
-/// The longest plausible time between the beginning of an incident and its first entry. A longer one is cut to this.
-const LATEST: Duration = Duration::from_secs(600);
+/// The longest plausible time between the beginning of an incident and its first entry. A longer time is reduced to this.
+const MAX_DETECTION_DELAY: Duration = Duration::from_secs(600);
 
-/// The largest file that is read: an export may contain a whole capture in one file.
-const LARGEST_FILE: u64 = 2 << 30;
+/// The size of the largest file that is read: an export may contain a whole capture in one file.
+const MAX_FILE_SIZE: u64 = 2 << 30;
 
-/// The number of bytes that show whether a file is a segment.
-const HEAD: u64 = 64;
+/// The number of bytes that are read first, to find out whether a file is a segment.
+const PROBE_SIZE: u64 = 64;
 
-/// The name of the lock.
+/// The name of the lock file.
 pub const LOCK: &str = "lock";
 
 /// The limits of a capture.
@@ -74,9 +76,9 @@ pub struct Limits {
 /// The size of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes on the disk.
+    /// The number of bytes on the disk.
     pub bytes: u64,
-    /// Segments.
+    /// The number of segments.
     pub segments: u64,
     /// The number of segments deleted so far.
     pub dropped: u64,
@@ -86,40 +88,40 @@ pub struct Extent {
 struct SealedSegment {
     number: u64,
     size: u64,
-    /// The positions of its first and last entry; `None` if no entry can be read.
+    /// The run times of the first and last entry; `None` if no entry can be read.
     span: Option<(RunTime, RunTime)>,
 }
 
 /// The segment that is being written.
 struct OpenSegment {
     segment: Segment,
-    keeper: Keeper,
+    encoder: AnswerEncoder,
     span: (RunTime, RunTime),
 }
 
-/// The time around an incident whose segments are kept.
+/// The time around an incident. Segments from this time are deleted last.
 struct IncidentPin {
     number: u64,
     from: RunTime,
     /// `None` while the incident lasts.
     to: Option<RunTime>,
-    /// How long after the end of the incident segments are kept.
+    /// The time after the end of the incident that is pinned too.
     after: u64,
 }
 
-/// The entries that the next segment repeats, in this directory or in another one: the session, the open calls and the
-/// open incident.
+/// The entries that the next segment repeats: the session, the open calls and the open incident. The next segment may be in
+/// another directory.
 #[derive(Debug, Default)]
 pub struct CarriedEntries {
     session: Session,
-    /// Calls without an end, by number.
+    /// The [`CallStarted`](Body::CallStarted) entries of the calls that have not ended, by call number.
     open_calls: BTreeMap<u64, CaptureEntry>,
     /// The open incident.
     incident: Option<CaptureEntry>,
 }
 
 impl CarriedEntries {
-    /// Updates the repeated entries with an entry, whether that entry is written or not.
+    /// Updates the repeated entries after `entry`, even if `entry` itself could not be written.
     pub fn remember(&mut self, entry: CaptureEntry) {
         match &entry.body {
             Some(Body::CallStarted(started)) => {
@@ -146,7 +148,7 @@ impl CarriedEntries {
         self.session = Session { id: self.session.id, ..session };
     }
 
-    /// Adds `earlier` to the number of the open incident, because the capture already has that many incidents.
+    /// Adds `earlier`, the number of incidents that the capture already has, to the number of the open incident.
     pub fn renumber(&mut self, earlier: u64) {
         if let Some(Body::Incident(incident)) = self.incident.as_mut().and_then(|entry| entry.body.as_mut()) {
             incident.number = incident.number.saturating_add(earlier);
@@ -163,12 +165,15 @@ pub struct Store {
     segment_size: u64,
     carried: CarriedEntries,
     current: Option<OpenSegment>,
-    /// In the order of their numbers.
+    /// The complete segments, in the order of their numbers.
     sealed: Vec<SealedSegment>,
     pins: Vec<IncidentPin>,
     timeline: RunTimeline,
+    /// The number of the next segment.
     next: u64,
+    /// The number of segments deleted so far.
     dropped: u64,
+    /// The number of incidents so far.
     incidents: u64,
     hashes: RandomState,
 }
@@ -182,7 +187,7 @@ impl Store {
             DirectoryRefusal::Unsafe(why) => Error::Unsafe { path: path.to_path_buf(), why },
         })?;
         // Check this before the lock is created, so that a directory that is not a capture is not changed.
-        if !is_ours_or_empty(&directory).map_err(fail)? {
+        if !is_capture_or_empty(&directory).map_err(fail)? {
             return Err(Error::NotACapture {
                 path: path.to_path_buf(),
                 why: "it is not empty and has no segments".into(),
@@ -192,19 +197,23 @@ impl Store {
         // From here on, no other recorder adds or deletes segments.
         let numbers = renumbered(&directory, numbers(&directory).map_err(fail)?);
         let own: u64 = numbers.iter().map(|number| directory.size(&segment::name(*number))).sum();
-        let free = directory.free().unwrap_or(limits.size);
+        let free = directory.free_bytes().unwrap_or(limits.size);
         let whole = limits.size.min(free.saturating_add(own));
         let mut store = Self {
             directory,
             _lock: lock,
             limits,
-            segment_size: (whole / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT),
+            segment_size: (whole / SEGMENTS_AT_LIMIT).clamp(MIN_SEGMENT_SIZE, MAX_SEGMENT_SIZE),
             carried: CarriedEntries::default(),
             current: None,
             sealed: Vec::new(),
             pins: Vec::new(),
             timeline: RunTimeline::default(),
-            next: numbers.iter().filter(|number| **number < segment::LAST).max().map_or(1, |last| last + 1),
+            next: numbers
+                .iter()
+                .filter(|number| **number < segment::MAX_NUMBER)
+                .max()
+                .map_or(1, |last| last + 1),
             dropped: 0,
             incidents: 0,
             hashes: RandomState::new(),
@@ -212,7 +221,7 @@ impl Store {
         for number in numbers {
             store.adopt(number);
         }
-        store.end_pins();
+        store.close_open_pins();
         Ok(store)
     }
 
@@ -220,7 +229,7 @@ impl Store {
     fn adopt(&mut self, number: u64) {
         let name = segment::name(number);
         let mut sealed = SealedSegment { number, size: self.directory.size(&name), span: None };
-        if let Ok(bytes) = self.directory.read(&name, MOST_ADOPTED)
+        if let Ok(bytes) = self.directory.read(&name, MAX_ADOPTED_SIZE)
             && segment::check(&bytes).is_ok()
         {
             let mut entries = Entries::of(&bytes);
@@ -228,7 +237,7 @@ impl Store {
                 let position = match &entry.body {
                     Some(Body::Session(session)) => {
                         self.dropped = self.dropped.max(session.dropped);
-                        self.enter(session.id);
+                        self.enter_session(session.id);
                         self.timeline.last()
                     }
                     _ => self.timeline.at(entry.mono),
@@ -237,16 +246,16 @@ impl Store {
                 sealed.span = Some((first.min(position), last.max(position)));
                 self.observe(&entry, position);
             }
-            // Cut or damaged entries are kept for `capture check`; the reserved space after them is freed.
-            let end = u64::try_from(entries.end().max(frame::used(&bytes))).unwrap_or(u64::MAX);
-            if end < sealed.size && self.directory.cut(&name, end).is_ok() {
+            // Incomplete and damaged entries are kept for `capture check`; the reserved space after them is freed.
+            let end = u64::try_from(entries.end().max(frame::used_length(&bytes))).unwrap_or(u64::MAX);
+            if end < sealed.size && self.directory.truncate(&name, end).is_ok() {
                 sealed.size = end;
             }
         }
         self.sealed.push(sealed);
     }
 
-    /// Ends the current segment, and returns what the next one repeats.
+    /// Ends the current segment, and returns the entries that the next segment repeats.
     pub fn into_carried(mut self) -> CarriedEntries {
         self.seal();
         std::mem::take(&mut self.carried)
@@ -256,9 +265,9 @@ impl Store {
     pub fn resume(&mut self, carried: CarriedEntries) {
         self.seal();
         self.carried = carried;
-        self.enter(self.carried.session.id);
+        self.enter_session(self.carried.session.id);
         if let Some(entry) = self.carried.incident.clone() {
-            // If the incident is not yet in this directory, its pin starts here.
+            // If this directory has no entry about the incident yet, the pin starts at the last run time.
             self.observe(&entry, self.timeline.last());
         }
     }
@@ -268,8 +277,8 @@ impl Store {
     pub fn begin(&mut self, session: Session, wall: i64) {
         self.seal();
         self.carried.begin(session);
-        self.enter(self.carried.session.id);
-        // If this fails, the first entry tries again and returns the error.
+        self.enter_session(self.carried.session.id);
+        // If this fails, writing the first entry tries again and returns the error.
         let _ = self.start_segment(wall);
     }
 
@@ -280,28 +289,28 @@ impl Store {
         self.write(CaptureEntry { wall, mono, body: Some(body) })
     }
 
-    /// The next entries belong to this session.
-    fn enter(&mut self, session: u64) {
+    /// Notes that the next entries belong to this session.
+    fn enter_session(&mut self, session: u64) {
         if self.timeline.session(session) {
-            self.end_pins();
+            self.close_open_pins();
         }
     }
 
-    /// Ends all open pins here, plus the time after the incident: the recorder that would have closed these incidents
-    /// is gone.
-    fn end_pins(&mut self) {
+    /// Ends all open pins at the last run time, plus the time after the incident, because the recorder that could have
+    /// closed these incidents has ended.
+    fn close_open_pins(&mut self) {
         let here = self.timeline.last();
         for pin in self.pins.iter_mut().filter(|pin| pin.to.is_none()) {
             pin.to = Some(here.saturating_add(pin.after));
         }
     }
 
-    /// The number of incidents so far, so that the next one gets a new number.
+    /// Returns the number of incidents so far, so that the next incident gets a new number.
     pub const fn incidents(&self) -> u64 {
         self.incidents
     }
 
-    /// The size of the capture.
+    /// Returns the size of the capture.
     pub fn extent(&self) -> Extent {
         let current = self.current.as_ref().map(|current| current.segment.size());
         Extent {
@@ -320,8 +329,8 @@ impl Store {
         }
     }
 
-    /// Pins the segments around an incident; if there are too many pins, the oldest is removed. The incident's times
-    /// are by the wall clock, which may be set at any time, so only their differences are used.
+    /// Pins the segments around an incident; if there are too many pins, removes the oldest. The incident has times of the
+    /// wall clock, which may be set at any time, so only the differences between these times are used.
     fn pin(&mut self, incident: &Incident, wall: i64, position: RunTime) {
         self.incidents = self.incidents.max(incident.number);
         let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
@@ -335,58 +344,59 @@ impl Store {
             (pin.to, pin.after) = (to, after);
             return;
         }
-        let latest = nanos(LATEST);
+        let latest = nanos(MAX_DETECTION_DELAY);
         let late = positive(wall.saturating_sub(incident.from)).min(latest);
         let before = positive(incident.from.saturating_sub(incident.pinned_from));
         let from = position.saturating_sub(late).saturating_sub(before);
-        // The end of an earlier incident may be lost, so its pin ends here at the latest.
-        self.end_pins();
+        // The closing entry of an earlier incident may be lost, so all earlier pins end now.
+        self.close_open_pins();
         self.pins.push(IncidentPin { number: incident.number, from, to, after });
-        self.pins.sort_unstable_by_key(|pin| pin.number);
+        ordered::sort_by_key(&mut self.pins, |pin| pin.number);
         let surplus = self.pins.len().saturating_sub(self.limits.incidents);
         self.pins.drain(..surplus);
     }
 
     /// Removes a call that has ended, but whose end cannot be written, from the calls that the next segment repeats.
-    pub fn forget(&mut self, call: u64) {
+    pub fn remove_open_call(&mut self, call: u64) {
         self.carried.open_calls.remove(&call);
     }
 
-    /// Writes one entry. After an error, the capture is unchanged and the next entry is tried.
+    /// Writes one entry. After an error, the capture is unchanged, and the next entry may be written again.
     pub fn write(&mut self, entry: CaptureEntry) -> io::Result<()> {
         let position = self.timeline.at(entry.mono);
         self.observe(&entry, position);
         let list = self.list_of(&entry);
         let mut written = self.append(&entry, list, position);
         // If the file system cannot reserve space, the disk may become full within a segment.
-        if written.as_ref().is_err_and(is_full) && self.give_up_one(false).is_ok() {
+        if written.as_ref().is_err_and(is_full) && self.delete_oldest(false).is_ok() {
             written = self.append(&entry, list, position);
         }
         self.carried.remember(entry);
         written
     }
 
-    /// Processes an entry that is not written.
-    pub fn pass_over(&mut self, entry: CaptureEntry) {
+    /// Updates pins and carried entries after an entry that could not be written.
+    pub fn track_unwritten(&mut self, entry: CaptureEntry) {
         let position = self.timeline.at(entry.mono);
         self.observe(&entry, position);
         self.carried.remember(entry);
     }
 
+    /// Encodes an entry and appends it to the current segment, or to a new one if it does not fit.
     fn append(&mut self, entry: &CaptureEntry, list: Option<ListKey>, position: RunTime) -> io::Result<()> {
         if self.current.is_none() {
             self.start_segment(entry.wall)?;
         }
-        let mut frames = self.frame(entry.clone(), list);
+        let mut frames = self.encode(entry.clone(), list);
         if self.room() < length(&frames) {
             self.seal();
             self.start_segment(entry.wall)?;
-            frames = self.frame(entry.clone(), list);
+            frames = self.encode(entry.clone(), list);
         }
         if self.room() < length(&frames) {
             // The entry does not fit into an empty segment.
             let smaller = without_answers(entry.clone());
-            frames = self.frame(smaller, None);
+            frames = self.encode(smaller, None);
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.segment.room() < length(&frames) {
@@ -415,10 +425,10 @@ impl Store {
         is_list.then(|| (started.rpc, self.hashes.hash_one(&started.request)))
     }
 
-    /// Returns the entry as it is written: its answers as a reference, as a difference, or compressed.
-    fn frame(&mut self, mut entry: CaptureEntry, list: Option<ListKey>) -> Vec<u8> {
+    /// Returns the bytes to write for an entry. Answers are replaced by references and differences, or compressed.
+    fn encode(&mut self, mut entry: CaptureEntry, list: Option<ListKey>) -> Vec<u8> {
         if let Some(current) = &mut self.current {
-            current.keeper.keep_all(&mut entry, list);
+            current.encoder.encode_entry(&mut entry, list);
         }
         if let Some(Body::Document(document)) = &mut entry.body {
             (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
@@ -428,11 +438,11 @@ impl Store {
 
     /// Creates the next segment, and deletes older ones if necessary.
     fn start_segment(&mut self, wall: i64) -> io::Result<()> {
-        self.forget_old();
-        let mut given_up = 0;
+        self.delete_old_segments();
+        let mut deleted_bytes = 0;
         let segment = loop {
             self.make_room()?;
-            match self.create(wall, self.segment_size) {
+            match self.create_segment(wall, self.segment_size) {
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
                     // Another program created this file. It counts towards the size limit, and the next number is
                     // tried.
@@ -445,13 +455,13 @@ impl Store {
                     self.next += 1;
                 }
                 Err(why) if is_full(&why) => {
-                    if given_up >= MOST_GIVEN_UP.saturating_mul(self.segment_size) {
+                    if deleted_bytes >= MAX_SEGMENTS_DELETED_ON_FULL_DISK.saturating_mul(self.segment_size) {
                         return Err(why);
                     }
-                    match self.give_up_one(false) {
+                    match self.delete_oldest(false) {
                         // If the disk has no free inodes, deleting even an empty file helps.
-                        Ok(size) => given_up += size.max(SMALLEST_SEGMENT),
-                        Err(_) => break self.create(wall, SMALLEST_SEGMENT)?,
+                        Ok(size) => deleted_bytes += size.max(MIN_SEGMENT_SIZE),
+                        Err(_) => break self.create_segment(wall, MIN_SEGMENT_SIZE)?,
                     }
                 }
                 other => break other?,
@@ -459,14 +469,15 @@ impl Store {
         };
         self.next += 1;
         let here = self.timeline.last();
-        self.current = Some(OpenSegment { segment, keeper: Keeper::new(), span: (here, here) });
+        self.current = Some(OpenSegment { segment, encoder: AnswerEncoder::new(), span: (here, here) });
         Ok(())
     }
 
-    /// Creates the segment with the next number and writes its first entries; after an error, there is no new segment.
-    fn create(&mut self, wall: i64, size: u64) -> io::Result<Segment> {
+    /// Creates the segment with the next number and writes its first entries. After an error, the new segment does not
+    /// exist.
+    fn create_segment(&mut self, wall: i64, size: u64) -> io::Result<Segment> {
         let number = self.next;
-        if number > segment::LAST {
+        if number > segment::MAX_NUMBER {
             return Err(io::Error::other("all segment numbers are used up"));
         }
         let mut segment = Segment::create(&self.directory, number, size)?;
@@ -476,7 +487,7 @@ impl Store {
         let mut frames = framed(&CaptureEntry { wall, mono: 0, body: Some(session) });
         for call in self.carried.open_calls.values() {
             let again = framed(call);
-            // The repeated calls are optional, so they use at most a quarter of the segment.
+            // A reader can do without the repeated calls, so they use at most a quarter of the segment.
             if length(&frames) + length(&again) < segment.room() / 4 {
                 frames.extend(again);
             }
@@ -491,11 +502,11 @@ impl Store {
 
     /// Deletes old segments until a new one fits into the size limit.
     fn make_room(&mut self) -> io::Result<()> {
-        let most = self.limits.size.saturating_sub(BESIDES);
+        let most = self.limits.size.saturating_sub(LOCK_AND_DIRECTORY_SIZE);
         while self.extent().bytes.saturating_add(self.segment_size) > most {
-            if let Err(why) = self.give_up_one(true) {
+            if let Err(why) = self.delete_oldest(true) {
                 let why = why.unwrap_or_else(|| "no segment is left to remove".to_owned());
-                let bound = in_words(self.limits.size);
+                let bound = size_text(self.limits.size);
                 return Err(io::Error::other(format!(
                     "the capture has reached its size limit of {bound}: {why}"
                 )));
@@ -504,35 +515,37 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes segments beyond the age limit that no incident pins.
-    fn forget_old(&mut self) {
+    /// Deletes the segments that exceed the age limit and that no incident pins.
+    fn delete_old_segments(&mut self) {
         let is_old = |store: &Self, sealed: &SealedSegment| {
             !store.is_pinned(sealed)
                 && sealed.span.is_some_and(|(_, end)| store.timeline.is_older(end, store.limits.age))
         };
         let old = self.sealed.iter().filter(|sealed| is_old(self, sealed)).map(|sealed| sealed.number);
         for number in old.collect::<Vec<_>>() {
-            // A segment that cannot be deleted now is tried again later.
-            let _ = self.remove(number);
+            // If this fails, the next new segment tries again.
+            let _ = self.delete_segment(number);
         }
     }
 
+    /// Whether an incident pins the segment.
     fn is_pinned(&self, sealed: &SealedSegment) -> bool {
         sealed.span.is_some_and(|(first, last)| {
             self.pins.iter().any(|pin| pin.from <= last && pin.to.is_none_or(|to| first <= to))
         })
     }
 
-    /// Deletes the oldest segment that can be deleted; a pinned one only if `pinned_too` and there is no other. Returns
-    /// its size, or why the first candidate could not be deleted.
-    fn give_up_one(&mut self, pinned_too: bool) -> Result<u64, Option<String>> {
+    /// Deletes the oldest unpinned segment. If no unpinned segment can be deleted, deletes the oldest pinned segment,
+    /// provided that `pinned_too` is true. Returns the size of the deleted segment, or the reason why the first candidate
+    /// could not be deleted.
+    fn delete_oldest(&mut self, pinned_too: bool) -> Result<u64, Option<String>> {
         let candidates =
             self.sealed.iter().map(|sealed| (self.is_pinned(sealed), sealed.number, sealed.size));
         let mut order: Vec<_> = candidates.filter(|(pinned, ..)| pinned_too || !pinned).collect();
-        order.sort_unstable();
+        ordered::sort(&mut order);
         let mut refusal = None;
         for (_, number, size) in order {
-            match self.remove(number) {
+            match self.delete_segment(number) {
                 Ok(()) => return Ok(size),
                 Err(why) => {
                     let name = segment::name(number);
@@ -543,7 +556,7 @@ impl Store {
         Err(refusal)
     }
 
-    fn remove(&mut self, number: u64) -> io::Result<()> {
+    fn delete_segment(&mut self, number: u64) -> io::Result<()> {
         self.directory.remove(&segment::name(number))?;
         self.sealed.retain(|sealed| sealed.number != number);
         self.dropped += 1;
@@ -556,16 +569,16 @@ impl Store {
         let number = segment.number;
         let size = segment.seal();
         self.sealed.push(SealedSegment { number, size, span: Some(span) });
-        self.sealed.sort_unstable_by_key(|sealed| sealed.number);
+        ordered::sort_by_key(&mut self.sealed, |sealed| sealed.number);
     }
 
-    /// Drops the store without sealing the current segment, as a kill does.
+    /// Drops the store without sealing the current segment, as if the recorder were killed.
     #[cfg(test)]
     pub fn kill(mut self) {
         self.current = None;
     }
 
-    /// The number of pins that have no end yet.
+    /// Returns the number of pins that have no end yet.
     #[cfg(test)]
     pub fn open_pins(&self) -> usize {
         self.pins.iter().filter(|pin| pin.to.is_none()).count()
@@ -587,7 +600,7 @@ fn length(frames: &[u8]) -> u64 {
     u64::try_from(frames.len()).unwrap_or(u64::MAX)
 }
 
-/// Returns the entry without its large parts.
+/// Returns the entry without its large parts; a document or an event is replaced by an entry about the loss.
 fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
     match &mut entry.body {
         Some(Body::CallFinished(ended)) => {
@@ -608,7 +621,7 @@ fn without_answers(mut entry: CaptureEntry) -> CaptureEntry {
     entry
 }
 
-/// Returns the segments in a directory, oldest first.
+/// Returns the numbers and paths of the segments in a directory, oldest first.
 pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     let fail = |source| Error::Directory { path: directory.to_path_buf(), source };
     let mut segments = Vec::new();
@@ -618,7 +631,7 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
             segments.push((number, entry.path()));
         }
     }
-    segments.sort_unstable();
+    ordered::sort(&mut segments);
     Ok(segments)
 }
 
@@ -626,18 +639,19 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
 fn numbers(directory: &PrivateDirectory) -> io::Result<Vec<u64>> {
     let names = directory.names()?;
     let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
-    numbers.sort_unstable();
+    ordered::sort(&mut numbers);
     Ok(numbers)
 }
 
 /// Renumbers the segments from 1 if the highest possible number is used.
 fn renumbered(directory: &PrivateDirectory, mut numbers: Vec<u64>) -> Vec<u64> {
-    if numbers.last().is_none_or(|last| *last < segment::LAST) {
+    if numbers.last().is_none_or(|last| *last < segment::MAX_NUMBER) {
         return numbers;
     }
     let mut next = 1;
     for number in &mut numbers {
-        // The order stays the same: each new number is lower than the numbers of all later segments, so it is free.
+        // Each new number is lower than the numbers of all later segments, so no segment has it and the order stays the
+        // same.
         if next < *number && directory.rename(&segment::name(*number), &segment::name(next)).is_ok() {
             *number = next;
         }
@@ -646,13 +660,15 @@ fn renumbered(directory: &PrivateDirectory, mut numbers: Vec<u64>) -> Vec<u64> {
     numbers
 }
 
-fn is_ours_or_empty(directory: &PrivateDirectory) -> io::Result<bool> {
+/// Whether the directory is a capture or empty, so that a recorder may use it.
+fn is_capture_or_empty(directory: &PrivateDirectory) -> io::Result<bool> {
     let names = directory.names()?;
     let is_segment = |name: &std::ffi::OsString| name.to_str().and_then(segment::number).is_some();
-    // A directory that is its own file system contains `lost+found`.
+    // The root directory of a file system contains `lost+found`.
     Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
 }
 
+/// Locks the directory against other recorders.
 fn lock(directory: &PrivateDirectory, path: &Path) -> Result<fs::File, Error> {
     let mut file =
         directory.lock(LOCK).map_err(|source| Error::Directory { path: path.join(LOCK), source })?;
@@ -668,13 +684,13 @@ fn lock(directory: &PrivateDirectory, path: &Path) -> Result<fs::File, Error> {
 }
 
 /// Whether a recorder is writing the capture in `directory`.
-pub fn is_written(directory: &Path) -> bool {
+pub fn is_being_recorded(directory: &Path) -> bool {
     open_nonblocking(&directory.join(LOCK))
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// Reads a segment. It must be a regular file, because it is read again for each answer. A large file that does not
-/// begin like a segment is not read to its end.
+/// Reads a segment. The path must be a regular file, because the file is read again for each answer. A large file that
+/// does not begin like a segment is not read to its end.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let fail = |source| Error::Segment { path: path.to_path_buf(), source };
     let mut file = open_nonblocking(path).map_err(fail)?;
@@ -683,15 +699,15 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
         let why = "it is neither a directory nor a regular file".to_owned();
         return Err(Error::NotACapture { path: path.to_path_buf(), why });
     }
-    if about.len() > LARGEST_FILE {
-        let why = format!("it is longer than {} MiB, which is all that is read", LARGEST_FILE >> 20);
+    if about.len() > MAX_FILE_SIZE {
+        let why = format!("it is larger than the limit of {} MiB", MAX_FILE_SIZE >> 20);
         return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, why)));
     }
     let mut bytes = Vec::new();
-    Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).map_err(fail)?;
+    Read::by_ref(&mut file).take(PROBE_SIZE).read_to_end(&mut bytes).map_err(fail)?;
     // A segment in a directory may have a damaged header, so a small file is read in any case.
-    if about.len() <= LARGEST_SEGMENT || segment::check(&bytes) != Err(HeaderError::NoSegment) {
-        file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(fail)?;
+    if about.len() <= MAX_SEGMENT_SIZE || segment::check(&bytes) != Err(HeaderError::NoSegment) {
+        file.take(MAX_FILE_SIZE).read_to_end(&mut bytes).map_err(fail)?;
     }
     Ok(bytes)
 }

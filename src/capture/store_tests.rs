@@ -1,4 +1,5 @@
-//! Tests of which segments the store keeps and deletes: the size limit, ages, pins, and an unexpected directory.
+//! Tests of the store and the recorder: which segments they keep and delete (size limit, age limit, pins), and how they react
+//! to unexpected files and directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ const START: i64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400;
 
-/// A directory that contains a capture.
+/// A temporary directory, in which the test creates the directory of a capture.
 struct CaptureParent(TestPath);
 
 impl CaptureParent {
@@ -47,25 +48,37 @@ fn limits(size: u64) -> Limits {
     Limits { size, age: Duration::from_secs(7 * DAY), incidents: 20 }
 }
 
-/// A store with the clocks of its recorder.
+/// A store, and the clocks with which the test writes entries.
 struct TestRecorder {
     store: Store,
-    /// Seconds since its session began.
+    /// The seconds since the session began.
     mono: u64,
     /// The difference between the wall clock and the monotonic clock, in seconds.
-    ahead: i64,
+    clock_offset: i64,
     calls: u64,
+}
+
+/// Opens the capture once its lock is free. A process that another test starts has a copy of every lock of this process
+/// until it runs its program, so a lock that was just released can stay held for a moment.
+fn open(place: &CaptureParent, limits: Limits) -> Store {
+    for _ in 0..10_000 {
+        match Store::open(&place.capture(), limits) {
+            Err(Error::TwoRecorders { .. }) => std::thread::sleep(Duration::from_millis(1)),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("the lock of the capture is never released");
 }
 
 impl TestRecorder {
     fn start(place: &CaptureParent, limits: Limits) -> Self {
-        let mut store = Store::open(&place.capture(), limits).unwrap();
+        let mut store = open(place, limits);
         store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, START);
-        Self { store, mono: 0, ahead: 0, calls: 0 }
+        Self { store, mono: 0, clock_offset: 0, calls: 0 }
     }
 
     fn wall(&self) -> i64 {
-        START + (i64::try_from(self.mono).unwrap() + self.ahead) * 1_000_000_000
+        START + (i64::try_from(self.mono).unwrap() + self.clock_offset) * 1_000_000_000
     }
 
     fn entry(&self, body: Body) -> CaptureEntry {
@@ -77,8 +90,8 @@ impl TestRecorder {
         self.store.write(entry)
     }
 
-    /// Advances the clocks by `seconds` and writes a call whose answer is 9 000 incompressible bytes.
-    fn noise(&mut self, seconds: u64) -> std::io::Result<()> {
+    /// Advances the clocks by `seconds`, and writes a call whose answer has 9 000 incompressible bytes.
+    fn write_random_call(&mut self, seconds: u64) -> std::io::Result<()> {
         self.mono += seconds;
         self.calls += 1;
         let mut noise = self.calls ^ (self.mono << 20) ^ 1;
@@ -96,19 +109,19 @@ impl TestRecorder {
         self.write(Body::CallFinished(ended))
     }
 
-    fn noises(&mut self, count: u64, seconds: u64) {
+    fn write_random_calls(&mut self, count: u64, seconds: u64) {
         for _ in 0..count {
-            self.noise(seconds).unwrap();
+            self.write_random_call(seconds).unwrap();
         }
     }
 
     fn set_clock(&mut self, days: i64) {
-        self.ahead += days * i64::try_from(DAY).unwrap();
+        self.clock_offset += days * i64::try_from(DAY).unwrap();
         let by = days * i64::try_from(DAY * SECOND).unwrap();
         self.write(Body::Jump(Jump { by })).unwrap();
     }
 
-    /// Opens an incident as the recorder does.
+    /// Opens an incident as the recorder does after a slow relist.
     fn incident(&mut self) -> Incident {
         let rules = IncidentRules {
             slow: Duration::from_secs(2),
@@ -139,7 +152,7 @@ fn on_disk(directory: &Path) -> u64 {
 }
 
 /// Replaces a segment with a directory, which cannot be deleted as a file.
-fn make_stubborn(place: &CaptureParent, number: u64) {
+fn make_undeletable(place: &CaptureParent, number: u64) {
     let path = place.capture().join(segment::name(number));
     fs::remove_file(&path).unwrap();
     fs::create_dir_all(path.join("inside")).unwrap();
@@ -148,12 +161,12 @@ fn make_stubborn(place: &CaptureParent, number: u64) {
 #[test]
 fn segment_that_cannot_be_removed_does_not_break_the_size_limit() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(20, 1);
-    make_stubborn(&place, 1);
+    recording.write_random_calls(20, 1);
+    make_undeletable(&place, 1);
     for _ in 0..200 {
-        recording.noises(1, 1);
+        recording.write_random_calls(1, 1);
         assert!(on_disk(&place.capture()) <= bound);
     }
     let left = segments(&place);
@@ -164,16 +177,16 @@ fn segment_that_cannot_be_removed_does_not_break_the_size_limit() {
 #[test]
 fn recording_stops_with_a_reason_if_no_segment_can_be_removed() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST;
+    let bound = store::MIN_CAPTURE_SIZE;
     let mut recording = TestRecorder::start(&place, limits(bound));
     let mut why = None;
     for _ in 0..200 {
-        let refused = recording.noise(1).err();
+        let refused = recording.write_random_call(1).err();
         why = why.or(refused.map(|why| why.to_string()));
         for number in segments(&place) {
-            // Replace the current segment too: its writer has it open.
+            // This also replaces the current segment, which the store has open.
             if place.capture().join(segment::name(number)).is_file() {
-                make_stubborn(&place, number);
+                make_undeletable(&place, number);
             }
         }
         assert!(segments(&place).len() < 5, "{:?}", segments(&place));
@@ -185,39 +198,39 @@ fn recording_stops_with_a_reason_if_no_segment_can_be_removed() {
         ),
         "{why}"
     );
-    // TestRecorder continues as soon as a segment can be deleted.
+    // The recording continues as soon as a segment can be deleted.
     fs::remove_dir_all(place.capture().join(segment::name(1))).unwrap();
-    recording.noises(1, 1);
+    recording.write_random_calls(1, 1);
 }
 
 #[test]
 fn jump_of_the_wall_clock_deletes_nothing() {
     let place = CaptureParent::new();
     let mut recording = TestRecorder::start(&place, limits(64 << 20));
-    // A segment is 1 MiB here; an hour of calls fills four.
+    // A segment has 1 MiB here. The 400 calls of an hour fill four segments.
     for days in [8, 30, -30, -60, 3_650] {
-        recording.noises(400, 9);
+        recording.write_random_calls(400, 9);
         recording.set_clock(days);
     }
-    recording.noises(400, 9);
+    recording.write_random_calls(400, 9);
     let kept = segments(&place);
     assert_eq!((recording.store.extent().dropped, kept[0]), (0, 1));
-    // A recorder whose clock is years ahead at its start deletes nothing either.
+    // A recorder whose clock is years clock_offset at its start deletes nothing either.
     drop(recording);
     let mut recording = TestRecorder::start(&place, limits(64 << 20));
-    recording.ahead = 10 * 365 * i64::try_from(DAY).unwrap();
-    recording.noises(400, 9);
+    recording.clock_offset = 10 * 365 * i64::try_from(DAY).unwrap();
+    recording.write_random_calls(400, 9);
     assert_eq!((recording.store.extent().dropped, segments(&place)[0]), (0, 1));
 }
 
 #[test]
 fn age_limit_counts_only_the_time_that_recorders_ran() {
     let place = CaptureParent::new();
-    let hours = |recording: &mut TestRecorder, hours: u64| recording.noises(hours, 3_600);
-    // Two sessions of four days; the time between them is not known.
+    let hours = |recording: &mut TestRecorder, hours: u64| recording.write_random_calls(hours, 3_600);
+    // Two sessions of four days. The time between the sessions does not count.
     for _ in 0..2 {
         let mut recording = TestRecorder::start(&place, limits(8 << 20));
-        recording.ahead = -99_999;
+        recording.clock_offset = -99_999;
         hours(&mut recording, 96);
         assert_eq!(segments(&place)[0], 1);
     }
@@ -226,7 +239,7 @@ fn age_limit_counts_only_the_time_that_recorders_ran() {
     hours(&mut recording, 110);
     let capture = Capture::open(&place.capture()).unwrap();
     assert!(capture.dropped > 0 && capture.sessions[0].session.id != first, "{:?}", capture.sessions);
-    // Of eight and a half days, the last seven are left, plus the rest of the oldest segment.
+    // The recorders ran for more than twelve days. The last seven days are left, and the rest of the oldest segment.
     let calls = capture.calls.len();
     assert!((168..200).contains(&calls), "{calls} calls");
 }
@@ -235,33 +248,33 @@ fn age_limit_counts_only_the_time_that_recorders_ran() {
 fn age_limit_ignores_segments_from_before_a_jump() {
     let place = CaptureParent::new();
     let mut recording = TestRecorder::start(&place, limits(8 << 20));
-    recording.noises(24, 3_600);
+    recording.write_random_calls(24, 3_600);
     let before = segments(&place).len();
     recording.set_clock(1);
-    recording.noises(24 * 20, 3_600);
+    recording.write_random_calls(24 * 20, 3_600);
     let kept = segments(&place);
     let from_before = kept.iter().filter(|number| **number < u64::try_from(before).unwrap()).count();
     assert_eq!(from_before, before - 1, "{kept:?}");
-    assert!(recording.store.extent().dropped > 0, "what came after ages");
+    assert!(recording.store.extent().dropped > 0, "newer segments are deleted by age");
 }
 
 #[test]
-fn two_hundred_kills_within_an_incident_leave_no_open_pin() {
+fn repeated_kills_within_an_incident_leave_no_open_pin() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     for kill in 0..200 {
         let mut recording = TestRecorder::start(&place, limits(bound));
-        recording.noises(1, 60);
+        recording.write_random_calls(1, 60);
         recording.incident();
         assert_eq!(recording.store.open_pins(), 1, "kill {kill}");
-        recording.noises(kill % 4, 60);
+        recording.write_random_calls(kill % 4, 60);
         recording.store.kill();
         assert!(on_disk(&place.capture()) <= bound, "kill {kill}");
     }
-    let store = Store::open(&place.capture(), limits(bound)).unwrap();
+    let store = open(&place, limits(bound));
     assert_eq!((store.incidents(), store.open_pins()), (200, 0));
     drop(store);
-    // Every pin has an end on the disk too.
+    // The incidents on the disk have an end of their pinned time too.
     let capture = Capture::open(&place.capture()).unwrap();
     let lasting: Vec<_> =
         capture.incidents.values().filter(|incident| incident.pinned_to == i64::MAX).collect();
@@ -273,36 +286,36 @@ fn pinned_segments_of_a_killed_recorder_are_deleted_by_age() {
     let place = CaptureParent::new();
     let few = Limits { incidents: 1, ..limits(8 << 20) };
     let mut recording = TestRecorder::start(&place, few);
-    recording.noises(10, 60);
+    recording.write_random_calls(10, 60);
     recording.incident();
-    recording.noises(40, 60);
+    recording.write_random_calls(40, 60);
     recording.store.kill();
     // The pin of the incident ends five minutes after the kill.
     let mut recording = TestRecorder::start(&place, few);
-    recording.noises(400, 3_600);
+    recording.write_random_calls(400, 3_600);
     let incidents = Capture::open(&place.capture()).unwrap().incidents.len();
-    assert_eq!((segments(&place)[0], incidents), (1, 1), "the incident itself is kept");
+    assert_eq!((segments(&place)[0], incidents), (1, 1), "the segment with the incident is kept");
     let dropped = recording.store.extent().dropped;
-    assert!(dropped > 5, "what came after it is not: {dropped}");
-    // With a limit of one incident, the next one replaces the pin.
+    assert!(dropped > 5, "segments after the incident are deleted: {dropped}");
+    // The limit is one pinned incident, so the next incident replaces the pin.
     recording.incident();
-    recording.noises(30, 3_600);
+    recording.write_random_calls(30, 3_600);
     assert!(segments(&place)[0] > 1);
 }
 
 #[test]
-fn incident_of_an_older_release_without_an_end_is_unpinned_later() {
+fn unfinished_incident_of_an_older_release_is_unpinned_later() {
     let place = CaptureParent::new();
     let mut recording = TestRecorder::start(&place, limits(8 << 20));
-    recording.noises(10, 60);
+    recording.write_random_calls(10, 60);
     let mut incident = recording.incident();
     incident.pinned_to = i64::MAX;
     recording.write(Body::Incident(incident)).unwrap();
-    recording.noises(10, 60);
+    recording.write_random_calls(10, 60);
     recording.store.kill();
     let mut recording = TestRecorder::start(&place, limits(8 << 20));
     assert_eq!(recording.store.open_pins(), 0);
-    recording.noises(400, 3_600);
+    recording.write_random_calls(400, 3_600);
     assert!(recording.store.extent().dropped > 5);
 }
 
@@ -313,31 +326,30 @@ fn incident_whose_end_was_not_written_ends_with_its_session() {
     let mut incident = recording.incident();
     incident.to = recording.wall();
     let entry = recording.entry(Body::Incident(incident));
-    recording.store.pass_over(entry);
+    recording.store.track_unwritten(entry);
     assert_eq!(recording.store.open_pins(), 0);
-    // If the end of an incident never reaches the store, the next incident ends it.
+    // If the end of an incident never reaches the store, the next incident ends the pin.
     recording.incident();
     recording.incident();
     assert_eq!(recording.store.open_pins(), 1);
 }
 
 #[test]
-fn incident_during_which_the_clock_was_set_back_pins_only_itself() {
+fn incident_pins_only_its_own_time_although_the_clock_was_set_back() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 4;
+    let bound = store::MIN_CAPTURE_SIZE * 4;
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(60, 60);
+    recording.write_random_calls(60, 60);
     let mut incident = recording.incident();
-    recording.noises(5, 60);
+    recording.write_random_calls(5, 60);
     recording.set_clock(-30);
-    recording.noises(5, 60);
-    // The closed incident pins the time from its end minus 10 min to its beginning plus 5 min, because the clock was
-    // set back.
+    recording.write_random_calls(5, 60);
+    // The clock was set back, so the incident pins the time from 10 min before its end to 5 min after its beginning.
     incident.to = recording.wall();
     incident.pinned_from = incident.to - 600_000_000_000;
     incident.pinned_to = incident.from + 300_000_000_000;
     recording.write(Body::Incident(incident)).unwrap();
-    recording.noises(300, 60);
+    recording.write_random_calls(300, 60);
     let capture = Capture::open(&place.capture()).unwrap();
     let kept = |call: u64| capture.calls.iter().any(|known| known.number == call);
     assert!(kept(52) && kept(62) && kept(70) && kept(370));
@@ -347,19 +359,23 @@ fn incident_during_which_the_clock_was_set_back_pins_only_itself() {
 #[test]
 fn directory_with_the_largest_segment_number_stays_usable() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(20, 1);
+    recording.write_random_calls(20, 1);
     drop(recording);
     let named = |number: u64| place.capture().join(segment::name(number));
     let before = segments(&place).len();
-    fs::rename(named(u64::try_from(before).unwrap()), named(segment::LAST)).unwrap();
+    fs::rename(named(u64::try_from(before).unwrap()), named(segment::MAX_NUMBER)).unwrap();
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(1, 1);
+    recording.write_random_calls(1, 1);
     let capture = Capture::open(&place.capture()).unwrap();
     let calls: Vec<_> = capture.calls.iter().map(|call| call.number).collect();
-    assert_eq!(calls, (1..=20).chain(1..=1).collect::<Vec<_>>(), "in the order in which they were made");
-    recording.noises(200, 1);
+    assert_eq!(
+        calls,
+        (1..=20).chain(1..=1).collect::<Vec<_>>(),
+        "calls are in the order in which they were sent"
+    );
+    recording.write_random_calls(200, 1);
     assert!(on_disk(&place.capture()) <= bound);
     assert!(segments(&place).iter().all(|number| *number < 1_000));
 }
@@ -367,32 +383,32 @@ fn directory_with_the_largest_segment_number_stays_usable() {
 #[test]
 fn foreign_file_with_a_segment_number_is_skipped_and_counts_against_the_size_limit() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut recording = TestRecorder::start(&place, limits(bound));
     let theirs = place.capture().join(segment::name(2));
     fs::write(&theirs, vec![7; 150_000]).unwrap();
     for _ in 0..200 {
-        recording.noises(1, 1);
+        recording.write_random_calls(1, 1);
         assert!(on_disk(&place.capture()) <= bound);
     }
-    assert!(!theirs.exists(), "the oldest goes first");
+    assert!(!theirs.exists(), "the oldest segment is deleted first");
 }
 
 #[test]
 fn recorder_starts_in_spite_of_an_unreadable_segment() {
     let place = CaptureParent::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(20, 1);
+    recording.write_random_calls(20, 1);
     drop(recording);
     let precious = place.path().join("precious");
     fs::write(&precious, vec![0; 100]).unwrap();
     let named = |number: u64| place.capture().join(segment::name(number));
     fs::remove_file(named(1)).unwrap();
     std::os::unix::fs::symlink(&precious, named(1)).unwrap();
-    make_stubborn(&place, 2);
+    make_undeletable(&place, 2);
     let mut recording = TestRecorder::start(&place, limits(bound));
-    recording.noises(200, 1);
+    recording.write_random_calls(200, 1);
     assert!(!named(1).exists() && named(2).is_dir());
     assert_eq!(fs::metadata(&precious).unwrap().len(), 100);
 }
@@ -400,21 +416,21 @@ fn recorder_starts_in_spite_of_an_unreadable_segment() {
 #[test]
 fn directory_replaced_by_a_link_during_the_recording_is_not_followed() {
     let place = CaptureParent::new();
-    let mut recording = TestRecorder::start(&place, limits(store::SMALLEST));
+    let mut recording = TestRecorder::start(&place, limits(store::MIN_CAPTURE_SIZE));
     let (moved, trap) = (place.path().join("moved"), place.path().join("trap"));
     fs::create_dir(&trap).unwrap();
     fs::write(trap.join(segment::name(1)), "precious").unwrap();
     fs::rename(place.capture(), &moved).unwrap();
     std::os::unix::fs::symlink(&trap, place.capture()).unwrap();
-    recording.noises(100, 1);
+    recording.write_random_calls(100, 1);
     assert_eq!(fs::read_dir(&trap).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(trap.join(segment::name(1))).unwrap(), "precious");
     assert!(on_disk(&moved) > 100_000);
-    let opened = Store::open(&place.capture(), limits(store::SMALLEST));
+    let opened = Store::open(&place.capture(), limits(store::MIN_CAPTURE_SIZE));
     assert!(matches!(opened, Err(Error::Unsafe { why, .. }) if why == "it is a symbolic link"));
 }
 
-/// Starts a recorder whose clocks the test sets.
+/// Starts a recorder with a clock that the test sets.
 fn recorder(place: &CaptureParent) -> (Recorder, Arc<ReplayClock>) {
     let clock = Arc::new(ReplayClock::new());
     clock.set(Duration::ZERO, Wall::from_nanos(START));
@@ -427,15 +443,15 @@ fn session() -> Session {
     Session { endpoint: "unix:///x".into(), node: "node-7".into(), ..Session::default() }
 }
 
-fn until(recorder: &Recorder, wanted: impl Fn(&super::recorder::RecorderStatus) -> bool) {
+fn wait_until(recorder: &Recorder, wanted: impl Fn(&super::recorder::RecorderStatus) -> bool) {
     while !wanted(&recorder.status()) {
         std::thread::yield_now();
     }
 }
 
-fn asked(recorder: &Recorder, call: u64) {
+fn call_started(recorder: &Recorder, call: u64) {
     let rpc = rpc_number(Rpc::ListContainers);
-    recorder.note(Body::CallStarted(CallStarted { call, rpc, request: Bytes::new(), relist: 1 }));
+    recorder.record(Body::CallStarted(CallStarted { call, rpc, request: Bytes::new(), relist: 1 }));
 }
 
 #[test]
@@ -444,21 +460,21 @@ fn segment_after_a_failed_reopening_has_the_session_and_the_open_calls() {
     let (recorder, clock) = recorder(&place);
     assert!(matches!(recorder.opened(Duration::MAX), Some(Ok(0))));
     recorder.begin(Session { runtime: "containerd".into(), ..session() }, Duration::MAX);
-    asked(&recorder, 1);
-    until(&recorder, |state| state.extent.segments == 1);
+    call_started(&recorder, 1);
+    wait_until(&recorder, |state| state.extent.segments == 1);
     fs::rename(place.capture(), place.path().join("moved")).unwrap();
-    // A file is now in the place of the directory.
+    // A file replaces the directory.
     fs::write(place.capture(), "").unwrap();
     recorder.reopen();
-    until(&recorder, |state| state.trouble.is_some());
-    // The recorder also remembers the calls that begin and end meanwhile.
-    asked(&recorder, 2);
-    asked(&recorder, 3);
-    recorder.note(Body::CallFinished(CallFinished::new(2, Duration::ZERO, &RecordedOutcome::Answered)));
-    until(&recorder, |state| state.lost == 3);
+    wait_until(&recorder, |state| state.trouble.is_some());
+    // The recorder also remembers the calls that begin and end while it cannot write.
+    call_started(&recorder, 2);
+    call_started(&recorder, 3);
+    recorder.record(Body::CallFinished(CallFinished::new(2, Duration::ZERO, &RecordedOutcome::Answered)));
+    wait_until(&recorder, |state| state.lost == 3);
     fs::remove_file(place.capture()).unwrap();
     clock.advance(Duration::from_secs(60));
-    asked(&recorder, 4);
+    call_started(&recorder, 4);
     assert!(recorder.close("done", Duration::MAX));
     let capture = Capture::open(&place.capture()).unwrap();
     let run = &capture.sessions[0].session;
@@ -476,9 +492,9 @@ fn runtime_that_answers_version_late_is_named_in_the_capture() {
     let (recorder, _) = recorder(&place);
     assert!(recorder.opened(Duration::MAX).is_some());
     recorder.begin(session(), Duration::MAX);
-    asked(&recorder, 1);
+    call_started(&recorder, 1);
     recorder.update_session(Session { runtime: "containerd".into(), ..session() });
-    asked(&recorder, 2);
+    call_started(&recorder, 2);
     assert!(recorder.close("done", Duration::MAX));
     let capture = Capture::open(&place.capture()).unwrap();
     assert_eq!((capture.sessions.len(), capture.calls.len()), (1, 2));
@@ -499,7 +515,7 @@ fn incidents_of_a_recording_that_began_without_its_disk_have_new_numbers() {
     recorder.begin(session(), Duration::MAX);
     let incident = |to: i64| Incident { number: 1, from: START, to, ..Incident::default() };
     recorder.incident(incident(0));
-    until(&recorder, |state| state.lost == 1);
+    wait_until(&recorder, |state| state.lost == 1);
     fs::remove_file(place.capture()).unwrap();
     fs::rename(place.path().join("away"), place.capture()).unwrap();
     clock.advance(Duration::from_secs(60));
@@ -511,16 +527,16 @@ fn incidents_of_a_recording_that_began_without_its_disk_have_new_numbers() {
 }
 
 #[test]
-fn only_errors_of_the_disk_are_tried_again() {
+fn only_disk_errors_are_tried_again() {
     use rustix::io::Errno;
     let of = |errno: Errno| Error::Directory { path: "/x".into(), source: errno.into() };
     for errno in
         [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO, Errno::NODEV, Errno::STALE, Errno::MFILE]
     {
-        assert!(of(errno).is_of_the_disk(), "{errno:?}");
+        assert!(of(errno).is_disk_error(), "{errno:?}");
     }
     for errno in [Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::NOENT, Errno::LOOP] {
-        assert!(!of(errno).is_of_the_disk(), "{errno:?}");
+        assert!(!of(errno).is_disk_error(), "{errno:?}");
     }
-    assert!(!Error::Unsafe { path: "/x".into(), why: "it is a symbolic link".into() }.is_of_the_disk());
+    assert!(!Error::Unsafe { path: "/x".into(), why: "it is a symbolic link".into() }.is_disk_error());
 }

@@ -1,10 +1,10 @@
-//! A directory or file for a test, which is deleted at the end of the test.
+//! Temporary paths for the unit tests of captures.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A path that does not exist yet. Whatever is there at the end of the test is deleted.
+/// A path for a file or directory that does not exist yet. The end of the test deletes it.
 pub struct TestPath(pub PathBuf);
 
 impl TestPath {

@@ -1,5 +1,5 @@
-//! Tests that write a capture and read it: undamaged, cut, with flipped bits, after a kill, and after the wall clock
-//! was set.
+//! Tests that write a capture and read it again: undamaged, truncated, with flipped bits, after a kill of the recorder, and
+//! after the wall clock was set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,13 +36,13 @@ fn entry(second: u64, body: Body) -> CaptureEntry {
     CaptureEntry { wall: at(second), mono: second * 1_000_000_000, body: Some(body) }
 }
 
-fn asked(second: u64, call: u64, rpc: Rpc) -> CaptureEntry {
-    let asked =
+fn call_started(second: u64, call: u64, rpc: Rpc) -> CaptureEntry {
+    let started =
         CallStarted { call, rpc: rpc_number(rpc), request: Bytes::from_static(b"\n\0"), relist: second };
-    entry(second, Body::CallStarted(asked))
+    entry(second, Body::CallStarted(started))
 }
 
-fn answered(second: u64, call: u64, bytes: &[u8]) -> CaptureEntry {
+fn call_answered(second: u64, call: u64, bytes: &[u8]) -> CaptureEntry {
     let mut ended = CallFinished::new(call, Duration::from_millis(3), &RecordedOutcome::Answered);
     ended.answers.push(StoredMessage { bytes: Bytes::copy_from_slice(bytes), ..StoredMessage::default() });
     entry(second, Body::CallFinished(ended))
@@ -52,7 +52,7 @@ fn relist(second: u64) -> CaptureEntry {
     entry(second, Body::Relist(RelistDone { number: second, ..RelistDone::default() }))
 }
 
-/// Returns the list at a second: every third second it has one more item, and sometimes all items are different.
+/// Returns the list at a second. Every third second adds an item, and every 97th second replaces all items.
 fn list(second: u64) -> Vec<u8> {
     let item =
         |number: u64| format!("{number:05}-{}-{}|", number * 7919, "label=value,".repeat(20)).into_bytes();
@@ -62,15 +62,17 @@ fn list(second: u64) -> Vec<u8> {
 
 fn write(store: &mut Store, seconds: std::ops::Range<u64>) {
     for second in seconds {
-        store.write(asked(second, 2 * second, Rpc::ListContainers)).unwrap();
-        store.write(answered(second, 2 * second, &list(second))).unwrap();
-        store.write(asked(second, 2 * second + 1, Rpc::ContainerStatus)).unwrap();
-        store.write(answered(second, 2 * second + 1, format!("status {}", second % 5).as_bytes())).unwrap();
+        store.write(call_started(second, 2 * second, Rpc::ListContainers)).unwrap();
+        store.write(call_answered(second, 2 * second, &list(second))).unwrap();
+        store.write(call_started(second, 2 * second + 1, Rpc::ContainerStatus)).unwrap();
+        store
+            .write(call_answered(second, 2 * second + 1, format!("status {}", second % 5).as_bytes()))
+            .unwrap();
         store.write(relist(second)).unwrap();
     }
 }
 
-fn recorded(place: &Path, size: u64, seconds: u64) {
+fn record_capture(place: &Path, size: u64, seconds: u64) {
     let mut store = Store::open(place, limits(size)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
     write(&mut store, 0..seconds);
@@ -105,19 +107,19 @@ fn on_disk(place: &Path) -> u64 {
 #[test]
 fn capture_is_read_as_it_was_written_and_is_small() {
     let place = TestPath::new();
-    recorded(&place.0, 16 << 20, 300);
+    record_capture(&place.0, 16 << 20, 300);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!((capture.relists.len(), capture.damaged(), capture.dropped), (300, 0, 0));
     let found = answers(&capture);
     assert_eq!(found.len(), 600);
-    assert!(found.values().all(|there| *there));
+    assert!(found.values().all(|has_answer| *has_answer));
     let raw: usize = (0..300).map(|second| list(second).len()).sum();
     let (raw, kept) = (u64::try_from(raw).unwrap(), on_disk(&place.0));
     assert!(kept * 50 < raw, "{kept} bytes for {raw}");
 }
 
 /// Returns a list in a different order each time, as a runtime with a hash map of containers does.
-fn shuffled(second: u64) -> Vec<u8> {
+fn shuffled_list(second: u64) -> Vec<u8> {
     let mut items: Vec<u64> = (0..100).collect();
     items.sort_by_key(|item| (item + 1).wrapping_mul(second + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let content = |item: u64| {
@@ -139,11 +141,11 @@ fn shuffled_list_is_stored_as_a_permutation_and_restored() {
     let mut store = Store::open(&place.0, limits(64 << 20)).unwrap();
     store.begin(Session::default(), at(0));
     for second in 0..400 {
-        store.write(asked(second, second, Rpc::ListContainers)).unwrap();
-        store.write(answered(second, second, &shuffled(second))).unwrap();
+        store.write(call_started(second, second, Rpc::ListContainers)).unwrap();
+        store.write(call_answered(second, second, &shuffled_list(second))).unwrap();
     }
     drop(store);
-    // Seven bits for each of a hundred positions, plus the size of the two entries.
+    // A permutation needs seven bits for each of a hundred items; the rest is the size of the two entries.
     assert!(on_disk(&place.0) < 400 * 256, "{} bytes", on_disk(&place.0));
     let exported = {
         let mut out = Vec::new();
@@ -155,10 +157,10 @@ fn shuffled_list_is_stored_as_a_permutation_and_restored() {
     for path in [&place.0, &exported] {
         let capture = Capture::open(path).unwrap();
         assert_eq!(capture.calls.len(), 400);
-        // Start at the end, so that no base of a difference is in memory.
+        // The loop starts at the end, so that no base of a difference is in the cache.
         for call in capture.calls.iter().rev() {
             let messages = capture.messages(call.end.as_ref().unwrap()).unwrap();
-            assert_eq!(messages, [Bytes::from(shuffled(call.number))], "second {}", call.number);
+            assert_eq!(messages, [Bytes::from(shuffled_list(call.number))], "second {}", call.number);
         }
     }
 }
@@ -166,7 +168,7 @@ fn shuffled_list_is_stored_as_a_permutation_and_restored() {
 #[test]
 fn capture_never_exceeds_its_size_limit_and_contains_the_newest_entries() {
     let place = TestPath::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     store.begin(Session::default(), at(0));
     let mut noise = 1_u64;
@@ -177,8 +179,8 @@ fn capture_never_exceeds_its_size_limit_and_contains_the_newest_entries() {
                 noise.to_be_bytes()[0]
             })
             .collect();
-        store.write(asked(second, second, Rpc::ContainerStatus)).unwrap();
-        store.write(answered(second, second, &bytes)).unwrap();
+        store.write(call_started(second, second, Rpc::ContainerStatus)).unwrap();
+        store.write(call_answered(second, second, &bytes)).unwrap();
         assert!(on_disk(&place.0) <= bound, "second {second}: {} bytes", on_disk(&place.0));
     }
     assert!(store.extent().dropped > 10);
@@ -201,7 +203,7 @@ fn incident(number: u64, second: u64, from: u64, to: u64) -> CaptureEntry {
     entry(second, Body::Incident(incident))
 }
 
-fn noisy(store: &mut Store, seconds: std::ops::Range<u64>) {
+fn write_random_calls(store: &mut Store, seconds: std::ops::Range<u64>) {
     for second in seconds {
         let mut noise = second + 1;
         let bytes: Vec<u8> = (0..9_000)
@@ -210,20 +212,20 @@ fn noisy(store: &mut Store, seconds: std::ops::Range<u64>) {
                 noise.to_be_bytes()[0]
             })
             .collect();
-        store.write(asked(second, second, Rpc::ContainerStatus)).unwrap();
-        store.write(answered(second, second, &bytes)).unwrap();
+        store.write(call_started(second, second, Rpc::ContainerStatus)).unwrap();
+        store.write(call_answered(second, second, &bytes)).unwrap();
     }
 }
 
 #[test]
 fn pinned_segments_are_deleted_last_and_count_against_the_size_limit() {
     let place = TestPath::new();
-    let bound = store::SMALLEST * 2;
+    let bound = store::MIN_CAPTURE_SIZE * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     store.begin(Session::default(), at(0));
-    noisy(&mut store, 0..10);
+    write_random_calls(&mut store, 0..10);
     store.write(incident(1, 10, 8, 11)).unwrap();
-    noisy(&mut store, 11..300);
+    write_random_calls(&mut store, 11..300);
     drop(store);
     let has = |second: u64| Capture::open(&place.0).unwrap().calls.iter().any(|call| call.number == second);
     assert!(has(9) && has(299) && !has(100));
@@ -231,13 +233,13 @@ fn pinned_segments_are_deleted_last_and_count_against_the_size_limit() {
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     assert_eq!(store.incidents(), 1);
     store.begin(Session::default(), at(300));
-    noisy(&mut store, 300..600);
+    write_random_calls(&mut store, 300..600);
     assert!(has(9) && has(599) && !has(299));
     // If every segment is pinned, the oldest one is deleted, because the size limit has priority.
     for number in 2..40 {
         let from = 600 + number * 10;
         store.write(incident(number, from, from, from + 10)).unwrap();
-        noisy(&mut store, from..from + 10);
+        write_random_calls(&mut store, from..from + 10);
         assert!(on_disk(&place.0) <= bound);
     }
     assert!(!has(9) && has(999));
@@ -246,10 +248,10 @@ fn pinned_segments_are_deleted_last_and_count_against_the_size_limit() {
 #[test]
 fn every_segment_contains_the_open_calls() {
     let place = TestPath::new();
-    let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
+    let mut store = Store::open(&place.0, limits(store::MIN_CAPTURE_SIZE)).unwrap();
     store.begin(Session::default(), at(0));
-    store.write(asked(0, 1_000_000, Rpc::ListContainers)).unwrap();
-    noisy(&mut store, 1..200);
+    store.write(call_started(0, 1_000_000, Rpc::ListContainers)).unwrap();
+    write_random_calls(&mut store, 1..200);
     let capture = Capture::open(&place.0).unwrap();
     assert!(capture.dropped > 0);
     let hung: Vec<_> = capture.calls.iter().filter(|call| call.number == 1_000_000).collect();
@@ -260,7 +262,7 @@ fn every_segment_contains_the_open_calls() {
 #[test]
 fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
     let place = TestPath::new();
-    recorded(&place.0, 16 << 20, 20);
+    record_capture(&place.0, 16 << 20, 20);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let ends: Vec<(usize, u64)> = {
@@ -275,7 +277,7 @@ fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
     };
     let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
     runner
-        .run(&(super::segment::HEADER..whole.len()), |cut| {
+        .run(&(super::segment::HEADER_SIZE..whole.len()), |cut| {
             fs::write(&file, &whole[..cut]).unwrap();
             let capture = Capture::open(&place.0).unwrap();
             answers(&capture);
@@ -284,7 +286,7 @@ fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
             prop_assert_eq!(capture.segments[0].entries, expected);
             // An incomplete entry counts as cut, not as damaged, even with reserved space after it.
             let before = ends.iter().map(|(end, _)| *end).take_while(|end| *end <= cut).last();
-            let torn = u64::try_from(cut - before.unwrap_or(segment::HEADER)).unwrap();
+            let torn = u64::try_from(cut - before.unwrap_or(segment::HEADER_SIZE)).unwrap();
             let mut reserved = whole[..cut].to_vec();
             reserved.resize(1 << 20, 0);
             // Zeros at the end of the cut entry look like reserved space.
@@ -306,7 +308,7 @@ fn file_truncated_at_any_byte_keeps_its_earlier_entries() {
         .unwrap();
 }
 
-/// A recorder that is killed within an incident does not write the end of the incident.
+/// A recorder that is killed during an incident cannot write the end of the incident.
 #[test]
 fn incident_of_a_killed_recorder_ends_with_its_session() {
     use super::list::CaptureList;
@@ -320,7 +322,7 @@ fn incident_of_a_killed_recorder_ends_with_its_session() {
     write(&mut store, 6..10);
     let listed = || CaptureList::of(&Capture::open(&place.0).unwrap()).incidents.remove(0);
     let of = |listed: &super::list::ListedIncident| (listed.lasted_seconds, listed.at_least_seconds);
-    assert_eq!(of(&listed()), (None, None), "it lasts as long as its recorder writes");
+    assert_eq!(of(&listed()), (None, None), "the incident lasts while the recorder runs");
     drop(store);
     let seconds = |seconds| Some(Seconds::from(Duration::from_secs(seconds)));
     assert_eq!(of(&listed()), (None, seconds(4)));
@@ -334,14 +336,14 @@ fn incident_of_a_killed_recorder_ends_with_its_session() {
 #[test]
 fn flipped_bit_loses_one_entry_and_the_differences_from_it() {
     let place = TestPath::new();
-    recorded(&place.0, 16 << 20, 60);
+    record_capture(&place.0, 16 << 20, 60);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let before = answers(&Capture::open(&place.0).unwrap()).len();
     let last = segment::Entries::of(&whole).last().unwrap().0;
     let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
     runner
-        .run(&(super::segment::HEADER..whole.len(), 0..8_u32), |(byte, bit)| {
+        .run(&(super::segment::HEADER_SIZE..whole.len(), 0..8_u32), |(byte, bit)| {
             let mut broken = whole.clone();
             broken[byte] ^= 1_u8 << bit;
             fs::write(&file, &broken).unwrap();
@@ -358,11 +360,11 @@ fn flipped_bit_loses_one_entry_and_the_differences_from_it() {
 }
 
 #[test]
-fn any_bytes_are_read_or_refused() {
+fn any_bytes_are_read_or_refused_without_panic() {
     let place = TestPath::new();
     fs::create_dir_all(&place.0).unwrap();
     let file = place.0.join("0000000001.seg");
-    recorded(&place.0.join("good"), 16 << 20, 5);
+    record_capture(&place.0.join("good"), 16 << 20, 5);
     let good = fs::read(files(&place.0.join("good")).pop().unwrap()).unwrap();
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40);
     let mut runner = TestRunner::new(Config { cases: 300, ..Config::default() });
@@ -388,7 +390,7 @@ fn any_bytes_are_read_or_refused() {
 #[test]
 fn next_recorder_releases_the_space_reserved_by_a_killed_one() {
     let place = TestPath::new();
-    recorded(&place.0, 256 << 20, 3);
+    record_capture(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let used = fs::metadata(&file).unwrap().len();
     // After a kill, the file still has its reserved space.
@@ -402,7 +404,7 @@ fn next_recorder_releases_the_space_reserved_by_a_killed_one() {
 #[test]
 fn incomplete_entry_of_a_killed_recorder_is_counted_once() {
     let place = TestPath::new();
-    recorded(&place.0, 256 << 20, 3);
+    record_capture(&place.0, 256 << 20, 3);
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let (last, _) = segment::Entries::of(&whole).last().unwrap();
@@ -412,10 +414,10 @@ fn incomplete_entry_of_a_killed_recorder_is_counted_once() {
     let cut = || {
         let capture = Capture::open(&place.0).unwrap();
         let report = CheckReport::of(&capture);
-        assert!(report.is_damaged(), "something is gone");
+        assert!(report.is_damaged(), "an incomplete entry is damage");
         (capture.damaged(), capture.cut(), report.segments[0].cut_bytes, capture.relists.len())
     };
-    // The third relist has no end, but its calls are there.
+    // The entry about the third relist is incomplete, but the calls of the relist are recorded.
     assert_eq!(cut(), (0, 20, 20, 3));
     let mut store = Store::open(&place.0, limits(256 << 20)).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), u64::try_from(last + 20).unwrap());
@@ -436,7 +438,7 @@ fn directory_is_a_capture_before_the_first_call() {
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     assert!(Capture::open(&place.0).is_err());
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
-    // A kill does not run the destructor.
+    // The destructor does not run, as in a killed recorder.
     std::mem::forget(store);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!((capture.segments.len(), capture.damaged(), capture.cut()), (1, 0, 0));
@@ -468,7 +470,7 @@ fn capture_has_one_writer_and_many_readers() {
 #[test]
 fn only_the_owner_may_read_a_capture() {
     let place = TestPath::new();
-    recorded(&place.0, 1 << 20, 1);
+    record_capture(&place.0, 1 << 20, 1);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&place.0), 0o700);
     for entry in fs::read_dir(&place.0).unwrap() {
@@ -481,7 +483,9 @@ fn other_files_are_not_read_as_captures() {
     let place = TestPath::new();
     fs::create_dir_all(&place.0).unwrap();
     assert!(matches!(Capture::open(&place.0), Err(Error::NotACapture { .. })));
-    assert!(matches!(Capture::open(&place.0.join("none")), Err(Error::Directory { .. })));
+    let why = Capture::open(&place.0.join("none")).unwrap_err();
+    assert!(matches!(why, Error::Read { .. }), "{why}");
+    assert!(why.hint().unwrap().contains("plegctl record"), "{why}");
     let file = place.0.join("notes.txt");
     fs::write(&file, "dear diary").unwrap();
     assert!(matches!(Capture::open(&file), Err(Error::NotACapture { .. })));
@@ -493,9 +497,9 @@ fn other_files_are_not_read_as_captures() {
 }
 
 #[test]
-fn answer_in_no_segment_is_reported_as_missing() {
+fn answer_larger_than_a_segment_is_omitted() {
     let place = TestPath::new();
-    let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
+    let mut store = Store::open(&place.0, limits(store::MIN_CAPTURE_SIZE)).unwrap();
     store.begin(Session::default(), at(0));
     let mut noise = 7_u64;
     let huge: Vec<u8> = (0..100_000)
@@ -504,8 +508,8 @@ fn answer_in_no_segment_is_reported_as_missing() {
             noise.to_be_bytes()[0]
         })
         .collect();
-    store.write(asked(1, 1, Rpc::ListContainers)).unwrap();
-    store.write(answered(1, 1, &huge)).unwrap();
+    store.write(call_started(1, 1, Rpc::ListContainers)).unwrap();
+    store.write(call_answered(1, 1, &huge)).unwrap();
     write(&mut store, 2..4);
     let capture = Capture::open(&place.0).unwrap();
     let end = capture.calls[0].end.as_ref().unwrap();
@@ -578,19 +582,19 @@ fn jump_of_the_wall_clock_is_recorded_and_loses_nothing() {
     for (second, shown) in [(5, 5), (12, 3612), (25, 25 - 3600)] {
         assert_eq!(moment(shown), second, "{shown}");
     }
-    // A distance from the start, and the end, are by the monotonic clock.
-    let moment = |asked| {
-        let (moment, wall) = capture.moment(asked).unwrap();
+    // A distance from the start and the end of the capture are found by the monotonic clock.
+    let moment = |time| {
+        let (moment, wall) = capture.moment(time).unwrap();
         (moment.mono / 1_000_000_000, wall.seconds_since(at(0)).round())
     };
-    let asked = [Some("+0s"), Some("+5s"), Some("+12s"), Some("+25s"), None].map(moment);
-    assert_eq!(asked, [(0, 0.0), (5, 5.0), (12, 3612.0), (25, 25.0 - 3600.0), (29, 29.0 - 3600.0)]);
+    let times = [Some("+0s"), Some("+5s"), Some("+12s"), Some("+25s"), None].map(moment);
+    assert_eq!(times, [(0, 0.0), (5, 5.0), (12, 3612.0), (25, 25.0 - 3600.0), (29, 29.0 - 3600.0)]);
     assert!(matches!(capture.moment(Some("+soon")), Err(Error::Moment { .. })));
     assert!(matches!(capture.moment(Some("+31h")), Err(Error::Outside { .. })));
 }
 
-/// Writes relists (number, second of the begin, second of the end, success of the list calls) and returns the age in
-/// seconds of each, with `age_at_least`.
+/// Writes relists, each with its number, the seconds of its beginning and end, and whether the list calls succeeded. Returns
+/// the age of PLEG at each relist in seconds, with `age_at_least`.
 fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
     let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
@@ -614,27 +618,27 @@ fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
 fn age_counts_from_the_start_of_the_recorder_until_a_relist_succeeds() {
     let failing = [(1, 3, 5, false), (2, 10, 12, false), (3, 15, 16, true), (4, 20, 23, true)];
     assert_eq!(ages(&failing), [(5, true), (12, true), (16, true), (8, false)]);
-    // If the beginning of the session was deleted, a relist may have succeeded in it.
+    // If the beginning of the session was deleted, nobody knows whether an earlier relist succeeded.
     assert_eq!(ages(&failing[1..]), [(2, false), (1, false), (8, false)]);
 }
 
 #[test]
-fn age_counts_from_the_lists_of_a_relist_whose_status_call_hangs() {
+fn age_counts_from_the_list_calls_of_a_relist_whose_status_call_hangs() {
     let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
     let calls = [(2, 1, Rpc::ListPodSandbox), (3, 2, Rpc::ListContainers), (5, 3, Rpc::ContainerStatus)];
     for (second, number, rpc) in calls {
-        let asked = CallStarted { call: number, rpc: rpc_number(rpc), request: Bytes::new(), relist: 1 };
-        store.write(entry(second, Body::CallStarted(asked))).unwrap();
+        let started = CallStarted { call: number, rpc: rpc_number(rpc), request: Bytes::new(), relist: 1 };
+        store.write(entry(second, Body::CallStarted(started))).unwrap();
         if number < 3 {
-            store.write(answered(second + 1, number, b"")).unwrap();
+            store.write(call_answered(second + 1, number, b"")).unwrap();
         }
     }
     store
         .write(entry(
             60,
-            Body::Lost(Lost { entries: 1, why: "for the time it is".into(), ..Lost::default() }),
+            Body::Lost(Lost { entries: 1, why: "the disk did not keep up".into(), ..Lost::default() }),
         ))
         .unwrap();
     drop(store);
@@ -644,7 +648,7 @@ fn age_counts_from_the_lists_of_a_relist_whose_status_call_hangs() {
     // A list call takes 3 ms in this test.
     assert_eq!(point.listed_seconds.unwrap().duration(), Duration::from_millis(1_003));
     assert_eq!((point.age_seconds.duration(), point.age_at_least), (Duration::from_secs(58), false));
-    assert_eq!(report.none_yet(), []);
+    assert_eq!(report.times_without_relist(), []);
 }
 
 #[test]
@@ -652,19 +656,19 @@ fn entry_with_very_many_answers_is_decoded_once() {
     let place = TestPath::new();
     fs::create_dir(&place.0).unwrap();
     let mut ended = CallFinished::new(1, Duration::from_millis(3), &RecordedOutcome::Answered);
-    // Decoding the entry again for each answer would take hours.
+    // The test would take hours if reading decoded the entry again for each answer.
     ended.answers = (1..=200_000)
         .map(|number| StoredMessage {
             number,
             bytes: Bytes::from_static(b"x"),
-            here: true,
+            is_stored_here: true,
             ..StoredMessage::default()
         })
         .collect();
     let session = Session { id: 1, ..Session::default() };
     let entries = [
         entry(0, Body::Session(session)),
-        asked(1, 1, Rpc::StreamContainers),
+        call_started(1, 1, Rpc::StreamContainers),
         entry(2, Body::CallFinished(ended)),
     ];
     let mut bytes = segment::header().to_vec();
@@ -679,7 +683,7 @@ fn entry_with_very_many_answers_is_decoded_once() {
 #[test]
 fn segment_deleted_while_it_is_read_is_not_damaged() {
     let place = TestPath::new();
-    recorded(&place.0, 1 << 20, 1500);
+    record_capture(&place.0, 1 << 20, 1500);
     let capture = Capture::open(&place.0).unwrap();
     let all = CheckReport::of(&capture);
     assert!(!all.is_damaged() && all.segments.len() > 2, "{all:?}");
@@ -696,8 +700,8 @@ fn segment_deleted_while_it_is_read_is_not_damaged() {
     assert!(CheckReport::of(&Capture::open(&place.0).unwrap()).is_damaged());
 }
 
-/// Returns what is known about the only call of a capture at a second.
-fn known(place: &TestPath, second: u64) -> String {
+/// Returns the state of the only call of a capture at a second, as text.
+fn call_state(place: &TestPath, second: u64) -> String {
     let capture = Capture::open(&place.0).unwrap();
     let at = super::CaptureMoment { session: 0, mono: second * 1_000_000_000 };
     match capture.state_at(&capture.calls[0], at) {
@@ -707,11 +711,12 @@ fn known(place: &TestPath, second: u64) -> String {
     }
 }
 
-fn with_one_call(entries: impl IntoIterator<Item = CaptureEntry>) -> TestPath {
+/// Writes a capture with a call that starts at second 10, and further entries.
+fn capture_with_one_call(entries: impl IntoIterator<Item = CaptureEntry>) -> TestPath {
     let place = TestPath::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
     store.begin(Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() }, at(0));
-    store.write(asked(10, 1, Rpc::ListContainers)).unwrap();
+    store.write(call_started(10, 1, Rpc::ListContainers)).unwrap();
     entries.into_iter().for_each(|entry| store.write(entry).unwrap());
     place
 }
@@ -720,9 +725,9 @@ fn with_one_call(entries: impl IntoIterator<Item = CaptureEntry>) -> TestPath {
 fn call_is_open_until_its_end() {
     let mut ended = CallFinished::new(1, Duration::from_secs(25), &RecordedOutcome::Answered);
     ended.answers.push(StoredMessage { bytes: Bytes::from_static(b"x"), ..StoredMessage::default() });
-    let place = with_one_call([entry(35, Body::CallFinished(ended)), relist(40)]);
+    let place = capture_with_one_call([entry(35, Body::CallFinished(ended)), relist(40)]);
     assert_eq!(
-        [12, 34, 35, 40].map(|second| known(&place, second)),
+        [12, 34, 35, 40].map(|second| call_state(&place, second)),
         ["open for 2 s", "open for 24 s", "ended", "ended"]
     );
 }
@@ -738,38 +743,42 @@ fn call_whose_end_was_lost_is_not_silent() {
         ..Lost::default()
     };
     // The recorder writes the *lost* entry when the disk works again.
-    let place = with_one_call([entry(30, Body::Lost(lost.clone())), relist(90)]);
-    assert_eq!([10, 11, 80].map(|second| known(&place, second)), ["open for 0 s", "not known", "not known"]);
+    let place = capture_with_one_call([entry(30, Body::Lost(lost.clone())), relist(90)]);
+    assert_eq!(
+        [10, 11, 80].map(|second| call_state(&place, second)),
+        ["open for 0 s", "not known", "not known"]
+    );
     let unnamed = Lost { ends: Vec::new(), more_ends: true, ..lost };
-    let place = with_one_call([entry(30, Body::Lost(unnamed)), relist(90)]);
-    assert_eq!(known(&place, 80), "not known");
+    let place = capture_with_one_call([entry(30, Body::Lost(unnamed)), relist(90)]);
+    assert_eq!(call_state(&place, 80), "not known");
     // Lost entries without the end of a call leave an open call open.
     let other = Lost { entries: 1, since: 11_000_000_000, ..Lost::default() };
-    let place = with_one_call([entry(30, Body::Lost(other)), relist(90)]);
-    assert_eq!(known(&place, 80), "open for 70 s");
+    let place = capture_with_one_call([entry(30, Body::Lost(other)), relist(90)]);
+    assert_eq!(call_state(&place, 80), "open for 70 s");
     // An earlier release did not record which ends were lost.
-    let place = with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
-    assert_eq!(known(&place, 80), "not known");
+    let place =
+        capture_with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
+    assert_eq!(call_state(&place, 80), "not known");
 }
 
 #[test]
 fn state_of_calls_is_unknown_after_the_last_entry_of_a_killed_recorder() {
-    let place = with_one_call([relist(15)]);
-    assert_eq!([15, 16].map(|second| known(&place, second)), ["open for 5 s", "not known"]);
+    let place = capture_with_one_call([relist(15)]);
+    assert_eq!([15, 16].map(|second| call_state(&place, second)), ["open for 5 s", "not known"]);
 }
 
 #[test]
-fn default_moment_is_the_worst_of_the_last_incident_else_the_end() {
+fn default_moment_is_the_worst_moment_of_the_last_incident_or_the_end() {
     let worst = |number, peak| Incident { number, from: at(20), peak: at(peak), ..Incident::default() };
     let incidents = [worst(1, 25), worst(2, 30)];
-    let place = with_one_call(incidents.map(|incident| entry(40, Body::Incident(incident))));
+    let place = capture_with_one_call(incidents.map(|incident| entry(40, Body::Incident(incident))));
     let capture = Capture::open(&place.0).unwrap();
-    let meant = |asked| (capture.moment(asked).unwrap().1, capture.chosen_incident(asked));
-    assert_eq!(meant(None), (Wall::from_nanos(at(30)), Some(2)));
-    assert_eq!(meant(Some("incident:1")), (Wall::from_nanos(at(25)), Some(1)));
-    assert_eq!(meant(Some("+2s")).1, None);
+    let chosen = |time| (capture.moment(time).unwrap().1, capture.chosen_incident(time));
+    assert_eq!(chosen(None), (Wall::from_nanos(at(30)), Some(2)));
+    assert_eq!(chosen(Some("incident:1")), (Wall::from_nanos(at(25)), Some(1)));
+    assert_eq!(chosen(Some("+2s")).1, None);
     // An incident whose worst moment is before the capture's beginning has no moment.
-    let place = with_one_call([entry(40, Body::Incident(worst(1, 4)))]);
+    let place = capture_with_one_call([entry(40, Body::Incident(worst(1, 4)))]);
     let capture = Capture::open(&place.0).unwrap();
     assert_eq!(
         (capture.moment(None).unwrap().1, capture.chosen_incident(None)),

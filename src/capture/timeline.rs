@@ -1,16 +1,15 @@
-//! Computes the age of entries from the monotonic clocks of the recorders, one session after the other.
+//! Computes the age of entries, so that the store can delete segments beyond the age limit.
 //!
-//! The wall clock is not used, because it can be set. Time in which no recorder ran does not count, so an age is never too
-//! large.
+//! The age counts only the time during which a recorder ran, by its monotonic clock: the wall clock may be set at any time.
 
 use std::time::Duration;
 
 use super::entry::nanos;
 
-/// The time for which recorders had run when an entry was written, in nanoseconds since the oldest entry of the capture.
+/// A position in a capture: the nanoseconds for which recorders have run since its oldest entry.
 pub type RunTime = u64;
 
-/// Computes the run time at each entry; entries are passed in order.
+/// Computes the [`RunTime`] of each entry. The caller passes all entries in their order.
 #[derive(Debug, Default)]
 pub struct RunTimeline {
     session: Option<u64>,
@@ -52,8 +51,8 @@ impl RunTimeline {
         self.jump = self.jump.max(Some(position));
     }
 
-    /// Whether a segment that ends at `end` is older than `age`. Segments from before the last jump of the wall clock are
-    /// never too old: only the size limit removes them.
+    /// Whether a segment that ends at `end` is older than `age`. Segments from before the last jump of the wall clock never
+    /// count as too old; only the size limit deletes them.
     pub fn is_older(&self, end: RunTime, age: Duration) -> bool {
         self.last.saturating_sub(end) > nanos(age) && self.jump.is_none_or(|jump| end >= jump)
     }

@@ -1,4 +1,4 @@
-//! `plegctl capture`: what the flight recorder kept.
+//! `plegctl capture`: lists, exports, reports and checks what the flight recorder wrote.
 //!
 //! ```text
 //! $ plegctl capture ls /var/lib/plegctl
@@ -8,7 +8,7 @@
 //! 1          2026-11-21T04:11:02Z   2m3s     unhealthy   yes    UNHEALTHY: ContainerStatus of shop/db-0/postgres …
 //! ```
 //!
-//! It reads, also while a recorder writes, and changes nothing.
+//! The command changes nothing in a capture. It can read a capture while a recorder writes it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -101,13 +101,16 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
         CaptureAction::Export { capture, file, incident, from, to, anonymise } => {
             let capture = open(capture)?;
             let range = match incident {
-                Some(number) => pinned(&capture, *number)?,
-                None => Range { from: at(&capture, from.as_deref())?, to: at(&capture, to.as_deref())? },
+                Some(number) => pinned_range(&capture, *number)?,
+                None => Range {
+                    from: moment_of(&capture, from.as_deref())?,
+                    to: moment_of(&capture, to.as_deref())?,
+                },
             };
-            let names = anonymise.then(Pseudonyms::default);
+            let pseudonyms = anonymise.then(Pseudonyms::default);
             let mut exported = Exported::default();
             let write = |out: &mut dyn Write| {
-                exported = export(&capture, range, names, out)?;
+                exported = export(&capture, range, pseudonyms, out)?;
                 Ok(())
             };
             if file.as_os_str() == "-" {
@@ -123,7 +126,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
         CaptureAction::Report { capture, incident, output } => {
             let capture = open(capture)?;
             let range = match incident {
-                Some(number) => pinned(&capture, *number)?,
+                Some(number) => pinned_range(&capture, *number)?,
                 None => Range::default(),
             };
             let report = CaptureReport::of(&capture, range)?;
@@ -146,15 +149,16 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
 }
 
 /// Returns the time range that is pinned for an incident.
-fn pinned(capture: &Capture, number: u64) -> Result<Range, Error> {
-    // The error of this call lists the incidents that exist.
+fn pinned_range(capture: &Capture, number: u64) -> Result<Range, Error> {
+    // For an unknown number, this call fails with an error that lists the known incidents.
     capture.moment(Some(&format!("incident:{number}")))?;
     let incident = capture.incidents.get(&number).cloned().unwrap_or_default();
     let to = (incident.to > 0).then(|| Wall::from_nanos(incident.pinned_to));
     Ok(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
 }
 
-fn at(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
+/// Converts the text of `--from` or `--to` to a time of the capture.
+fn moment_of(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
     Ok(match time {
         Some(time) => Some(capture.moment(Some(time))?.1),
         None => None,

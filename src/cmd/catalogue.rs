@@ -1,26 +1,27 @@
-//! All rule ids that plegctl prints, from every catalogue.
+//! Joins the catalogues of all commands: every rule, check and signature whose id plegctl can print.
 
-use crate::diagnosis::rules::CATALOGUE;
+use crate::diagnosis::kernel_waits::Reason;
+use crate::diagnosis::rules::{CATALOGUE, HealthRule};
 use crate::manifests::Check;
 use crate::manifests::preflight::StartCheck;
 use crate::report::{Rule, Severity};
 use crate::stacks::signatures::rules;
 
-/// One entry of a catalogue.
-pub struct Entry {
+/// One rule of a catalogue, and how a user can ignore it.
+pub struct CatalogueEntry {
     /// The rule's texts.
     pub rule: &'static Rule,
-    /// The section and the severity of a check that can be ignored, and the command that does so.
+    /// More about a check of `static-pods lint` or `preflight`; a rule of another command cannot be ignored.
     pub check: Option<IgnorableCheck>,
 }
 
-/// A check that a command can leave out.
+/// A check that a command leaves out if the user passes `--ignore`.
 pub struct IgnorableCheck {
-    /// The section of the manual.
+    /// The section of the command's documentation in which the check is listed.
     pub section: &'static str,
     /// The usual severity.
     pub severity: Severity,
-    /// The command.
+    /// The command that accepts `--ignore` with this check's id.
     pub command: &'static str,
 }
 
@@ -30,15 +31,17 @@ pub fn ids() -> impl Iterator<Item = String> {
 }
 
 /// Returns all entries, catalogue by catalogue.
-pub fn entries() -> Vec<Entry> {
-    let bare = |rule| Entry { rule, check: None };
+pub fn entries() -> Vec<CatalogueEntry> {
+    let fixed = |rule| CatalogueEntry { rule, check: None };
     let ignorable = |rule, section, severity, command| {
         let check = Some(IgnorableCheck { section, severity, command });
-        Entry { rule, check }
+        CatalogueEntry { rule, check }
     };
     let checks = Check::ALL.iter().map(|check| check.row());
-    let checks = checks.map(|row| ignorable(&row.rule, row.section, row.severity, "static-pods lint"));
+    let checks = checks.map(|row| ignorable(row.rule, row.section, row.severity, "static-pods lint"));
     let starts = StartCheck::ALL.iter().map(|check| check.row());
-    let starts = starts.map(|row| ignorable(&row.rule, row.section, row.severity, "preflight"));
-    CATALOGUE.iter().map(|row| &row.rule).chain(rules()).map(bare).chain(checks).chain(starts).collect()
+    let starts = starts.map(|row| ignorable(row.rule, row.section, row.severity, "preflight"));
+    let reasons = Reason::all().iter().map(|reason| reason.rule);
+    let health = CATALOGUE.iter().map(HealthRule::rule).chain(reasons);
+    health.chain(rules()).map(fixed).chain(checks).chain(starts).collect()
 }

@@ -1,53 +1,54 @@
-//! Shell completion: commands and options, and also scenarios, rule ids, and this node's namespaces and pods.
+//! Shell completion of commands, options, scenarios, rule ids, and this node's namespaces and pods.
 //!
-//! The scripts of `plegctl completions` run plegctl with [`VARIABLE`] set. Completion never calls the
-//! runtime: a node with a problem has enough to do, and a user presses Tab often. Namespaces and pods come
-//! from the kubelet's log directories, or from the scenario of a simulated node.
+//! A script of `plegctl completions` runs plegctl with [`VARIABLE`] set and prints the candidates that plegctl
+//! returns. Completion never calls the runtime, because a user presses Tab often and the runtime may be
+//! overloaded. Namespaces and pods come from the kubelet's log directories, or from the scenario of a simulated
+//! node.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use clap::CommandFactory;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete};
 use clap_complete::env::Shells;
 
-use super::{Cli, catalogue};
+use super::{Cli, catalogue, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
+use crate::ordered::IntoOrdered;
 use crate::sim;
+use crate::threads::with_time_limit;
 
 /// The environment variable that makes plegctl complete a command line; its value is the name of the shell.
 pub const VARIABLE: &str = "PLEGCTL_COMPLETE";
 
 /// The directory in which the kubelet keeps one directory for each pod, `NAMESPACE_NAME_UID`.
-const LOGS: &str = "/var/log/pods";
+const POD_LOGS: &str = "/var/log/pods";
 
-/// The time limit for reading files; after it nothing is offered.
+/// The time limit for reading files; after it, completion offers no candidates.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
 
-/// The number of directory entries that are read.
-const MOST_NAMES: usize = 20_000;
+/// How many entries of [`POD_LOGS`] are read at most.
+const MAX_LOG_DIRECTORIES: usize = 20_000;
 
-/// Completes the command line in `arguments`, which the script of `shell` passes after `--`.
+/// Prints the candidates for the command line that the script of `shell` passes in `arguments` after `--`.
 pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
-    let behind = arguments.iter().position(|word| word == "--").map_or(arguments.len(), |at| at + 1);
-    let words: Vec<OsString> = arguments.get(behind..).unwrap_or_default().to_vec();
+    let start = arguments.iter().position(|word| word == "--").map_or(arguments.len(), |at| at + 1);
+    let words: Vec<OsString> = arguments.get(start..).unwrap_or_default().to_vec();
     let mut command = Cli::command();
     command.build();
-    let here = std::env::current_dir().ok();
+    let directory = std::env::current_dir().ok();
     let mut out = Vec::new();
     if shell == "bash" {
-        let text = |number: usize| words.get(number).map(|word| word.to_string_lossy()).unwrap_or_default();
-        bash(&mut command, &text(0), &text(1), here.as_deref(), &mut out)?;
+        let word = |index: usize| words.get(index).map(|word| word.to_string_lossy()).unwrap_or_default();
+        complete_bash(&mut command, &word(0), &word(1), directory.as_deref(), &mut out)?;
     } else {
         let shells = Shells::builtins();
-        let shell = shells.completer(shell).ok_or_else(|| no_shell(shell))?;
-        shell.write_complete(&mut command, words, here.as_deref(), &mut out)?;
+        let shell = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
+        shell.write_complete(&mut command, words, directory.as_deref(), &mut out)?;
     }
     io::stdout().lock().write_all(&out)
 }
@@ -58,11 +59,11 @@ pub fn registration(shell: &str, out: &mut Vec<u8>) -> io::Result<()> {
         return out.write_all(BASH.replace("VARIABLE", VARIABLE).as_bytes());
     }
     let shells = Shells::builtins();
-    let shell = shells.completer(shell).ok_or_else(|| no_shell(shell))?;
+    let shell = shells.completer(shell).ok_or_else(|| unknown_shell(shell))?;
     shell.write_registration(VARIABLE, "plegctl", "plegctl", "plegctl", out)
 }
 
-fn no_shell(shell: &str) -> io::Error {
+fn unknown_shell(shell: &str) -> io::Error {
     io::Error::other(format!("there is no shell `{shell}`"))
 }
 
@@ -78,13 +79,13 @@ const BASH: &str = r#"_plegctl() {
 complete -o bashdefault -o default -F _plegctl plegctl
 "#;
 
-/// Completes the last word of `line`. Bash replaces only the part after a character in `breaks`, so that part
-/// alone is printed.
-fn bash(
+/// Writes the candidates for the last word of `line`. Bash replaces only the part of that word after a character
+/// in `breaks`, so only this part of each candidate is written.
+fn complete_bash(
     command: &mut clap::Command,
     line: &str,
     breaks: &str,
-    here: Option<&Path>,
+    directory: Option<&Path>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     let words = split(line);
@@ -93,7 +94,7 @@ fn bash(
     let kept =
         current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-    for candidate in complete(command, words, last, here)? {
+    for candidate in complete(command, words, last, directory)? {
         let value = candidate.get_value().to_string_lossy();
         writeln!(out, "{}", value.get(kept..).unwrap_or_default())?;
     }
@@ -113,20 +114,20 @@ fn split(line: &str) -> Vec<String> {
                     words.push(String::new());
                 }
             }
-            (None | Some('"'), '\\') => push(&mut words, letters.next().unwrap_or('\\')),
-            (_, letter) => push(&mut words, letter),
+            (None | Some('"'), '\\') => push_to_last(&mut words, letters.next().unwrap_or('\\')),
+            (_, letter) => push_to_last(&mut words, letter),
         }
     }
     words
 }
 
-fn push(words: &mut [String], letter: char) {
+fn push_to_last(words: &mut [String], letter: char) {
     if let Some(word) = words.last_mut() {
         word.push(letter);
     }
 }
 
-/// Returns the values that start with the typed text.
+/// Returns those `values` that start with the typed text `current`.
 fn matching(
     current: &OsStr,
     values: impl IntoIterator<Item = impl Into<String>>,
@@ -136,14 +137,14 @@ fn matching(
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }
 
-/// Completes endpoints: this node's sockets, and every scenario.
+/// Completes an endpoint: this node's well-known sockets, every scenario, and files.
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let root = HostRoot::resolve(None);
     let sockets = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path);
-    let there = within_time_limit(move || {
+    let existing = with_time_limit(TIME_LIMIT, move || {
         sockets.filter(|path| fs::symlink_metadata(root.path(path)).is_ok()).collect::<Vec<_>>()
     });
-    let sockets = there.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
+    let sockets = existing.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
     let mut all = matching(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
     if current.to_string_lossy().starts_with(['/', '.']) {
         all.extend(PathCompleter::file().complete(current));
@@ -151,7 +152,7 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Completes scenarios, and files that may contain one.
+/// Completes a scenario's name, or the path of a file that may contain a scenario.
 pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = matching(current, sim::names());
     all.extend(PathCompleter::file().complete(current));
@@ -164,6 +165,13 @@ pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
     matching(&current, catalogue::ids())
 }
 
+/// Completes the kinds that `schema` knows, in any case.
+pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy().to_lowercase();
+    let matches = |kind: &String| kind.to_lowercase().starts_with(&current);
+    schema::kinds().into_iter().filter(matches).map(CompletionCandidate::new).collect()
+}
+
 /// Completes the ids of `static-pods lint`, also after a comma.
 pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
     listed_ids(current, "SP")
@@ -174,18 +182,19 @@ pub fn start_checks(current: &OsStr) -> Vec<CompletionCandidate> {
     listed_ids(current, "KP")
 }
 
-fn listed_ids(current: &OsStr, begin: &str) -> Vec<CompletionCandidate> {
+/// Completes the last id of a list with commas; ids start with `prefix`.
+fn listed_ids(current: &OsStr, prefix: &str) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_ascii_uppercase();
-    let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
+    let before = current.rsplit_once(',').map_or("", |(before, _)| before);
     let before = if before.is_empty() { String::new() } else { format!("{before},") };
-    let ids = catalogue::ids().filter(|id| id.starts_with(begin)).map(|id| format!("{before}{id}"));
+    let ids = catalogue::ids().filter(|id| id.starts_with(prefix)).map(|id| format!("{before}{id}"));
     matching(OsStr::new(&current), ids)
 }
 
 /// Completes the node's namespaces.
 pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let namespaces: BTreeSet<String> =
-        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
+        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).into_set();
     matching(current, namespaces)
 }
 
@@ -195,14 +204,14 @@ pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     let pods = pods_of_the_node().into_iter();
     let pods = pods.filter(|(namespace, _)| wanted.as_ref().is_none_or(|wanted| wanted == namespace));
     let names: BTreeSet<String> = if current.to_string_lossy().contains('/') {
-        pods.map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+        pods.map(|(namespace, name)| format!("{namespace}/{name}")).into_set()
     } else {
-        pods.map(|(_, name)| name).collect()
+        pods.map(|(_, name)| name).into_set()
     };
     matching(current, names)
 }
 
-/// Returns namespace and name of each pod: of the simulated node on the command line, else of this node.
+/// Returns the namespace and name of each pod: of the simulated node that the command line names, else of this node.
 fn pods_of_the_node() -> Vec<(String, String)> {
     let endpoint = option_value(&["-r", "--runtime-endpoint"])
         .or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
@@ -210,13 +219,13 @@ fn pods_of_the_node() -> Vec<(String, String)> {
         return sim::load(scenario).map(|scenario| sim::pods(&scenario)).unwrap_or_default();
     }
     let root = HostRoot::resolve(option_value(&["--host-root"]).as_deref().map(Path::new));
-    let logs = root.path(LOGS);
-    within_time_limit(move || pods_with_logs(&logs)).unwrap_or_default()
+    let logs = root.path(POD_LOGS);
+    with_time_limit(TIME_LIMIT, move || pods_with_logs(&logs)).unwrap_or_default()
 }
 
-/// Parses the names of the kubelet's log directories.
+/// Returns the namespace and name of each pod that has a log directory.
 fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
-    let entries = fs::read_dir(logs).into_iter().flatten().flatten().take(MOST_NAMES);
+    let entries = fs::read_dir(logs).into_iter().flatten().flatten().take(MAX_LOG_DIRECTORIES);
     let named = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let mut parts = name.split('_');
@@ -226,21 +235,12 @@ fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Returns the result of `look`, unless it takes too long.
-fn within_time_limit<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    // After the time limit nobody receives the result.
-    let looking = move || drop(sender.send(look()));
-    thread::Builder::new().name("completion".into()).spawn(looking).ok()?;
-    receiver.recv_timeout(TIME_LIMIT).ok()
-}
-
 /// Returns the value of an option on the command line that is being completed.
 fn option_value(names: &[&str]) -> Option<String> {
     let arguments: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let behind = arguments.iter().position(|word| word == "--")? + 1;
-    let words = arguments.get(behind..)?;
+    let start = arguments.iter().position(|word| word == "--")? + 1;
+    let words = arguments.get(start..)?;
     // Bash passes the whole line as one word.
     let words = match words {
         [line, _] if line.contains(' ') => split(line),
@@ -249,7 +249,8 @@ fn option_value(names: &[&str]) -> Option<String> {
     value_of(&words, names)
 }
 
-/// Returns the value of the last of these options: `-r X`, `-rX`, `--name X`, `--name=X`.
+/// Returns the last value that `words` give to an option with one of these `names`: `-r X`, `-rX`, `--name X` or
+/// `--name=X`.
 fn value_of(words: &[String], names: &[&str]) -> Option<String> {
     let mut values = words.iter().enumerate().filter_map(|(at, word)| {
         if names.contains(&word.as_str()) {
@@ -271,12 +272,12 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         let mut out = Vec::new();
-        bash(&mut command, line, " :=", None, &mut out).unwrap();
+        complete_bash(&mut command, line, " :=", None, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
     #[test]
-    fn bash_gets_the_rest_of_a_word_that_it_breaks() {
+    fn bash_gets_only_the_part_after_the_last_word_break() {
         assert_eq!(completed("plegctl health -r sim:hung-t"), ["hung-two-pods"]);
         assert_eq!(completed("plegctl health --runtime-endpoint=sim:hung-t"), ["hung-two-pods"]);
         assert!(completed("plegctl health -r si").contains(&"sim:quiet".to_owned()));
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_scenarios_are_known() {
+    fn ids_and_scenarios_are_completed() {
         assert_eq!(completed("plegctl explain d2").first().map(String::as_str), Some("D20"));
         assert_eq!(completed("plegctl sim describe qui"), ["quiet"]);
         assert_eq!(completed("plegctl static-pods lint --ignore SP007,SP053"), ["SP007,SP053"]);
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn log_directories_name_pods() {
+    fn pods_come_from_the_names_of_log_directories() {
         let folder = std::env::temp_dir().join(format!("plegctl-complete-{}", std::process::id()));
         for name in ["shop_web-0_uid-1", "kube-system_etcd-n1_uid-2", "no-pod", "a_b", "a_b_c_d"] {
             fs::create_dir_all(folder.join(name)).unwrap();

@@ -1,25 +1,27 @@
-//! `plegctl completions SHELL` and `plegctl man DIR`: the files that a package installs with the binary. The
-//! scripts are short, because they run plegctl for each completion; see [`super::complete`].
+//! `plegctl completions SHELL` prints the completion script of a shell, and `plegctl man DIR` writes the man pages; a
+//! package installs both with the binary. The scripts run plegctl for each completion; see [`super::complete`].
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use super::{Cli, Error, Exit, complete};
 use crate::report::save;
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// bash, zsh, fish, elvish or powershell
+    /// The shell
     shell: Shell,
 }
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory to write to; made if it does not exist
+    /// Directory for the pages; created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -28,15 +30,35 @@ pub struct ManArgs {
 pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     complete::registration(&arguments.shell.to_string(), &mut script)?;
-    io::Write::write_all(&mut io::stdout().lock(), &script)?;
+    io::stdout().lock().write_all(&script)?;
     Ok(Exit::Good)
 }
 
 /// Runs `man`.
 pub fn man(arguments: &ManArgs) -> Result<Exit, Error> {
     let directory = &arguments.directory;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
     fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .and_then(|()| write_pages(&command, directory))
         .map_err(|source| Error::Write(save::Error { path: directory.clone(), source }))?;
     Ok(Exit::Good)
+}
+
+/// Writes the page of a command and those of its sub-commands. The examples get a section of their own, with the same
+/// lines as in the help.
+fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+    for command in command.get_subcommands() {
+        write_pages(command, directory)?;
+    }
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let man = Man::new(command.clone().after_help(None::<&str>));
+    let mut page = File::create(directory.join(man.get_filename()))?;
+    man.render(&mut page)?;
+    let mut section = Roff::new();
+    section.control("SH", ["EXAMPLES"]).control("nf", []);
+    for line in examples.lines().skip(1) {
+        section.text([roman(line)]);
+    }
+    section.control("fi", []).to_writer(&mut page)
 }

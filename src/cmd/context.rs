@@ -1,6 +1,7 @@
-//! Resolves the global arguments, the environment and the node's settings once, for all commands.
+//! [`Context`]: the global arguments, the environment and the node's settings, which all commands share. Each value
+//! is found on first use and kept: the kubelet, the endpoint, the simulated or replayed runtime.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -8,13 +9,12 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use std::{cell::Cell, thread};
 
 use super::render::Style;
 use super::stop_signals;
 use super::{ColorChoice, Error, GlobalArgs};
-use crate::capture::{self, Capture, Playback, ReplayClock, ReplayServer};
-use crate::clock::{Clock, ShiftedClock, SystemClock};
+use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
+use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
 use crate::cri::{self, CallObserver, Client, Endpoint};
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
@@ -27,16 +27,19 @@ use crate::threads;
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit for reading the kubelet's metrics.
-const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+const METRICS_TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time limit for reading a process table or a configuration file.
-const SEARCH: Duration = Duration::from_secs(1);
+/// The time limit for reading the process table or a configuration file.
+const FILE_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The prefix of a simulated endpoint.
-const SIMULATED: &str = "sim:";
+pub const SIMULATED: &str = "sim:";
 
 /// The prefix of an endpoint that is a capture.
 pub const CAPTURE: &str = "capture:";
+
+/// The scheme of an endpoint that is a capture: [`CAPTURE`] without the colon.
+pub const CAPTURE_SCHEME: &str = "capture";
 
 /// The resolved [`GlobalArgs`].
 pub struct Context {
@@ -55,45 +58,57 @@ pub struct Context {
     /// How often `-v` was given.
     pub verbose: u8,
     color: ColorChoice,
+    /// The endpoint from `--runtime-endpoint`.
     flag: Option<String>,
+    /// The endpoint from `$CONTAINER_RUNTIME_ENDPOINT`.
     variable: Option<String>,
     crictl_config: Option<PathBuf>,
+    /// The running search for the kubelet, which a thread does.
     search: Cell<Option<mpsc::Receiver<Search>>>,
+    /// The result of the search, once it is known.
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
+    /// The recorder, or the printer of `-vv`, which sees every call.
     observer: OnceCell<Arc<dyn CallObserver>>,
-    /// The clock of a replayed capture.
-    replayed: Option<Arc<ReplayClock>>,
+    /// The clock of a replayed capture, if the endpoint is a capture.
+    replay_clock: Option<Arc<ReplayClock>>,
     replay_server: OnceCell<ReplayServer>,
 }
 
-/// Converts a Version answer for a report.
+/// Converts the runtime's answer to `Version` for a report.
 pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
-    let said = |text: String| (!text.is_empty()).then_some(text);
+    let non_empty = |text: String| (!text.is_empty()).then_some(text);
     RuntimeRef {
         endpoint: endpoint.to_string(),
-        name: said(version.runtime_name),
-        version: said(version.runtime_version),
-        api_version: said(version.runtime_api_version),
+        name: non_empty(version.runtime_name),
+        version: non_empty(version.runtime_version),
+        api_version: non_empty(version.runtime_api_version),
+    }
+}
+
+/// Returns the clock of a capture, of a simulation at this time since its start, or of the system.
+fn clock(replay_clock: Option<&Arc<ReplayClock>>, simulated: Option<Duration>) -> Arc<dyn Clock> {
+    match (replay_clock, simulated) {
+        (Some(clock), _) => Arc::<ReplayClock>::clone(clock),
+        (None, Some(at)) => {
+            let clock = SystemClock::start();
+            let moment = sim::timeline_start(clock.wall()).plus(at);
+            Arc::new(ShiftedClock::showing(clock, moment))
+        }
+        (None, None) => Arc::new(SystemClock::start()),
     }
 }
 
 impl Context {
-    /// Reads the arguments and the environment, and nothing else.
+    /// Creates the context from the arguments and the environment; reads no file.
     pub fn resolve(arguments: &GlobalArgs) -> Self {
         let variable = env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
-        let said = arguments.runtime_endpoint.as_ref().or(variable.as_ref());
-        let replayed = said.filter(|endpoint| endpoint.trim().starts_with(CAPTURE)).map(|_| Arc::default());
+        let named = arguments.runtime_endpoint.as_ref().or(variable.as_ref());
+        let replay_clock =
+            named.filter(|endpoint| endpoint.trim().starts_with(CAPTURE)).map(|_| Arc::default());
+        let is_simulated = named.is_some_and(|endpoint| endpoint.trim().starts_with(SIMULATED));
         Self {
-            clock: match (&replayed, arguments.at) {
-                (Some(clock), _) => Arc::<ReplayClock>::clone(clock) as Arc<dyn Clock>,
-                (None, Some(at)) if said.is_some_and(|endpoint| endpoint.trim().starts_with(SIMULATED)) => {
-                    let clock = SystemClock::start();
-                    let moment = sim::timeline_start(clock.wall()).plus(at);
-                    Arc::new(ShiftedClock::showing(clock, moment))
-                }
-                (None, _) => Arc::new(SystemClock::start()),
-            },
+            clock: clock(replay_clock.as_ref(), arguments.at.filter(|_| is_simulated)),
             host: HostRoot::resolve(arguments.host_root.as_deref()),
             timeout: arguments.timeout,
             at: arguments.at,
@@ -111,14 +126,14 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            replayed,
+            replay_clock,
             replay_server: OnceCell::new(),
         }
     }
 
-    /// Starts the search for the kubelet in a thread. Reading the process table of a busy node takes longer
-    /// than the two list calls, so both run in parallel. A process table or a disk that does not answer
-    /// blocks only that thread.
+    /// Starts the search for the kubelet in a thread, in parallel with the list calls, because reading the process
+    /// table of a busy node takes longer than these calls. A process table or a disk that does not answer blocks
+    /// only that thread.
     pub fn look_for_kubelet(&self) {
         if self.kubelet.get().is_none() {
             let (sender, receiver) = mpsc::sync_channel(1);
@@ -127,8 +142,8 @@ impl Context {
                 // Nobody receives the result after the time limit.
                 let _ = sender.send(Search::of(&host::proc(), &root));
             };
-            // Without a thread the kubelet is unknown: the receiver sees a closed channel.
-            drop(thread::Builder::new().name("kubelet".to_owned()).spawn(search));
+            // If no thread can be started, the receiver sees a closed channel, and the kubelet is not known.
+            drop(threads::spawn("kubelet", search));
             self.search.set(Some(receiver));
         }
     }
@@ -140,7 +155,7 @@ impl Context {
                 self.look_for_kubelet();
                 self.search.take()
             })?;
-            let Ok(found) = search.recv_timeout(SEARCH) else {
+            let Ok(found) = search.recv_timeout(FILE_TIME_LIMIT) else {
                 self.remark("the node's kubelet is not known: /proc or its configuration does not answer");
                 return None;
             };
@@ -156,49 +171,69 @@ impl Context {
         found.as_ref()
     }
 
-    /// Returns the node's name; a simulated node has a fixed one.
+    /// Returns the node's name. A simulated node has a fixed name; a capture contains its node's name.
     pub fn node_name(&self) -> Option<String> {
-        let said = self.flag.as_ref().or(self.variable.as_ref());
-        if said.is_some_and(|endpoint| endpoint.starts_with(SIMULATED)) {
+        let endpoint = self.flag.as_ref().or(self.variable.as_ref());
+        if endpoint.is_some_and(|endpoint| endpoint.starts_with(SIMULATED)) {
             return Some(sim::NODE_NAME.to_owned());
         }
-        if self.replayed.is_some() {
+        if self.replay_clock.is_some() {
             return self.playback().and_then(|playback| playback.node());
         }
-        let told = self.kubelet().map(KubeletProcess::settings);
-        // A pod's own files name the pod, so the downward API is preferred; `--hostname-override` of a
-        // visible kubelet overrides both.
+        let settings = self.kubelet().map(KubeletProcess::settings);
+        // In a pod, /etc/hostname names the pod, so $NODE_NAME (downward API) is preferred to it. The
+        // `--hostname-override` of a visible kubelet overrides both.
         let downward = env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
-        if told.is_none_or(|told| told.flag("hostname-override").is_none()) && downward.is_some() {
+        let is_overridden = settings.is_some_and(|settings| settings.flag("hostname-override").is_some());
+        if !is_overridden && downward.is_some() {
             return downward;
         }
-        let (told, host, proc) = (told.cloned(), self.host.clone(), host::proc());
-        let name = move || kubelet::node_name(told.as_ref(), &host, &proc);
+        let (settings, host, proc) = (settings.cloned(), self.host.clone(), host::proc());
+        let name = move || kubelet::node_name(settings.as_ref(), &host, &proc);
         self.in_time("the file with the node's name", name).flatten()
     }
 
-    /// Returns the result of `work`, which reads files; if a disk does not answer in time, prints a remark
-    /// and returns nothing.
+    /// Returns the result of `work`, which reads the files described by `what`. If the disk does not answer in
+    /// time, prints a remark and returns `None`.
     pub fn in_time<T: Send + 'static>(
         &self,
         what: &str,
         work: impl FnOnce() -> T + Clone + Send + 'static,
     ) -> Option<T> {
         let left_out = |why: io::Error| self.remark(&format!("{what} is left out: {why}"));
-        threads::with_time_limit_if_possible(SEARCH, work).map_err(left_out).ok()
+        threads::with_time_limit_if_possible(FILE_TIME_LIMIT, work).map_err(left_out).ok()
     }
 
-    /// Returns the release of the kubelet on this node, if its read-only port is open.
+    /// Returns the release of the kubelet on this node from its metrics, if its read-only port is open.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
         let port = self.read_only_port()?;
         let url = format!("http://127.0.0.1:{port}/metrics");
-        let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;
+        let answer = http::get(&url, METRICS_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
         KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
+    }
+
+    /// Returns the kubelet release that a command assumes, and its source: `named` is the value of `--kubelet-version`.
+    pub async fn release_or_default(&self, named: Option<KubeletVersion>) -> (KubeletVersion, &'static str) {
+        if let Some(version) = named {
+            return (version, "--kubelet-version");
+        }
+        match self.kubelet_release().await {
+            Some(version) => (version, "the metrics of this node's kubelet"),
+            None => (KubeletVersion::CONFIRMED, "the newest confirmed"),
+        }
+    }
+
+    /// Like [`Self::release_or_default`], for a command without an event loop.
+    pub fn assumed_release(&self, named: Option<KubeletVersion>) -> KubeletVersion {
+        if named.is_some() || self.read_only_port().is_none() {
+            return named.unwrap_or(KubeletVersion::CONFIRMED);
+        }
+        block_on(self.release_or_default(None)).map_or(KubeletVersion::CONFIRMED, |(release, _)| release)
     }
 
     /// Returns the read-only port of the kubelet on this node, if it is open.
     pub fn read_only_port(&self) -> Option<u16> {
-        if self.replayed.is_some() {
+        if self.replay_clock.is_some() {
             return None;
         }
         let port = self.kubelet()?.setting("read-only-port", "readOnlyPort").ok()??;
@@ -212,18 +247,19 @@ impl Context {
 
     /// Returns the endpoint of the runtime; with `-v`, prints why it was chosen.
     pub fn endpoint(&self) -> Result<Endpoint, Error> {
-        let said_outright = self.flag.is_some() || self.variable.is_some();
+        let is_named = self.flag.is_some() || self.variable.is_some();
         let resolved = cri::resolve(&cri::Sources {
             flag: self.flag.as_deref(),
             variable: self.variable.as_deref(),
             crictl_config: self.crictl_config.as_deref(),
-            kubelet: if said_outright { None } else { self.kubelet() },
+            kubelet: if is_named { None } else { self.kubelet() },
             host: &self.host,
+            own_schemes: &[CAPTURE_SCHEME],
         })?;
         if self.host.assumed {
             self.note(1, &format!("using {} as the node's root directory", self.host.as_path().display()));
         }
-        if let Some(path) = &resolved.silent_file {
+        if let Some(path) = &resolved.silent_path {
             self.remark(&format!("skipping `{}`: reading it takes too long", path.display()));
         }
         self.note(1, &format!("runtime {} from {}", resolved.endpoint, resolved.source));
@@ -237,7 +273,7 @@ impl Context {
         let client = match endpoint {
             Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
-            Endpoint::Capture { what } => self.replay_server(what)?.client(deadline),
+            Endpoint::Own { name, .. } => self.replay_server(name)?.client(deadline),
         };
         Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),
@@ -245,9 +281,9 @@ impl Context {
         })
     }
 
-    /// Lets the recorder observe the calls of every client that is created from now on.
-    pub fn observer(&self, observer: Arc<dyn CallObserver>) {
-        // A process has only one recorder.
+    /// Lets `observer` see the calls of every client that is created from now on.
+    pub fn set_observer(&self, observer: Arc<dyn CallObserver>) {
+        // A command sets at most one observer.
         let _ = self.observer.set(observer);
     }
 
@@ -269,35 +305,60 @@ impl Context {
 
     /// Opens the capture `what` at its moment, and sets the clock to that moment.
     pub fn open_capture(&self, what: &str) -> Result<Playback, Error> {
-        let (path, time) = capture::parts(what);
+        let (path, time) = capture::split_path_and_time(what);
         let capture = Capture::open(Path::new(path))?;
         let start = capture.moment(time)?;
         let incident = capture.chosen_incident(time);
         self.note(1, &format!("showing the capture at {}", start.1));
-        let clock = self.replayed.clone().unwrap_or_default();
+        let clock = self.replay_clock.clone().unwrap_or_default();
         Ok(Playback::at(capture, start, clock).of_incident(incident))
     }
 
-    /// Returns the same context with a capture as its runtime.
-    pub fn at_capture(&self, what: &str) -> Self {
-        let replayed: Arc<ReplayClock> = Arc::default();
+    /// Returns the same context with another runtime. A simulation may have a time since its start:
+    /// `sim:SCENARIO@2m`.
+    pub fn at_endpoint(&self, endpoint: &str) -> Self {
+        let replay_clock = endpoint.starts_with(CAPTURE).then(Arc::default);
+        let is_simulated = endpoint.starts_with(SIMULATED);
+        let timed = endpoint.rsplit_once('@').filter(|_| is_simulated);
+        let timed = timed.and_then(|(scenario, at)| Some((scenario, humantime::parse_duration(at).ok()?)));
+        let (endpoint, at) = timed.map_or((endpoint, self.at), |(scenario, at)| (scenario, Some(at)));
         Self {
-            clock: Arc::clone(&replayed) as Arc<dyn Clock>,
-            flag: Some(what.to_owned()),
+            clock: clock(replay_clock.as_ref(), at.filter(|_| is_simulated)),
+            at,
+            flag: Some(endpoint.to_owned()),
             variable: None,
             crictl_config: None,
-            replayed: Some(replayed),
-            ..self.anew()
+            replay_clock,
+            ..self.unresolved_copy()
         }
     }
 
-    /// The same command line on a node with this kubelet, or with none.
-    pub fn with_kubelet(&self, kubelet: Option<KubeletProcess>) -> Self {
-        Self { kubelet: OnceCell::from(kubelet), ..self.anew() }
+    /// Returns the same context with the same capture, replayed from another moment.
+    pub fn at_moment(&self, endpoint: &Endpoint, start: (CaptureMoment, Wall)) -> Result<Self, Error> {
+        let replay_clock: Arc<ReplayClock> = Arc::default();
+        let playback = self.playback().map(|playback| playback.moved_to(start, Arc::clone(&replay_clock)));
+        let replay_server = playback.map(|playback| ReplayServer::open(&endpoint.to_string(), playback));
+        let replay_server = replay_server.transpose().map_err(Error::Start)?;
+        Ok(Self {
+            clock: Arc::clone(&replay_clock) as Arc<dyn Clock>,
+            replay_clock: Some(replay_clock),
+            replay_server: replay_server.map_or_else(OnceCell::new, OnceCell::from),
+            ..self.unresolved_copy()
+        })
     }
 
-    /// The same command line, with nothing found out yet.
-    fn anew(&self) -> Self {
+    /// Returns a context with the same command line that prints no remarks, because a screen owns the terminal.
+    pub fn without_remarks(&self) -> Self {
+        Self { quiet: true, ..self.unresolved_copy() }
+    }
+
+    /// Returns a context with the same command line for a node with this kubelet, or without a kubelet.
+    pub fn with_kubelet(&self, kubelet: Option<KubeletProcess>) -> Self {
+        Self { kubelet: OnceCell::from(kubelet), ..self.unresolved_copy() }
+    }
+
+    /// Returns a context with the same command line, which has not found or started anything yet.
+    fn unresolved_copy(&self) -> Self {
         Self {
             clock: Arc::clone(&self.clock),
             host: self.host.clone(),
@@ -314,7 +375,7 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            replayed: self.replayed.clone(),
+            replay_clock: self.replay_clock.clone(),
             replay_server: OnceCell::new(),
         }
     }
@@ -324,25 +385,25 @@ impl Context {
         if let Some(simulator) = self.simulator.get() {
             return Ok(simulator);
         }
-        let begun = sim::timeline_start(self.clock.wall());
-        let started = Simulator::since(&sim::load(scenario)?, Arc::clone(&self.clock), begun)?;
+        let start = sim::timeline_start(self.clock.wall());
+        let started = Simulator::since(&sim::load(scenario)?, Arc::clone(&self.clock), start)?;
         Ok(self.simulator.get_or_init(|| started))
     }
 
-    /// Returns lines and columns of the terminal on stdout, if it is one.
+    /// Returns the rows and columns of the terminal on stdout, if stdout is a terminal.
     pub fn terminal_size() -> Option<(usize, usize)> {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
         Some((usize::from(size.ws_row), usize::from(size.ws_col)))
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
     }
 
-    /// Whether a stream is a terminal that somebody sees. `kubectl debug` has a terminal of 0×0 until a user
-    /// attaches; its output goes to the pod's log, so it does not count.
+    /// Whether a stream is a terminal with a size. `kubectl debug` has a terminal of 0×0 until a user attaches;
+    /// until then the output goes to the pod's log, where colour and progress are noise.
     pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
         stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
     }
 
-    /// Whether this terminal can rewrite a line; if not, plain lines are printed.
+    /// Whether the terminal can rewrite a line, according to `$TERM`.
     pub fn can_rewrite() -> bool {
         env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
     }
@@ -380,30 +441,32 @@ impl Context {
 
 /// Runs `work` on an event loop in this thread.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = of_this_thread()?;
+    let runtime = new_event_loop()?;
     let answer = runtime.block_on(work);
     // A pending call must not delay the exit.
     runtime.shutdown_background();
     Ok(answer)
 }
 
-/// Like [`block_on`], for the last work of a process: pending calls are not even dropped, because freeing
-/// half a list may take longer than the process has.
+/// Like [`block_on`], for the last work of a process. Pending calls are not dropped, because freeing a list of
+/// many entries may take longer than the process may still run.
 pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = of_this_thread()?;
+    let runtime = new_event_loop()?;
     let answer = runtime.block_on(work);
     std::mem::forget(runtime);
     Ok(answer)
 }
 
-fn of_this_thread() -> Result<tokio::runtime::Runtime, Error> {
-    // The number of descriptors that an event loop needs: tokio panics if it cannot open the last of them.
-    let all =
+/// Creates the event loop of this thread.
+fn new_event_loop() -> Result<tokio::runtime::Runtime, Error> {
+    // tokio panics if it cannot open all descriptors of an event loop, so the same number is opened and closed here
+    // first.
+    let descriptors =
         || -> io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?, UnixDatagram::unbound()?)) };
-    drop(all().map_err(Error::Start)?);
+    drop(descriptors().map_err(Error::Start)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
-    let inside = runtime.enter();
-    stop_signals::outlive_harmless().map_err(Error::Start)?;
-    drop(inside);
+    let entered = runtime.enter();
+    stop_signals::ignore_harmless().map_err(Error::Start)?;
+    drop(entered);
     Ok(runtime)
 }

@@ -1,5 +1,5 @@
-//! `plegctl diff`: the events that the kubelet's PLEG would have emitted between two relists, and the changes
-//! that it would have missed.
+//! `plegctl diff`: compares two relists, from saved reports or endpoints: runtimes, captures, simulations. It prints the events that
+//! the kubelet's PLEG would have emitted between them, and the changes that PLEG would have missed.
 //!
 //! ```text
 //! $ plegctl relist --save before.json >/dev/null; sleep 60; plegctl diff before.json
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::context::{CAPTURE, Context, block_on};
+use super::context::{CAPTURE, Context, SIMULATED, block_on};
 use super::output::Output;
 use super::relist::lists_only;
 use super::render::diff as text;
@@ -21,10 +21,11 @@ use crate::report::load::{self, LARGEST_REPORT, load};
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// A saved `relist --save` report, `-` for stdin, `capture:PATH@TIME`, or `live`
+    /// A saved `relist --save` report, `-` for stdin, `capture:PATH@TIME`, `sim:SCENARIO[@TIME]`, `unix:///path`, or
+    /// `live` for this node
     before: Side,
 
-    /// The same
+    /// The later relist, in the same forms
     #[arg(default_value = "live")]
     after: Side,
 
@@ -42,7 +43,7 @@ pub struct DiffArgs {
 enum Side {
     Live,
     Stdin,
-    Capture(String),
+    Endpoint(String),
     File(PathBuf),
 }
 
@@ -51,7 +52,9 @@ impl From<&str> for Side {
         match text {
             "live" => Self::Live,
             "-" => Self::Stdin,
-            capture if capture.starts_with(CAPTURE) => Self::Capture(capture.to_owned()),
+            endpoint if [CAPTURE, SIMULATED, "unix://"].iter().any(|start| endpoint.starts_with(start)) => {
+                Self::Endpoint(endpoint.to_owned())
+            }
             path => Self::File(path.into()),
         }
     }
@@ -74,8 +77,8 @@ pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
 
 fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
     let (name, text) = match side {
-        Side::Live => return live(context),
-        Side::Capture(what) => return live(&context.at_capture(what)),
+        Side::Live => return relist_report(context),
+        Side::Endpoint(endpoint) => return relist_report(&context.at_endpoint(endpoint)),
         Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
         Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
     };
@@ -83,7 +86,8 @@ fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
 }
 
-fn live(context: &Context) -> Result<RelistReport, Error> {
+/// Makes the two list calls, to the runtime of the context, and converts the answers to a report.
+fn relist_report(context: &Context) -> Result<RelistReport, Error> {
     let endpoint = context.endpoint()?;
     block_on(lists_only(context, &endpoint))?
 }
@@ -97,5 +101,8 @@ mod tests {
         assert_eq!(Side::from("live"), Side::Live);
         assert_eq!(Side::from("-"), Side::Stdin);
         assert_eq!(Side::from("./live"), Side::File("./live".into()));
+        for endpoint in ["sim:quiet@2m", "capture:rec@+1s", "unix:///run/containerd/containerd.sock"] {
+            assert_eq!(Side::from(endpoint), Side::Endpoint(endpoint.to_owned()));
+        }
     }
 }

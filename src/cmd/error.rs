@@ -1,4 +1,4 @@
-//! The errors of commands: why a command has no answer.
+//! [`Error`]: why a command has no answer (exit status 2), with its message and a hint.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::stacks::own;
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No endpoint was found.
+    /// No endpoint of a runtime was found.
     #[error(transparent)]
     Endpoint(#[from] cri::EndpointError),
-    /// The call failed.
+    /// A call to the runtime failed.
     #[error(transparent)]
     Runtime(#[from] cri::Error),
     /// The runtime answered, but the kubelet's client would refuse the answer.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The error.
         source: io::Error,
     },
-    /// The document is no report.
+    /// A side of `diff` is no saved relist.
     #[error("cannot compare {name}: {source}")]
     NoReport {
         /// The file, or stdin.
@@ -45,6 +45,9 @@ pub enum Error {
     /// The user named no source of pods, and no kubelet runs here.
     #[error("no source of pods: none was given and no kubelet runs here")]
     NoSource,
+    /// The path of the manifests that the user named does not exist.
+    #[error("cannot read the manifests of `{0}`: no such file or directory")]
+    NoManifests(String),
     /// No kubelet runs on this node, so its settings are not known.
     #[error("no kubelet runs here, so its settings are not known")]
     NoKubelet,
@@ -54,7 +57,7 @@ pub enum Error {
     /// The two reports do not belong together.
     #[error(transparent)]
     DifferentNodes(#[from] DifferentNodes),
-    /// The result cannot be sorted by a value that was not requested.
+    /// The user sorts by the duration of status calls, but no status calls were made.
     #[error("cannot sort by duration: no status calls were made")]
     NothingInspected,
     /// Stdin cannot be read twice.
@@ -74,6 +77,14 @@ pub enum Error {
         /// The id that the user typed.
         id: String,
         /// The most similar id.
+        nearest: Option<String>,
+    },
+    /// No document has this kind.
+    #[error("there is no document of the kind `{kind}`")]
+    NoSuchKind {
+        /// The kind that the user typed.
+        kind: String,
+        /// The most similar kind.
         nearest: Option<String>,
     },
     /// The URL of the kubelet is invalid.
@@ -105,10 +116,10 @@ pub enum Error {
     /// The capture could not be read or written.
     #[error(transparent)]
     Capture(#[from] capture::Error),
-    /// The simulation does not exist or is invalid.
+    /// The scenario does not exist or is invalid.
     #[error(transparent)]
     Simulation(#[from] sim::Error),
-    /// Reading the event stream takes events away from the kubelet, or may do so.
+    /// Reading the event stream would take events away from the kubelet, or might do so.
     #[error("will not read the event stream: {0}")]
     StealsEvents(String),
     /// The event stream cannot be read safely.
@@ -132,10 +143,10 @@ pub enum Error {
         /// The error.
         why: own::Error,
     },
-    /// The endpoint is a runtime that gives no goroutine dump.
+    /// The endpoint is a simulation or a capture without a goroutine dump.
     #[error("{0} provides no goroutine dump")]
     NoRuntimeStacks(String),
-    /// This node gives no goroutine dump without a signal.
+    /// No goroutine dump can be read on this node without sending a signal to a process.
     #[error(
         "no goroutine dump is available on this node without a signal: tried CRI-O's socket, containerd's \
          debug socket, dumps in /tmp"
@@ -150,7 +161,7 @@ impl Error {
     /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Endpoint(why) => Some(why.hint().to_owned()),
+            Self::Endpoint(why) => Some(why.hint()),
             Self::Runtime(why) => why.hint(),
             Self::Simulation(why) => why.hint(),
             Self::Write(why) => why.hint().map(str::to_owned),
@@ -163,6 +174,10 @@ impl Error {
             Self::NoSuchId { nearest, .. } => Some(nearest.as_ref().map_or_else(
                 || "plegctl explain lists every id".to_owned(),
                 |nearest| format!("did you mean {nearest}? plegctl explain lists every id"),
+            )),
+            Self::NoSuchKind { nearest, .. } => Some(nearest.as_ref().map_or_else(
+                || "plegctl schema lists every kind".to_owned(),
+                |nearest| format!("did you mean {nearest}? plegctl schema lists every kind"),
             )),
             Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why)) => why.hint().map(str::to_owned),
             Self::Kubeconfig(KubeconfigError::Nothing) => {
@@ -180,6 +195,12 @@ impl Error {
                  --api-pods FILE, --kubeconfig FILE"
                     .to_owned(),
             ),
+            Self::NoManifests(_) => Some(
+                "name a directory, a file or `-`; without a PATH, plegctl reads the directory of this node's kubelet".to_owned(),
+            ),
+            Self::NoRuntimeStacks(_) => {
+                Some("give a dump as a file, for example of a colleague: plegctl stacks FILE".to_owned())
+            }
             Self::NoKubelet => Some(
                 "check files instead: plegctl preflight --config /var/lib/kubelet/config.yaml \
                  --kubelet-version VERSION"
@@ -206,13 +227,12 @@ impl Error {
             | Self::Nodes(_)
             | Self::Read { .. }
             | Self::Refused(_)
-            | Self::NoRuntimeStacks(_)
             | Self::Output(_)
             | Self::Start(_) => None,
         }
     }
 
-    /// Whether the reader of stdout is gone, which is no failure.
+    /// Whether the reader of stdout, such as `head`, has ended; this is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
     }

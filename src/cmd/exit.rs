@@ -1,5 +1,5 @@
-//! The exit status. A command that is interrupted before it has an answer ends by the signal itself, which a
-//! shell shows as 130.
+//! [`Exit`]: how a command ended, and the exit status for it. A command that is interrupted before it has an answer
+//! dies of the signal itself, which a shell also shows as 130.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ pub enum Exit {
     Bad,
     /// There is no answer.
     NoAnswer,
-    /// There is a partial answer, because the user interrupted the command.
+    /// The user interrupted the command; the answer is incomplete.
     Interrupted,
 }
 

@@ -1,4 +1,5 @@
-//! `plegctl explain`: what an id means, how it shows, how to confirm it, what not to conclude, what to do.
+//! `plegctl explain ID`: prints what the finding with this id means, how it shows, how to confirm it, what not to
+//! conclude from it, and what to do. Without an id: lists all ids. `-o json` has the same texts for programs.
 //!
 //! ```text
 //! $ plegctl explain D28
@@ -6,57 +7,124 @@
 //! …
 //! ```
 //!
-//! Reads nothing but the tables that the judgements themselves are made by; works on a machine without a node.
+//! The texts come from the catalogues that the other commands use. The command reads no file and calls no runtime,
+//! so it works on any machine.
 
 use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use serde::Serialize;
 
-use super::catalogue::{Entry, entries};
+use super::catalogue::{CatalogueEntry, entries};
 use super::context::Context;
+use super::output::Output;
 use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
-use crate::report::most_similar;
+use crate::report::{document, most_similar};
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// The id, in any case: D01, ST05, SP053, KP011
     #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::ids))]
     id: Option<String>,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
+    output: Output,
+}
+
+/// The document of this command: one rule, or all.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind")]
+pub struct RuleList {
+    /// The rules, in the order of their ids.
+    rules: Vec<ExplainedRule>,
+}
+
+/// A rule with its texts.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+struct ExplainedRule {
+    /// The rule's id, such as `D01`.
+    id: &'static str,
+    /// The rule in one line.
+    title: &'static str,
+    /// What a finding of the rule means.
+    meaning: &'static str,
+    /// Where the problem shows.
+    shows: &'static str,
+    /// How to confirm the finding.
+    confirm: &'static [&'static str],
+    /// What the finding does not prove.
+    do_not_conclude: &'static [&'static str],
+    /// What to do.
+    next: &'static [&'static str],
+    /// The usual severity of a check that a command can ignore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity: Option<&'static str>,
+}
+
+impl From<&CatalogueEntry> for ExplainedRule {
+    fn from(entry: &CatalogueEntry) -> Self {
+        let rule = entry.rule;
+        Self {
+            id: rule.id,
+            title: rule.title,
+            meaning: rule.means,
+            shows: rule.shows,
+            confirm: rule.confirm,
+            do_not_conclude: rule.never,
+            next: rule.act,
+            severity: entry.check.as_ref().map(|check| check.severity.as_str()),
+        }
+    }
 }
 
 /// Runs the command.
 pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
-    let entries = entries();
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let Some(wanted) = arguments.id.as_deref() else {
-        for entry in &entries {
-            writeln!(out, "{}  {}", entry.rule.id, entry.rule.title)?;
+    let mut entries = entries();
+    if let Some(wanted) = arguments.id.as_deref() {
+        let nearest = nearest(wanted, &entries);
+        entries.retain(|entry| entry.rule.id.eq_ignore_ascii_case(wanted));
+        if entries.is_empty() {
+            return Err(Error::NoSuchId { id: escaped(wanted).into_owned(), nearest });
         }
-        out.flush()?;
-        return Ok(Exit::Good);
-    };
-    match entries.iter().find(|entry| entry.rule.id.eq_ignore_ascii_case(wanted)) {
-        Some(entry) => {
-            write(entry, &mut out, context.style().color)?;
-            out.flush()?;
-            Ok(Exit::Good)
-        }
-        None => Err(Error::NoSuchId { id: escaped(wanted).into_owned(), nearest: nearest(wanted, &entries) }),
     }
+    let list = RuleList { rules: entries.iter().map(ExplainedRule::from).collect() };
+    arguments.output.print(&document(&list), |out| match (arguments.output, entries.as_slice()) {
+        (Output::Name, entries) => entries.iter().try_for_each(|entry| writeln!(out, "{}", entry.rule.id)),
+        (_, [entry]) => write(entry, out, context.style().color),
+        (_, entries) => {
+            entries.iter().try_for_each(|entry| writeln!(out, "{}  {}", entry.rule.id, entry.rule.title))
+        }
+    })?;
+    Ok(Exit::Good)
 }
 
 /// Returns the most similar id. Ids are short, so one or two typing errors, or one missing zero, are
 /// accepted.
-fn nearest(wanted: &str, entries: &[Entry]) -> Option<String> {
+fn nearest(wanted: &str, entries: &[CatalogueEntry]) -> Option<String> {
     most_similar(&wanted.to_ascii_uppercase(), entries.iter().map(|entry| entry.rule.id)).map(str::to_owned)
 }
 
-fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {
-    let head = |text: &str| if color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
+/// Returns the explanation of an id, line by line.
+pub fn lines(id: &str) -> Vec<String> {
+    let mut text = Vec::new();
+    let entries = entries();
+    if let Some(entry) = entries.iter().find(|entry| entry.rule.id == id) {
+        // Writing to memory cannot fail.
+        let _ = write(entry, &mut text, false);
+    }
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+fn write(entry: &CatalogueEntry, out: &mut dyn Write, color: bool) -> io::Result<()> {
+    let bold = |text: &str| if color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
     let rule = entry.rule;
-    writeln!(out, "{}  {}", head(rule.id), rule.title)?;
+    writeln!(out, "{}  {}", bold(rule.id), rule.title)?;
     writeln!(out, "\n{}", rule.means)?;
     let parts = [
         ("how it shows", std::slice::from_ref(&rule.shows)),
@@ -65,12 +133,12 @@ fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {
         ("what to do", rule.act),
     ];
     for (name, lines) in parts {
-        writeln!(out, "\n{}", head(name))?;
+        writeln!(out, "\n{}", bold(name))?;
         lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
     if let Some(check) = &entry.check {
         writeln!(out, "\n{}; usually {}", check.section, check.severity.as_str())?;
-        writeln!(out, "\n{}", head("to leave it out"))?;
+        writeln!(out, "\n{}", bold("to leave it out"))?;
         writeln!(out, "  plegctl {} --ignore {}", check.command, rule.id)?;
     }
     Ok(())
@@ -81,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_unique_and_a_slip_finds_the_nearest() {
+    fn ids_are_unique_and_a_mistyped_id_finds_the_most_similar() {
         let entries = entries();
         let ids: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.rule.id).collect();
         assert_eq!(ids.len(), entries.len());

@@ -1,5 +1,5 @@
-//! `health --state FILE`: a call that hung in the last run is repeated alone, instead of with all other
-//! calls.
+//! `health --state FILE`: reads which call hung in the last run, and repeats only that call. If it still hangs, the
+//! stored report is printed again, without a full run.
 
 use std::io;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::report::load::{LARGEST_REPORT, load};
 /// The time limit for Version and for the repeated call.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Reads the state of the last run; returns an empty state if there is none that can be used.
+/// Reads the state of the last run. Returns an empty state if the file does not exist or cannot be used.
 pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
     let name = path.display();
-    let begin = |why: &str| {
+    let replacement = |why: &str| {
         context.remark(&format!("`{name}` is replaced with a new state: {why}"));
         HealthState::new(&endpoint.to_string())
     };
@@ -29,11 +29,11 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState 
     match read {
         Ok(bytes) => match serde_json::from_slice::<HealthState>(&bytes) {
             Ok(state) if state.is_about(&endpoint.to_string()) => state,
-            Ok(_) => begin("it is about another runtime"),
-            Err(why) => begin(&format!("it is not a state file of plegctl: {why}")),
+            Ok(_) => replacement("it is about another runtime"),
+            Err(why) => replacement(&format!("it is not a state file of plegctl: {why}")),
         },
         Err(why) if why.kind() == io::ErrorKind::NotFound => HealthState::new(&endpoint.to_string()),
-        Err(why) => begin(&why.to_string()),
+        Err(why) => replacement(&why.to_string()),
     }
 }
 
@@ -46,68 +46,70 @@ pub async fn repeat_hung_call(
 ) -> Result<Option<HealthReport>, Error> {
     let clock = &context.clock;
     let step = state.step(clock.wall());
-    let Some((rpc, id)) = state.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::Judge)
+    let Some((rpc, id)) = state.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::FullRun)
     else {
         return Ok(None);
     };
     let client = context.client(endpoint, TIME_LIMIT)?;
-    let ask_again = step == NextRun::AskAgain;
+    let repeats = step == NextRun::RepeatCall;
     let version = async {
         // Version itself hung, and it is too early to repeat it.
-        if rpc == Rpc::Version && !ask_again {
+        if rpc == Rpc::Version && !repeats {
             return Outcome::Silent;
         }
-        within(client.version()).await
+        outcome_within_limit(client.version()).await
     };
     let call = async {
         match rpc {
             Rpc::Version => Outcome::Ok,
-            _ if !ask_again => Outcome::Silent,
-            _ => one(&client, rpc, id).await,
+            _ if !repeats => Outcome::Silent,
+            _ => repeat_call(&client, rpc, id).await,
         }
     };
     let (version, call) = tokio::join!(version, call);
     let now = clock.wall();
-    if ask_again {
-        state.asked_again(now);
+    if repeats {
+        state.call_repeated(now);
     }
     match (version, call) {
-        (Outcome::Silent, _) if rpc != Rpc::Version => state.nobody_answers(now),
+        (Outcome::Silent, _) if rpc != Rpc::Version => state.version_is_silent(now),
         (Outcome::Silent, _) | (Outcome::Ok, Outcome::Silent) => {}
-        // The call is answered again, or the runtime is another one: a full run is needed.
+        // The call gets an answer again, or Version fails: a full run is needed.
         (Outcome::Error, _) | (Outcome::Ok, Outcome::Ok | Outcome::Error) => return Ok(None),
     }
     Ok(state.hang().map(|hang| hang.report(now)))
 }
 
-/// Waits for the call for a short time and returns its outcome.
-async fn within<T>(call: impl Future<Output = Call<T>>) -> Outcome {
+/// Waits for the call for [`TIME_LIMIT`] and returns its outcome.
+async fn outcome_within_limit<T>(call: impl Future<Output = Call<T>>) -> Outcome {
     tokio::time::timeout(TIME_LIMIT, call).await.map_or(Outcome::Silent, |call| call.outcome())
 }
 
-async fn one(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
+async fn repeat_call(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
     let id = id.unwrap_or_default();
     match rpc {
-        Rpc::PodSandboxStatus => within(client.sandbox_status(id)).await,
-        Rpc::ContainerStatus => within(client.container_status(id)).await,
-        Rpc::ContainerStats => within(client.container_stats(id)).await,
+        Rpc::PodSandboxStatus => outcome_within_limit(client.sandbox_status(id)).await,
+        Rpc::ContainerStatus => outcome_within_limit(client.container_status(id)).await,
+        Rpc::ContainerStats => outcome_within_limit(client.container_stats(id)).await,
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
-            within(client.list_sandboxes(&Filter::default())).await
+            outcome_within_limit(client.list_sandboxes(&Filter::default())).await
         }
         Rpc::ListContainers | Rpc::StreamContainers => {
-            within(client.list_containers(&Filter::default())).await
+            outcome_within_limit(client.list_containers(&Filter::default())).await
         }
-        Rpc::Version => within(client.version()).await,
-        Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => within(client.status()).await,
+        Rpc::Version => outcome_within_limit(client.version()).await,
+        Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => {
+            outcome_within_limit(client.status()).await
+        }
     }
 }
 
-/// Returns the exit status to report: `exit` is the judgement of this run, to which the announcements of
-/// earlier runs are added.
-pub fn announced_exit(state: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
+/// Returns the exit status for node-problem-detector. `exit` is the result of this run; the state decides whether a
+/// change of the result is reported now or only when a second run confirms it.
+pub fn reported_exit(state: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
     if report.verdict == Verdict::Unknown {
         return exit;
     }
     let certain = report.primary.as_ref().is_some_and(|primary| primary.confidence == Confidence::Certain);
-    if state.announce(exit == Exit::Bad, certain) { Exit::Bad } else { Exit::Good }
+    if state.record_run(exit == Exit::Bad, certain) { Exit::Bad } else { Exit::Good }
 }

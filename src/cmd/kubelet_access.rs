@@ -1,4 +1,5 @@
-//! The flags for the kubelet's own API, shared by several commands.
+//! The flags with which a user gives access to the kubelet's own API: URL, credential, CA. Several commands share
+//! them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,10 @@ use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, http};
 use crate::threads;
 
 /// The kubelet's default port.
-const PORT: u16 = 10250;
+const DEFAULT_PORT: u16 = 10250;
 
 /// The time limit for reading files with credentials.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The kubelet's own API.
 #[derive(Clone, Debug, Default, Args)]
@@ -26,11 +27,11 @@ pub struct KubeletAccess {
     #[arg(long = "kubelet-url", value_name = "URL")]
     url: Option<String>,
 
-    /// A file with a bearer token for it
+    /// A file with a bearer token for the kubelet's API
     #[arg(long = "kubelet-token-file", value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// A client certificate for it
+    /// A client certificate for the kubelet's API
     #[arg(long = "kubelet-client-cert", value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
 
@@ -59,7 +60,7 @@ impl KubeletAccess {
         if !self.is_given() {
             return Ok(None);
         }
-        // A URL may belong to any kubelet, so this node's kubelet is not used for it.
+        // The URL may belong to another node's kubelet, so it is not checked against this node's certificate.
         let running = if self.url.is_none() { context.kubelet() } else { None };
         let url = self.url.clone().unwrap_or_else(|| own_url(running));
         http::check(&url).map_err(Error::Kubelet)?;
@@ -73,31 +74,33 @@ impl KubeletAccess {
             token: self.token_file.clone(),
             certificate: pair,
             authority: self.ca_file.clone(),
-            shown: running.and_then(KubeletProcess::certificate).map(<[u8]>::to_vec),
+            served: running.and_then(KubeletProcess::certificate).map(<[u8]>::to_vec),
             insecure: self.insecure_tls,
         };
-        made(&url, credentials).map(Some)
+        open_api(&url, credentials).map(Some)
     }
 
-    /// Returns the API of the kubelet that the user named. In a pod, else the API of this node's kubelet,
-    /// with the pod's service account.
+    /// Returns the API of the kubelet that the user named. If the user named none and plegctl runs in a pod, returns
+    /// the API of this node's kubelet with the pod's service account.
     pub fn api_or_own(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
         if self.is_given() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
             return self.api(context);
         }
-        let Some(credentials) = of_account(Path::new(ACCOUNT), context.kubelet()) else { return Ok(None) };
+        let Some(credentials) = account_credentials(Path::new(ACCOUNT), context.kubelet()) else {
+            return Ok(None);
+        };
         let url = own_url(context.kubelet());
         context.note(1, &format!("kubelet {url} by the account of this pod"));
-        // Without a request by the user, a failure is ignored.
-        Ok(made(&url, credentials).ok())
+        // The user did not request this access, so a failure is no error.
+        Ok(open_api(&url, credentials).ok())
     }
 }
 
-/// Creates the API client, which reads files on disks that may not answer.
-fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
+/// Creates the API client. Reading the credential files has a time limit, because a disk may not answer.
+fn open_api(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
     let read = {
         let (url, credentials) = (url.to_owned(), credentials.clone());
-        threads::with_time_limit(PATIENCE, move || KubeletApi::new(&url, &credentials))
+        threads::with_time_limit(TIME_LIMIT, move || KubeletApi::new(&url, &credentials))
     };
     match read {
         Ok(api) => Ok(api?),
@@ -113,15 +116,22 @@ fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
 
 /// Returns the URL of this node's kubelet.
 fn own_url(running: Option<&KubeletProcess>) -> String {
-    format!("https://127.0.0.1:{}", running.map_or(PORT, |running| running.port("port", "port", PORT)))
+    format!(
+        "https://127.0.0.1:{}",
+        running.map_or(DEFAULT_PORT, |running| running.port("port", "port", DEFAULT_PORT))
+    )
 }
 
-/// Returns the pod's service account as a credential, if the certificate of this node's kubelet is known: the
-/// token is shown to nobody else.
-fn of_account(account: &Path, running: Option<&KubeletProcess>) -> Option<Credentials> {
+/// Returns the pod's service account as a credential. The certificate of this node's kubelet must be known, so that
+/// the token is sent to no other server.
+fn account_credentials(account: &Path, running: Option<&KubeletProcess>) -> Option<Credentials> {
     let token = account.join("token");
-    let shown = running?.certificate()?.to_vec();
-    token.is_file().then(|| Credentials { token: Some(token), shown: Some(shown), ..Credentials::default() })
+    let served = running?.certificate()?.to_vec();
+    token.is_file().then(|| Credentials {
+        token: Some(token),
+        served: Some(served),
+        ..Credentials::default()
+    })
 }
 
 #[cfg(test)]
@@ -129,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pods_account_is_shown_to_nobody_but_the_kubelet_that_runs_here() {
+    fn a_pods_token_is_sent_only_to_the_kubelet_of_this_node() {
         let account = std::env::temp_dir().join(format!("plegctl-account-{}", std::process::id()));
         std::fs::create_dir_all(&account).unwrap();
         std::fs::write(account.join("token"), "t").unwrap();
-        assert!(of_account(&account, None).is_none(), "whoever listens there may be anybody");
+        assert!(account_credentials(&account, None).is_none(), "any server may listen on that port");
         std::fs::remove_dir_all(&account).unwrap();
         assert_eq!(own_url(None), "https://127.0.0.1:10250");
     }

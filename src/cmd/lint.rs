@@ -1,5 +1,5 @@
-//! `plegctl static-pods lint`: what this kubelet will run from a directory, file by file, and what really
-//! runs.
+//! `plegctl static-pods lint`: checks each manifest of a directory as this node's kubelet would, and compares the
+//! result with the pods that really run.
 //!
 //! ```text
 //! $ plegctl static-pods lint
@@ -11,8 +11,8 @@
 //! fix: did you mean `command`?
 //! ```
 //!
-//! The command opens regular files only and changes nothing. Its rules are the kubelet's, not the API
-//! server's.
+//! The command opens regular files only and changes nothing. It applies the rules of the kubelet, not those of the
+//! API server.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -23,8 +23,8 @@ use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
-use super::manifest_url::{fetched, header};
-use super::output::Output;
+use super::manifest_url::{fetch, header};
+use super::output::{FindingFiles, Output};
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
@@ -38,13 +38,13 @@ use crate::manifests::{
 };
 use crate::report::document;
 use crate::report::load::load;
-use crate::report::{NotChecked, most_similar, save};
+use crate::report::{NotChecked, most_similar};
 
-/// The largest list of pods that is read; ten thousand pods have about sixty megabytes.
-const LARGEST_LIST: u64 = 256 << 20;
+/// The largest list of the API server's pods that is read. The list of ten thousand pods has about sixty megabytes.
+const MAX_POD_LIST_SIZE: u64 = 256 << 20;
 
 /// The directory of manifests that kubeadm configures.
-const USUAL_PATH: &str = "/etc/kubernetes/manifests";
+const KUBEADM_MANIFESTS: &str = "/etc/kubernetes/manifests";
 
 /// Show what the kubelet does with each manifest, what is wrong with it, and whether the runtime runs the same.
 #[derive(Debug, Args)]
@@ -55,10 +55,11 @@ pub struct LintArgs {
     paths: Vec<PathBuf>,
 
     /// Name of the node, which every static pod gets as a suffix [default: this node's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "node", value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Release of the kubelet whose rules count, such as 1.31 [default: the newest confirmed]
+    /// Release of the kubelet whose rules count, such as 1.34 [default: this node's kubelet's, if its metrics report it,
+    /// else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -82,12 +83,12 @@ pub struct LintArgs {
     #[arg(long, value_name = "URL")]
     manifest_url: Option<String>,
 
-    /// A header to send there, as KEY:VALUE; may be given more than once
+    /// A header for --manifest-url, as KEY:VALUE; may be given more than once
     #[arg(long, value_name = "K:V", value_parser = header, requires = "manifest_url")]
     manifest_url_header: Vec<(String, String)>,
 
-    /// The API server's pods of the node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints them,
-    /// to look for each pod's mirror; `-` for stdin
+    /// The API server's pods of the node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints
+    /// them, to look for each pod's mirror; `-` for stdin
     #[arg(long, value_name = "FILE")]
     api_pods: Option<PathBuf>,
 
@@ -99,14 +100,18 @@ pub struct LintArgs {
     #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
     output_file: Vec<(Output, PathBuf)>,
 
+    #[command(flatten)]
+    files: FindingFiles,
+
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMS))]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
     output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     /// Errors: the kubelet rejects, ignores or stops something
+    #[value(alias = "critical")]
     Error,
     /// Warnings too: something that is probably a mistake
     Warning,
@@ -117,7 +122,7 @@ enum FailOn {
 }
 
 /// The output formats for findings, on stdout or in a file.
-const FORMS: [Output; 6] =
+const FORMATS: [Output; 6] =
     [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif, Output::Github];
 
 /// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
@@ -133,16 +138,7 @@ fn check_id(text: &str) -> Result<Check, String> {
 }
 
 fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
-    let (format, file) =
-        text.split_once('=').ok_or("give a format and a file, such as json=lint.json".to_owned())?;
-    if file.is_empty() {
-        return Err("the file has no name".to_owned());
-    }
-    let known = Output::from_str(format, true).ok().filter(|known| FORMS.contains(known));
-    let format = known.ok_or_else(|| {
-        format!("there is no format {format}; there are table, json, yaml, jsonl, sarif and github")
-    })?;
-    Ok((format, PathBuf::from(file)))
+    Output::of_file(text, &FORMATS)
 }
 
 /// Runs the command.
@@ -152,11 +148,14 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let mut targets = arguments.targets(context, configured.as_deref());
     if let Some(url) = &arguments.manifest_url {
         http::check(url).map_err(Error::Kubelet)?;
-        targets.push(served(url, &arguments.manifest_url_header)?);
+        targets.push(url_target(url, &arguments.manifest_url_header)?);
+    }
+    if let Some(missing) = targets.iter().find(|target| target.is_probably_mistyped(configured.as_deref())) {
+        return Err(Error::NoManifests(missing.path.display().to_string()));
     }
     let stdin = if targets.iter().any(Target::is_stdin) { read_stdin()? } else { Vec::new() };
     let mut sources: Vec<SourceReport> =
-        targets.iter().map(|target| target.look(&kubelet, &stdin, configured.as_ref(), context)).collect();
+        targets.iter().map(|target| target.check(&kubelet, &stdin, configured.as_ref(), context)).collect();
     let upgrade = arguments.upgrade_to.map(|to| {
         let later = kubelet.with_release(note_release(to, context));
         let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
@@ -168,7 +167,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
         what: format!("the UIDs that kubelet {release} gives these pods, and which pods it restarts"),
         why: UidUnknown::Release(release).to_string(),
     }));
-    let mut cannot_look = sources.iter().any(cannot_look);
+    let mut is_incomplete = sources.iter().any(is_unreadable);
     match arguments.api_pods.as_deref().map(|path| api_pods(path, &kubelet.node_name)) {
         Some(Ok(pods)) => {
             compared.findings.extend(mirror_findings(&sources, &pods, context.clock.wall()));
@@ -176,36 +175,34 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
         Some(Err(why)) => {
             context.remark(&format!("not compared with the API server's pods: {why}"));
             not_checked.push(NotChecked { what: "mirror pods".to_owned(), why });
-            cannot_look = true;
+            is_incomplete = true;
         }
         None => {}
     }
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
-    let mut written = Ok(());
-    for (format, path) in &arguments.output_file {
-        let plain = Style { headers: true, color: false };
-        // A file that cannot be written is an error only after everything is printed.
-        written = written.and(save::write(path, |file| render(*format, &report, plain, file)));
-    }
+    let plain = Style { headers: true, color: false };
+    // A file that cannot be written is an error only after everything is printed.
+    let written =
+        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, plain, file));
     let mut out = io::BufWriter::new(io::stdout().lock());
     render(arguments.output, &report, context.style(), &mut out)?;
     out.flush()?;
     written?;
-    Ok(if cannot_look { Exit::NoAnswer } else { arguments.exit(report.worst()) })
+    Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
 }
 
 fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
-        _ if format.document(&document(report), out)? => Ok(()),
+        _ if format.write_document(&document(report), out)? => Ok(()),
         _ => text::table(report, style, out),
     }
 }
 
-/// Whether we may not read the path. The kubelet runs as root and may read it.
-fn cannot_look(source: &SourceReport) -> bool {
+/// Whether plegctl has no right to read the source. The kubelet runs as root and can read it.
+fn is_unreadable(source: &SourceReport) -> bool {
     let unreadable = |finding: &LintFinding| finding.id == Check::Unreadable;
     let file = if source.kind == PathKind::File { source.files.first() } else { None };
     source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
@@ -227,9 +224,9 @@ fn configured_path(context: &Context) -> Option<PathBuf> {
     }
 }
 
-/// Reads a manifest from a URL.
-fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
-    let answer = block_on(fetched(url, headers))?;
+/// Fetches the manifests from a URL. A URL that does not answer is a target with an error.
+fn url_target(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
+    let answer = block_on(fetch(url, headers))?;
     let body = answer.and_then(|answer| match answer.status {
         200 if answer.body.is_empty() => Err(format!("`{url}` answers with nothing")),
         200 => Ok(answer.body),
@@ -243,9 +240,9 @@ fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let text = if path.as_os_str() == "-" {
         let mut text = Vec::new();
-        io::stdin().lock().take(LARGEST_LIST).read_to_end(&mut text).map(|_| text)
+        io::stdin().lock().take(MAX_POD_LIST_SIZE).read_to_end(&mut text).map(|_| text)
     } else {
-        load(path, usize::try_from(LARGEST_LIST).unwrap_or(usize::MAX))
+        load(path, usize::try_from(MAX_POD_LIST_SIZE).unwrap_or(usize::MAX))
     };
     let text = text.map_err(|why| format!("cannot read {name}: {why}"))?;
     ApiPods::parse(&text, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
@@ -254,7 +251,7 @@ fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
 /// A path or URL to check.
 struct Target {
     path: PathBuf,
-    /// The content or the error, if it is a URL.
+    /// The answer of the URL; `None` for a path.
     served: Option<Result<Vec<u8>, String>>,
     /// Whether this is the node's own directory, and not a copy.
     on_node: bool,
@@ -267,6 +264,18 @@ impl Target {
         self.path.as_os_str() == "-"
     }
 
+    /// Whether the user named a path that does not exist and that no kubelet is known to read. If the kubelet's own
+    /// directory is missing, that is a finding.
+    fn is_probably_mistyped(&self, configured: Option<&Path>) -> bool {
+        let is_of_kubelet = self.on_node
+            || self.path == Path::new(KUBEADM_MANIFESTS)
+            || configured.is_some_and(|configured| self.path == configured);
+        let is_missing =
+            || self.path.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
+        self.served.is_none() && !self.is_stdin() && !is_of_kubelet && is_missing()
+    }
+
+    /// Reads the manifests and applies the kubelet's rules to them.
     fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
         let kubelet = Kubelet { manifest_dir: self.manifest_dir.clone(), ..kubelet.clone() };
         match &self.served {
@@ -293,7 +302,8 @@ impl Target {
         }
     }
 
-    fn look(
+    /// Inspects the manifests and adds the checks that need the node and the kubelet's settings.
+    fn check(
         &self,
         kubelet: &Kubelet,
         stdin: &[u8],
@@ -302,14 +312,14 @@ impl Target {
     ) -> SourceReport {
         let mut source = self.inspect(kubelet, stdin);
         let configured = configured.filter(|_| !self.is_stdin()).map(|path| context.host.path(path));
-        let surroundings = CheckContext {
+        let check_context = CheckContext {
             kubelet,
             configured: configured.as_deref(),
             on_node: self.on_node,
             host: Some(&context.host),
             kubelet_settings: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::settings),
         };
-        checks::run(&mut source, &surroundings);
+        checks::run(&mut source, &check_context);
         source
     }
 }
@@ -321,8 +331,8 @@ fn read_stdin() -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Creates the note for pods that run from these files with a UID that no known kubelet computes.
-fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
+/// Creates a note if pods run from these files, but no known kubelet release gives them their UIDs.
+fn unknown_uids_note(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
     if compared.uids_reproduced || compared.made.is_empty() || !kubelet.release.is_known() {
         return None;
     }
@@ -338,7 +348,8 @@ fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<Not
     })
 }
 
-/// Says which rules are applied if the release is not known, and which part of them is inferred. Returns the release.
+/// Prints which rules are applied if the release is not known, and with `-v` which of its rules are inferred. Returns
+/// the release.
 pub(super) fn note_release(release: KubeletVersion, context: &Context) -> KubeletVersion {
     let version = release.known();
     if !release.is_known() {
@@ -354,7 +365,7 @@ pub(super) fn note_release(release: KubeletVersion, context: &Context) -> Kubele
 }
 
 /// Whether two paths are the same file or directory.
-fn same_place(left: &Path, right: &Path) -> bool {
+fn is_same_file(left: &Path, right: &Path) -> bool {
     // `Path` ignores a slash at the end.
     left == right
         || matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
@@ -362,7 +373,7 @@ fn same_place(left: &Path, right: &Path) -> bool {
 
 impl LintArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
-        let release = note_release(self.kubelet_version.unwrap_or(KubeletVersion::CONFIRMED), context);
+        let release = note_release(context.assumed_release(self.kubelet_version), context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
         // The kubelet writes its node name in lower case.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
@@ -370,28 +381,31 @@ impl LintArgs {
     }
 
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
-        let own = configured.unwrap_or(Path::new(USUAL_PATH));
-        let ours = context.host.path(own);
+        let kubelets_path = configured.unwrap_or(Path::new(KUBEADM_MANIFESTS));
+        let node_path = context.host.path(kubelets_path);
         if self.paths.is_empty() && self.manifest_url.is_some() {
             return Vec::new();
         }
         if self.paths.is_empty() {
-            return vec![self.target(&ours, own, true, context)];
+            return vec![self.target(&node_path, kubelets_path, true, context)];
         }
         let mut seen = HashSet::new();
         let paths = self.paths.iter().filter(|path| seen.insert(*path));
-        paths.map(|path| self.target(path, own, same_place(path, &ours), context)).collect()
+        let target =
+            |path: &PathBuf| self.target(path, kubelets_path, is_same_file(path, &node_path), context);
+        paths.map(target).collect()
     }
 
-    /// Creates a target; `own` is the node's own path in the kubelet's configuration.
-    fn target(&self, path: &Path, own: &Path, on_node: bool, context: &Context) -> Target {
+    /// Creates a target. `kubelets_path` is the path in the kubelet's configuration; `on_node` says that `path` is
+    /// this path below the host root.
+    fn target(&self, path: &Path, kubelets_path: &Path, on_node: bool, context: &Context) -> Target {
         let stdin = path.as_os_str() == "-";
         let seen = match &self.kubelet_path {
             Some(directory) => Some(directory.clone()),
-            None if on_node => Some(own.to_path_buf()),
+            None if on_node => Some(kubelets_path.to_path_buf()),
             None => context.host.on_node(path),
         };
-        // For a single file, the kubelet's path is that of its directory.
+        // The kubelet knows a single file by the path of the file's directory.
         let whole = self.kubelet_path.is_some() || path.is_dir();
         let manifest_dir =
             seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
@@ -403,6 +417,7 @@ impl LintArgs {
         }
     }
 
+    /// Compares the manifests with the pods that the runtime runs. Returns a note if there is no comparison.
     fn compare(
         &self,
         context: &Context,
@@ -422,9 +437,9 @@ impl LintArgs {
         }
         // Pods without a file are reported only if the whole directory is checked.
         let whole = self.kubelet_path.is_some() || targets.iter().any(|target| target.on_node);
-        match self.ask(context, sources, kubelet, whole) {
+        match self.list_and_compare(context, sources, kubelet, whole) {
             Ok(compared) => {
-                let not_checked = not_understood(&compared, kubelet);
+                let not_checked = unknown_uids_note(&compared, kubelet);
                 (compared, not_checked.into_iter().collect())
             }
             Err(why) => {
@@ -434,7 +449,7 @@ impl LintArgs {
         }
     }
 
-    fn ask(
+    fn list_and_compare(
         &self,
         context: &Context,
         sources: &[SourceReport],
@@ -446,7 +461,7 @@ impl LintArgs {
             let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
             runtime::list_static_pods(&client).await.map_err(Error::from)
         })??;
-        let question = runtime::CompareInput {
+        let input = runtime::CompareInput {
             kubelet,
             version_given: self.kubelet_version.is_some(),
             whole_directory: whole
@@ -455,7 +470,7 @@ impl LintArgs {
                     .any(|source| matches!(source.kind, PathKind::Directory | PathKind::Missing)),
             now: context.clock.wall(),
         };
-        Ok(runtime::compare(sources, &running, &question))
+        Ok(runtime::compare(sources, &running, &input))
     }
 
     fn exit(&self, worst: Option<Severity>) -> Exit {
@@ -474,7 +489,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_check_is_refused_with_the_nearest() {
+    fn an_unknown_check_is_refused_with_the_most_similar_id() {
         assert_eq!(check_id("sp053"), Ok(Check::UnknownField));
         assert!(check_id("SP5").unwrap_err().contains("did you mean"));
         assert!(check_id("whatever").unwrap_err().contains("SP053"));

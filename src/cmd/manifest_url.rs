@@ -1,4 +1,4 @@
-//! Fetches a manifest URL as the kubelet does: within ten seconds, following redirects.
+//! Fetches the URL of static pod manifests as the kubelet does: within ten seconds, following redirects.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::kubelet::http;
 use crate::manifests::podconfig::BODY_LIMIT;
 
 /// The kubelet's time limit for a URL (pkg/kubelet/config/http.go).
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The number of redirects that Go's client follows (net/http, `defaultCheckRedirect`).
 const MAX_REDIRECTS: usize = 10;
@@ -23,9 +23,9 @@ pub fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// Fetches the URL once.
-pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
-    let answer = match tokio::time::timeout(PATIENCE, followed(url, headers)).await {
-        Err(_) => return Err(format!("`{url}` did not answer within {} s", PATIENCE.as_secs())),
+pub async fn fetch(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
+    let answer = match tokio::time::timeout(TIME_LIMIT, follow_redirects(url, headers)).await {
+        Err(_) => return Err(format!("`{url}` did not answer within {} s", TIME_LIMIT.as_secs())),
         Ok(answer) => answer?,
     };
     if u64::try_from(answer.body.len()).is_ok_and(|length| length > BODY_LIMIT) {
@@ -35,13 +35,13 @@ pub async fn fetched(url: &str, headers: &[(String, String)]) -> Result<http::Ht
 }
 
 /// Follows redirects and returns the last answer.
-async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
+async fn follow_redirects(url: &str, headers: &[(String, String)]) -> Result<http::HttpAnswer, String> {
     let client = http::HttpClient::default().with_headers(headers);
     let mut next = url.to_owned();
     for _ in 0..=MAX_REDIRECTS {
-        let answer = client.get(&next, PATIENCE).await.map_err(|why| why.to_string())?;
+        let answer = client.get(&next, TIME_LIMIT).await.map_err(|why| why.to_string())?;
         match (answer.status, &answer.location) {
-            (301 | 302 | 303 | 307 | 308, Some(location)) => next = resolved(&next, location),
+            (301 | 302 | 303 | 307 | 308, Some(location)) => next = resolve_location(&next, location),
             _ => return Ok(answer),
         }
     }
@@ -49,7 +49,7 @@ async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::HttpA
 }
 
 /// Resolves a `Location` header against `url`.
-fn resolved(url: &str, location: &str) -> String {
+fn resolve_location(url: &str, location: &str) -> String {
     if location.contains("://") {
         return location.to_owned();
     }
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_redirect_leads_where_a_browser_would_go() {
-        assert_eq!(resolved("http://a:1/b/c", "/d"), "http://a:1/d");
-        assert_eq!(resolved("http://a:1/b/c", "d"), "http://a:1/b/d");
-        assert_eq!(resolved("http://a:1", "https://x/"), "https://x/");
+        assert_eq!(resolve_location("http://a:1/b/c", "/d"), "http://a:1/d");
+        assert_eq!(resolve_location("http://a:1/b/c", "d"), "http://a:1/b/d");
+        assert_eq!(resolve_location("http://a:1", "https://x/"), "https://x/");
     }
 
     #[test]

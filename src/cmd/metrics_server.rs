@@ -1,7 +1,7 @@
 //! `--metrics-listen`: serves the kubelet's PLEG metrics over HTTP, for a scraper and for probes.
 //!
-//! `/healthz` says that the program runs, `/readyz` that the runtime answers. An unhealthy PLEG fails
-//! neither: the pod has to keep running then, and the metrics show the problem.
+//! `/healthz` succeeds while plegctl runs, `/readyz` while the runtime answers. Both succeed while PLEG is unhealthy,
+//! because plegctl's pod has to keep running then; the metrics show the problem.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,19 +16,19 @@ use tokio::time::timeout;
 use crate::pleg::SharedState;
 use crate::threads;
 
-/// The number of connections that are served at the same time; a further one is refused.
-const MOST_CONNECTIONS: usize = 32;
+/// The number of connections that are served at the same time; the next connection is refused.
+const MAX_CONNECTIONS: usize = 32;
 
-/// How long a client may take to send its request, on a new connection or a kept one.
-const HEAD_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a client may take to send its request.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long a connection may last.
-const DEADLINE: Duration = Duration::from_secs(5);
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The pause after a connection that could not be accepted.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// The number of bytes of a request that are read.
+/// The number of bytes of a request that are read at most.
 const LONGEST_REQUEST: u64 = 4096;
 
 /// The buffer of a connection in this process.
@@ -47,15 +47,15 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nC
 /// Returns the metrics that are added to the kubelet's.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Binds `address` and serves in a thread of its own, so that clients do not delay relists. Call it inside an
-/// event loop.
-pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: MetricsPage) -> io::Result<()> {
+/// Binds `address` and serves `shared_state`'s metrics and `more` in a separate thread, so that clients do not delay
+/// relists. Must be called inside an event loop.
+pub fn serve(address: SocketAddr, shared_state: Arc<SharedState>, more: MetricsPage) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
     threads::run_event_loop("metrics", async move {
-        // The socket was registered with another event loop a moment ago, so this cannot fail in practice; if
-        // it does, nothing is served.
+        // The socket worked with another event loop before, so this does not fail in practice. If it fails, no
+        // metrics are served.
         if let Ok(listener) = TcpListener::from_std(listener) {
-            accept_all(&listener, &hub, &more).await;
+            accept_all(&listener, &shared_state, &more).await;
         }
     })
 }
@@ -70,11 +70,11 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &MetricsPage) {
-    let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+async fn accept_all(listener: &TcpListener, shared_state: &Arc<SharedState>, more: &MetricsPage) {
+    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // File descriptors are probably exhausted, which passes.
+            // Probably the process has no free file descriptor at the moment.
             tokio::time::sleep(PAUSE_AFTER_ERROR).await;
             continue;
         };
@@ -83,10 +83,10 @@ async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &Metri
             let _ = stream.try_write(BUSY);
             continue;
         };
-        let (hub, more) = (Arc::clone(hub), Arc::clone(more));
+        let (shared_state, more) = (Arc::clone(shared_state), Arc::clone(more));
         tokio::spawn(async move {
             // A client that disconnects or is slow loses only its own answer.
-            let _ = timeout(DEADLINE, answer(stream, &hub, &*more)).await;
+            let _ = timeout(CONNECTION_DEADLINE, answer(stream, &shared_state, &*more)).await;
             drop(slot);
         });
     }
@@ -102,12 +102,12 @@ async fn request(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<String
 
 async fn answer(
     mut stream: TcpStream,
-    hub: &SharedState,
+    shared_state: &SharedState,
     more: &(dyn Fn() -> String + Send + Sync),
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
-    let request = timeout(HEAD_DEADLINE, request(reader)).await.map_err(io::Error::from)??;
-    let (status, body) = reply(&request, hub, more);
+    let request = timeout(REQUEST_DEADLINE, request(reader)).await.map_err(io::Error::from)??;
+    let (status, body) = reply(&request, shared_state, more);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -118,7 +118,7 @@ async fn answer(
     writer.shutdown().await
 }
 
-fn reply(request: &str, hub: &SharedState, more: impl Fn() -> String) -> (&'static str, String) {
+fn reply(request: &str, shared_state: &SharedState, more: impl Fn() -> String) -> (&'static str, String) {
     let mut words = request.split_ascii_whitespace();
     // The answer depends only on method and path.
     let (method, path) =
@@ -127,12 +127,12 @@ fn reply(request: &str, hub: &SharedState, more: impl Fn() -> String) -> (&'stat
         (Some("GET"), Some("/metrics")) => {
             let mut body = String::new();
             // Writing to a String cannot fail.
-            let _ = hub.lock().metrics.render(&mut body);
+            let _ = shared_state.lock().metrics.render(&mut body);
             body.push_str(&more());
             ("200 OK", body)
         }
         (Some("GET"), Some("/healthz")) => ("200 OK", "ok\n".to_owned()),
-        (Some("GET"), Some("/readyz")) => match hub.reached() {
+        (Some("GET"), Some("/readyz")) => match shared_state.reachable() {
             Ok(()) => ("200 OK", "ok\n".to_owned()),
             Err(why) => ("503 Service Unavailable", format!("{why}\n")),
         },
@@ -171,7 +171,7 @@ mod tests {
     async fn connection_above_the_limit_is_refused_at_once_and_a_free_place_is_used_again() {
         let address = server();
         let mut idle = Vec::new();
-        for _ in 0..MOST_CONNECTIONS {
+        for _ in 0..MAX_CONNECTIONS {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
         for _ in 0..3 {
@@ -217,21 +217,21 @@ mod tests {
 
     #[test]
     fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {
-        let hub = SharedState::new(false);
-        assert_eq!(reply("GET /healthz HTTP/1.1", &hub, String::new).0, "200 OK");
-        let (status, why) = reply("GET /readyz HTTP/1.1", &hub, String::new);
+        let shared_state = SharedState::new(false);
+        assert_eq!(reply("GET /healthz HTTP/1.1", &shared_state, String::new).0, "200 OK");
+        let (status, why) = reply("GET /readyz HTTP/1.1", &shared_state, String::new);
         assert_eq!((status, why.as_str()), ("503 Service Unavailable", "no relist has succeeded yet\n"));
     }
 
     #[test]
     fn only_known_paths_are_served() {
-        let hub = SharedState::new(false);
-        let (status, body) = reply("GET /metrics HTTP/1.1", &hub, String::new);
+        let shared_state = SharedState::new(false);
+        let (status, body) = reply("GET /metrics HTTP/1.1", &shared_state, String::new);
         assert_eq!(status, "200 OK");
         assert!(body.contains("kubelet_pleg_relist_duration_seconds"));
-        assert_eq!(reply("GET /metrics?x=1 HTTP/1.1", &hub, String::new).0, "200 OK");
-        assert_eq!(reply("GET /metricsx HTTP/1.1", &hub, String::new).0, "404 Not Found");
-        assert_eq!(reply("GET / HTTP/1.1", &hub, String::new).0, "404 Not Found");
-        assert_eq!(reply("POST /metrics HTTP/1.1", &hub, String::new).0, "405 Method Not Allowed");
+        assert_eq!(reply("GET /metrics?x=1 HTTP/1.1", &shared_state, String::new).0, "200 OK");
+        assert_eq!(reply("GET /metricsx HTTP/1.1", &shared_state, String::new).0, "404 Not Found");
+        assert_eq!(reply("GET / HTTP/1.1", &shared_state, String::new).0, "404 Not Found");
+        assert_eq!(reply("POST /metrics HTTP/1.1", &shared_state, String::new).0, "405 Method Not Allowed");
     }
 }

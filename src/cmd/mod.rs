@@ -1,6 +1,5 @@
-//! The command line: one file for each sub-command, with renderers in `render`.
-//!
-//! Only this module knows terminals, flags and exit status. It draws no conclusion that is not in a report.
+//! The command line: flags, terminals and exit status, with one file for each sub-command. The module `render`
+//! formats the reports. The commands decide nothing that is not in a report.
 
 mod capture;
 mod catalogue;
@@ -13,6 +12,7 @@ mod exit;
 mod explain;
 mod health;
 mod health_state;
+mod help;
 mod kubelet_access;
 mod lint;
 mod manifest_url;
@@ -26,11 +26,13 @@ mod record;
 mod relist;
 mod relist_progress;
 mod render;
+mod schema;
 mod select;
 mod sim;
 mod stacks;
 mod static_pods;
 mod stop_signals;
+mod top;
 mod watch;
 
 pub use error::Error;
@@ -41,8 +43,10 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
@@ -58,62 +62,72 @@ use context::Context;
 /// Connects to the node's container runtime, does what the kubelet's Pod Lifecycle Event Generator does, and times
 /// every call. Read-only.
 #[derive(Debug, Parser)]
-#[command(name = "plegctl", version, max_term_width = 100)]
+#[command(name = "plegctl", version, max_term_width = 100, after_help = help::examples("plegctl"))]
 struct Cli {
     #[command(flatten)]
     global: GlobalArgs,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Show what blocks PLEG (call, pod, container) and what to do first.
-    Health(Chosen<health::HealthArgs>),
+    Health(Deferred<health::HealthArgs>),
     /// Do one relist: show all pods and containers as the kubelet sees them, with the time of each call.
-    Relist(Chosen<relist::RelistArgs>),
+    Relist(Deferred<relist::RelistArgs>),
     /// Run the kubelet's PLEG live: show every event and the time of every relist.
-    Watch(Chosen<watch::WatchArgs>),
+    ///
+    /// `-n`, `-l` and `--pod` choose the pods whose events are shown, as JSON lines too. Every pod is relisted all the
+    /// same, and everything else is about all pods: relists, silent calls, the summary and the file of `--log`.
+    Watch(Deferred<watch::WatchArgs>),
+    /// Show one live screen of the node: verdict, PLEG's age, relist latency, pending calls, slowest pods, transitions.
+    Top(Deferred<top::TopArgs>),
     /// Show the events that PLEG would have emitted between two relists, and the changes that it would have missed.
-    Diff(Chosen<diff::DiffArgs>),
+    Diff(Deferred<diff::DiffArgs>),
     /// Show PLEG on every node of the cluster, the worst first: age of the last relist, relist times, lost events
-    Nodes(Chosen<nodes::NodesArgs>),
+    Nodes(Deferred<nodes::NodesArgs>),
     /// Record every call to the runtime with its answer, so that you can query it later.
-    Record(Chosen<record::RecordArgs>),
+    Record(Deferred<record::RecordArgs>),
     /// List, check, export or report on a recording.
-    Capture(Chosen<capture::CaptureArgs>),
+    Capture(Deferred<capture::CaptureArgs>),
     /// Explain a finding by its id: D… of `health`, ST… of `stacks`, SP… of `static-pods lint`, KP… of
     /// `preflight`. Without an id: list all.
-    Explain(Chosen<explain::ExplainArgs>),
+    Explain(Deferred<explain::ExplainArgs>),
+    /// Print the JSON Schema (2020-12) of a kind of document. Without a kind: list all.
+    Schema(Deferred<schema::SchemaArgs>),
     /// Show who waits for whom inside containerd, its shim, CRI-O or a kubelet, from a goroutine dump.
     ///
-    /// Without a source, plegctl reads the dumps that this node provides without a signal: CRI-O's socket, containerd's
-    /// debug socket if it is configured, and dumps in /tmp. You can create a dump there with `kill -USR1 $(pidof
-    /// containerd)`; plegctl sends no signals. Several dumps of one process show what is stuck in all of them.
-    Stacks(Chosen<stacks::StacksArgs>),
+    /// Without a source, plegctl reads the dumps that this node provides without a signal: CRI-O's socket,
+    /// containerd's debug socket if it is configured, and dumps in /tmp. You can create a dump there with `kill -USR1
+    /// $(pidof containerd)`; plegctl sends no signals. Several dumps of one process show what is stuck in all of
+    /// them.
+    Stacks(Deferred<stacks::StacksArgs>),
     /// Check the static pods that this node's kubelet runs from files.
-    StaticPods(Chosen<static_pods::StaticPodsArgs>),
+    StaticPods(Deferred<static_pods::StaticPodsArgs>),
     /// Check whether a kubelet starts on this node and keeps running: this release, or the one of an upgrade.
     ///
     /// Without options: this node's kubelet with its own command line, configuration file and drop-in files. With
     /// `--config FILE`: that file, without a node.
-    Preflight(Chosen<preflight::PreflightArgs>),
+    Preflight(Deferred<preflight::PreflightArgs>),
     /// Show which pods the kubelet should run, from every source, and what happened to them.
-    Pods(Chosen<pods::PodsArgs>),
+    Pods(Deferred<pods::PodsArgs>),
     /// Simulate a runtime: list and describe scenarios, or serve one on a socket.
-    Sim(Chosen<sim::SimArgs>),
+    Sim(Deferred<sim::SimArgs>),
     /// Print the completion script of a shell.
-    Completions(Chosen<completions::CompletionsArgs>),
+    Completions(Deferred<completions::CompletionsArgs>),
     /// Write a man page for every command.
-    Man(Chosen<completions::ManArgs>),
+    Man(Deferred<completions::ManArgs>),
+    /// Print the version of plegctl.
+    Version(Deferred<VersionArgs>),
 }
 
-/// The arguments of one sub-command. They are described to the parser only when that sub-command is chosen:
-/// describing all of them takes longer than calling the runtime.
+/// The arguments of one sub-command. The parser builds them only when the user runs that sub-command, because
+/// building the arguments of all sub-commands takes longer than calling the runtime.
 #[derive(Debug)]
-struct Chosen<T>(T);
+struct Deferred<T>(T);
 
-impl<T: FromArgMatches> FromArgMatches for Chosen<T> {
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         T::from_arg_matches(matches).map(Self)
     }
@@ -123,31 +137,36 @@ impl<T: FromArgMatches> FromArgMatches for Chosen<T> {
     }
 }
 
-impl<T: Args> Args for Chosen<T> {
+impl<T: Args> Args for Deferred<T> {
     fn augment_args(command: clap::Command) -> clap::Command {
-        command.defer(|command| described_as_before(command, T::augment_args))
+        command.defer(|command| with_own_description(command, T::augment_args))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command.defer(|command| described_as_before(command, T::augment_args_for_update))
+        command.defer(|command| with_own_description(command, T::augment_args_for_update))
     }
 }
 
-/// A flattened part of the arguments has a description of its own, which would replace the command's.
-fn described_as_before(
+/// Adds the arguments of a command and keeps the command's description, which clap would replace with the description
+/// of a flattened part of the arguments.
+fn with_own_description(
     command: clap::Command,
     augment: impl FnOnce(clap::Command) -> clap::Command,
 ) -> clap::Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let long_about = command.get_long_about().cloned();
-    let command = augment(command).about(about);
+    let command = help::complete(augment(command)).about(about);
     match long_about {
         Some(long_about) => command.long_about(long_about),
         None => command.long_about(None::<&str>),
     }
 }
 
-/// What every command understands, as typed.
+/// `version` has no options of its own.
+#[derive(Debug, Args)]
+struct VersionArgs {}
+
+/// The options of every command, as the user typed them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
@@ -209,6 +228,11 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a number that is greater than zero.
+fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "it must be a whole number, at least 1".to_owned())
+}
+
 /// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     panics::print_panics();
@@ -222,44 +246,55 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // The guard is an internal command without help and completions.
     if arguments.get(1).is_some_and(|word| word == stream_guard::COMMAND) {
-        return ended(stream_guard::run().map(|()| Exit::Good).map_err(Error::Start));
+        return exit_of(stream_guard::run().map(|()| Exit::Good).map_err(Error::Start));
     }
     if arguments.get(1).is_some_and(|word| word == children::GUARD) {
-        return ended(children::guard().map(|()| Exit::Good).map_err(Error::Start));
+        return exit_of(children::guard().map(|()| Exit::Good).map_err(Error::Start));
     }
     if let Err(why) = writable_stdout() {
-        return ended(Err(why));
+        return exit_of(Err(why));
     }
     if let Some(shell) = env::var(complete::VARIABLE).ok().filter(|shell| !shell.is_empty()) {
-        return ended(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
+        return exit_of(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
     }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(usage) => {
+        Err(mut usage) => {
+            keep_best_suggestion(&mut usage);
             return match usage.print() {
                 // Nothing can be printed if stderr is closed.
                 _ if usage.use_stderr() => Exit::NoAnswer,
-                printed => ended(printed.map(|()| Exit::Good).map_err(Error::Output)),
+                printed => exit_of(printed.map(|()| Exit::Good).map_err(Error::Output)),
             };
         }
     };
-    ended(run(&cli))
+    exit_of(run(&cli))
 }
 
-fn ended(outcome: Result<Exit, Error>) -> Exit {
+/// Suggests only the most similar command for an unknown one. clap suggests less similar ones before it.
+fn keep_best_suggestion(usage: &mut clap::Error) {
+    if let Some(ContextValue::Strings(names)) = usage.get(ContextKind::SuggestedSubcommand)
+        && let Some(best) = names.last().cloned()
+    {
+        usage.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![best]));
+    }
+}
+
+/// Returns the exit status of a command; prints its error.
+fn exit_of(outcome: Result<Exit, Error>) -> Exit {
     match outcome {
         Ok(exit) => exit,
         Err(error) if error.is_broken_pipe() => Exit::Good,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             Exit::NoAnswer
         }
     }
 }
 
-/// Whether stdout was closed when plegctl started, so that the output is lost. The standard library then
-/// opens `/dev/null` for reading and writing. A caller that wants only the exit status looks the same (Python's
-/// `subprocess.DEVNULL`), so this is a note and no error.
+/// Whether stdout was closed when plegctl started, so that the output is lost. In that case the standard library
+/// opens `/dev/null` for reading and writing. A caller that needs only the exit status may open it in the same way
+/// (Python's `subprocess.DEVNULL`), so a closed stdout is a note and no error.
 fn stdout_was_closed() -> bool {
     let stdout = io::stdout();
     let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
@@ -275,6 +310,7 @@ fn writable_stdout() -> Result<(), Error> {
     if is_unwritable { Err(Error::Output(Errno::BADF.into())) } else { Ok(()) }
 }
 
+/// Returns the access mode of a stream: read, write or both.
 fn access_of(stream: &impl AsFd) -> Option<OFlags> {
     let access = OFlags::RDONLY | OFlags::WRONLY | OFlags::RDWR;
     Some(rustix::fs::fcntl_getfl(stream).ok()? & access)
@@ -287,27 +323,33 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
     }
     let context = || Context::resolve(&cli.global);
     match &cli.command {
-        Command::Health(Chosen(arguments)) => health::run(arguments, &context()),
-        Command::Relist(Chosen(arguments)) => relist::run(arguments, &context()),
-        Command::Watch(Chosen(arguments)) => watch::run(arguments, &context()),
-        Command::Diff(Chosen(arguments)) => diff::run(arguments, &context()),
-        Command::Nodes(Chosen(arguments)) => nodes::run(arguments, &context()),
-        Command::Record(Chosen(arguments)) => record::run(arguments, &context()),
-        Command::Capture(Chosen(arguments)) => capture::run(arguments, &context()),
-        Command::Explain(Chosen(arguments)) => explain::run(arguments, &context()),
-        Command::Stacks(Chosen(arguments)) => stacks::run(arguments, &context()),
-        Command::Preflight(Chosen(arguments)) => {
+        CliCommand::Health(Deferred(arguments)) => health::run(arguments, &context()),
+        CliCommand::Relist(Deferred(arguments)) => relist::run(arguments, &context()),
+        CliCommand::Watch(Deferred(arguments)) => watch::run(arguments, &context()),
+        CliCommand::Top(Deferred(arguments)) => top::run(arguments, &context()),
+        CliCommand::Diff(Deferred(arguments)) => diff::run(arguments, &context()),
+        CliCommand::Nodes(Deferred(arguments)) => nodes::run(arguments, &context()),
+        CliCommand::Record(Deferred(arguments)) => record::run(arguments, &context()),
+        CliCommand::Capture(Deferred(arguments)) => capture::run(arguments, &context()),
+        CliCommand::Explain(Deferred(arguments)) => explain::run(arguments, &context()),
+        CliCommand::Schema(Deferred(arguments)) => schema::run(arguments),
+        CliCommand::Stacks(Deferred(arguments)) => stacks::run(arguments, &context()),
+        CliCommand::Preflight(Deferred(arguments)) => {
             preflight::run(arguments, cli.global.config.as_deref(), &context())
         }
-        Command::Pods(Chosen(arguments)) => pods::run(arguments, &context()),
-        Command::StaticPods(Chosen(arguments)) => static_pods::run(arguments, &context()),
-        Command::Sim(Chosen(arguments)) => sim::run(arguments, &context()),
-        Command::Completions(Chosen(arguments)) => completions::completions(arguments),
-        Command::Man(Chosen(arguments)) => completions::man(arguments),
+        CliCommand::Pods(Deferred(arguments)) => pods::run(arguments, &context()),
+        CliCommand::StaticPods(Deferred(arguments)) => static_pods::run(arguments, &context()),
+        CliCommand::Sim(Deferred(arguments)) => sim::run(arguments, &context()),
+        CliCommand::Completions(Deferred(arguments)) => completions::completions(arguments),
+        CliCommand::Man(Deferred(arguments)) => completions::man(arguments),
+        CliCommand::Version(_) => {
+            writeln!(io::stdout(), "plegctl {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(Exit::Good)
+        }
     }
 }
 
-fn complain(error: &Error) {
+fn print_error(error: &Error) {
     let mut stderr = io::stderr().lock();
     // Nothing can be printed if stderr is closed.
     let _ = writeln!(stderr, "error: {}", escaped(&error.to_string()));
@@ -327,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_chosen_is_described_as_in_the_list_of_all() {
+    fn a_sub_commands_own_help_has_the_same_description_as_the_list_of_commands() {
         let listed = Cli::command();
         let mut chosen = listed.clone();
         chosen.build();
@@ -338,6 +380,25 @@ mod tests {
             };
             assert_eq!(texts(same), texts(command));
             assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_most_similar_command_is_the_only_suggestion() {
+        for (typed, meant) in [("heatlh", "health"), ("heath", "health"), ("relsit", "relist")] {
+            let mut usage = Cli::try_parse_from(["plegctl", typed]).unwrap_err();
+            keep_best_suggestion(&mut usage);
+            let text = usage.to_string();
+            assert!(text.contains(&format!("a similar subcommand exists: '{meant}'")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_is_at_least_one() {
+        assert_eq!(at_least_one::<std::num::NonZeroUsize>("8").unwrap().get(), 8);
+        for text in ["0", "-1", "x", "99999999999999999999999"] {
+            let why = at_least_one::<std::num::NonZeroUsize>(text).unwrap_err();
+            assert_eq!(why, "it must be a whole number, at least 1");
         }
     }
 

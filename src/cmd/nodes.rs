@@ -1,38 +1,56 @@
-//! `plegctl nodes`: the PLEG of every node of a cluster, the worst first, through the API server.
+//! `plegctl nodes`: shows the PLEG of every node of a cluster, the worst node first. It reads the kubelets' metrics
+//! and settings through the API server.
 //!
 //! ```text
 //! $ plegctl nodes
+//! 2 nodes: 1 silent, 1 healthy; worst p99 44ms on n1
+//! kubelet v1.34.2 (2); containerd 2.1.4 (2)
 //! NAME   VERDICT     AGE   P50    P99   DISCARDED   ERRORS   VERSION   WHY
 //! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent while its /configz answers: a list call probably hangs
 //! n1     healthy     1s    12ms   44ms  0           3        v1.34.2   <none>
 //! ```
 //!
-//! Uses the rights of who runs it, and says which are missing.
+//! With `--preflight`, shows instead on which nodes another release would not start:
+//!
+//! ```text
+//! $ plegctl nodes --preflight 1.37
+//! NAME   VERDICT   VERSION   RESTARTS   WHY
+//! n7     refused   v1.36.2   0          the gate SidecarContainers was removed in 1.37: kubelet 1.37 does not start
+//! n1     starts    v1.36.2   4          <none>
+//! ```
+//!
+//! The command uses the credential in the user's kubeconfig, and reports which rights are missing.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::context::{Context, block_on};
 use super::output::Output;
 use super::render::nodes as render;
+use super::render::words::{cut, width};
 use super::stop_signals::StopSignals;
-use super::{Error, Exit, positive_duration};
-use crate::fleet::{self, FleetReading, FleetRequest, NodeVerdict, NodesReport};
+use super::{Error, Exit, at_least_one, positive_duration};
+use crate::fleet::{self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, StartVerdict};
+use crate::kubelet::KubeletVersion;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+use crate::ordered;
 use crate::report::document;
+use crate::report::escape::escaped;
 
-/// The time limit for one request. A kubelet whose list hangs is silent for minutes, so a longer wait gives
-/// nothing.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
+/// would bring no more answers.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time limit for a credential program, which may have to ask a cloud service.
-const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
+/// The default time limit for a credential program, which may call a cloud service.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub struct NodesArgs {
@@ -45,31 +63,60 @@ pub struct NodesArgs {
     context: Option<String>,
 
     /// Only nodes with these labels, as in kubectl
-    #[arg(short = 'l', long, value_name = "LABELS")]
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
     /// Number of nodes to query at once
-    #[arg(long, value_name = "N", default_value = "16")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>, default_value = "16")]
     concurrency: NonZeroUsize,
 
-    /// Repeat until Ctrl-C; from the second update on, relist times are those since the previous update
+    /// Repeat until Ctrl-C, in place on a terminal; from the second update on, relist times are those since the previous update
     #[arg(short, long)]
     watch: bool,
 
     /// Pause between two updates with --watch
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
-    interval: Duration,
+    period: Duration,
 
-    /// How to print; `name` is the names of the nodes that are not healthy
+    /// The former name of --period
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, hide = true, conflicts_with = "period")]
+    interval: Option<Duration>,
+
+    /// Show instead which nodes this release, such as 1.37, would not start on, and which static pods it restarts
+    #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse, conflicts_with = "watch")]
+    preflight: Option<KubeletVersion>,
+
+    /// Show at most this many nodes; 0 is all [default: one screen on a terminal, else all]
+    #[arg(long, value_name = "N", conflicts_with = "preflight")]
+    limit: Option<usize>,
+
+    /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z
+    #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with = "preflight")]
+    sort_by: SortKey,
+
+    /// Show only nodes that are not healthy
+    #[arg(long, conflicts_with = "preflight")]
+    unhealthy: bool,
+
+    /// How to print; `name` prints the names of the nodes that are not healthy, or that may not start
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
 }
 
+/// The order of the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SortKey {
+    Verdict,
+    Age,
+    P99,
+    Name,
+}
+
 /// Runs the command.
 pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
-    let places = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
-    let patience = context.timeout.unwrap_or(CREDENTIAL_PATIENCE);
-    let cluster = kubeconfig::cluster(&places, arguments.context.as_deref(), patience)?;
+    let kubeconfig_sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
+    let timeout = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+    let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if cluster.insecure {
         context.remark(&format!(
@@ -78,63 +125,234 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
             cluster.server
         ));
     }
-    block_on(look(arguments, context, Arc::new(cluster)))?
+    if arguments.interval.is_some() {
+        context.remark("note: --interval is now --period; the next release no longer accepts --interval");
+    }
+    let cluster = Arc::new(cluster);
+    match arguments.preflight {
+        Some(release) => block_on(preflight(arguments, context, &cluster, release))?,
+        None => block_on(query_and_print(arguments, context, cluster))?,
+    }
 }
 
-async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -> Result<Exit, Error> {
-    let question = FleetRequest {
-        selector: arguments.selector.clone(),
-        concurrency: arguments.concurrency.get(),
-        timeout: context.timeout.unwrap_or(PATIENCE),
-    };
-    // An interrupt before the first answer ends the process by the signal; later there is an answer.
-    let (mut before, report) = once(&question, context, &cluster, None).await?;
-    print(arguments, context, &report)?;
-    if !arguments.watch {
-        return Ok(exit(&report));
+impl NodesArgs {
+    /// Returns the pause between two updates.
+    fn period(&self) -> Duration {
+        self.interval.unwrap_or(self.period)
     }
-    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-    loop {
-        let next = async {
-            tokio::time::sleep(arguments.interval).await;
-            once(&question, context, &cluster, Some(&before)).await
-        };
-        let looked = tokio::select! {
-            looked = next => looked,
-            () = stop_signals.next() => return Ok(Exit::Good),
-        };
-        match looked {
-            Ok((readings, report)) => {
-                print(arguments, context, &report)?;
-                before = readings;
-            }
-            // The watch continues if the API server does not answer for a moment.
-            Err(why) => context.remark(&format!("update failed: {why}")),
+
+    /// Keeps the nodes that the user selects, in the user's order. Returns the number of nodes beyond the limit.
+    fn select(&self, nodes: &mut Vec<NodeReport>) -> usize {
+        nodes.retain(|node| !self.unhealthy || node.verdict != NodeVerdict::Healthy);
+        match self.sort_by {
+            // The report has this order.
+            SortKey::Verdict => {}
+            SortKey::Age => sort_by_figure(nodes, |node| node.pleg_age_seconds),
+            SortKey::P99 => sort_by_figure(nodes, |node| Some(node.relist_seconds.as_ref()?.p99)),
+            SortKey::Name => ordered::sort_by(nodes, |one, other| one.name.cmp(&other.name)),
+        }
+        let limit = self.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let beyond = nodes.len().saturating_sub(limit);
+        nodes.truncate(limit);
+        beyond
+    }
+
+    fn request(&self, context: &Context) -> FleetRequest {
+        FleetRequest {
+            selector: self.selector.clone(),
+            concurrency: self.concurrency.get(),
+            timeout: context.timeout.unwrap_or(REQUEST_TIMEOUT),
         }
     }
 }
 
-async fn once(
-    question: &FleetRequest,
+/// Sorts the largest figure first, and nodes without the figure last.
+fn sort_by_figure(nodes: &mut [NodeReport], figure: fn(&NodeReport) -> Option<f64>) {
+    let of = |node: &NodeReport| figure(node).unwrap_or(-1.0);
+    ordered::sort_by(nodes, |one, other| of(other).total_cmp(&of(one)));
+}
+
+/// Judges the settings of all kubelets for another release.
+async fn preflight(
+    arguments: &NodesArgs,
+    context: &Context,
+    cluster: &Arc<Cluster>,
+    release: KubeletVersion,
+) -> Result<Exit, Error> {
+    let request = arguments.request(context);
+    let nodes = fleet::list(cluster, &request).await?;
+    let progress = progress_bar(nodes.len(), context.quiet);
+    let readings = fleet::read_settings(cluster, nodes, &request, |_| progress.inc(1)).await;
+    progress.finish_and_clear();
+    let taken_at = context.clock.wall();
+    let report = fleet::judge_settings(readings, release, taken_at, &cluster.server, &cluster.context);
+    arguments.output.print(&document(&report), |out| match arguments.output {
+        Output::Name => {
+            let mut refused = report.nodes.iter().filter(|node| node.verdict != StartVerdict::Starts);
+            refused.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)))
+        }
+        output => render::preflight(&report, output == Output::Wide, context.style(), out),
+    })?;
+    Ok(if report.counts.refused > 0 {
+        Exit::Bad
+    } else if report.counts.unknown == report.counts.nodes {
+        Exit::NoAnswer
+    } else {
+        Exit::Good
+    })
+}
+
+/// Queries all nodes and prints the report; with `--watch`, repeats this until Ctrl-C.
+async fn query_and_print(
+    arguments: &NodesArgs,
+    context: &Context,
+    cluster: Arc<Cluster>,
+) -> Result<Exit, Error> {
+    let request = arguments.request(context);
+    let in_place = arguments.watch
+        && matches!(arguments.output, Output::Table | Output::Wide)
+        && Context::is_seen(&io::stdout())
+        && Context::can_rewrite();
+    let mut screen = Screen { arguments, context, shown: in_place.then(Vec::new) };
+    // Until the first report is printed, an interrupt kills the process. Later it ends the watch with success.
+    let (mut before, mut report) = query_once(&request, context, &cluster, None, context.quiet).await?;
+    if !arguments.watch {
+        let exit = exit(&report);
+        screen.print(&report, "")?;
+        return Ok(exit);
+    }
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
+    let mut resized = signal(SignalKind::window_change()).map_err(Error::Start)?;
+    let mut failure = String::new();
+    screen.print(&report, &failure)?;
+    loop {
+        // A progress bar would move the screen.
+        let quiet = context.quiet || in_place;
+        let next = async {
+            tokio::time::sleep(arguments.period()).await;
+            query_once(&request, context, &cluster, Some(&before), quiet).await
+        };
+        let result = {
+            let mut next = pin!(next);
+            loop {
+                tokio::select! {
+                    result = &mut next => break result,
+                    () = stop_signals.next() => return Ok(Exit::Good),
+                    _ = resized.recv(), if in_place => screen.print(&report, &failure)?,
+                }
+            }
+        };
+        match result {
+            Ok((readings, newer)) => {
+                (before, report) = (readings, newer);
+                failure.clear();
+                screen.print(&report, &failure)?;
+            }
+            // The watch continues if the API server does not answer for a moment.
+            Err(why) => {
+                failure = format!("update failed: {why}");
+                if in_place {
+                    screen.print(&report, &failure)?;
+                } else {
+                    context.remark(&failure);
+                }
+            }
+        }
+    }
+}
+
+/// The table on stdout.
+struct Screen<'a> {
+    arguments: &'a NodesArgs,
+    context: &'a Context,
+    /// The widths of the lines that the next table replaces; `None` if each table is printed below the last one.
+    shown: Option<Vec<usize>>,
+}
+
+impl Screen<'_> {
+    /// Prints a report. `failure` is why it is not newer.
+    fn print(&mut self, report: &NodesReport, failure: &str) -> io::Result<()> {
+        let Self { arguments, context, .. } = *self;
+        if arguments.watch && arguments.output == Output::Yaml {
+            io::stdout().write_all(b"---\n")?;
+        }
+        let terminal = Context::terminal_size().filter(|_| Context::is_seen(&io::stdout()));
+        let mut view = render::NodesView {
+            fleet: render::fleet(report),
+            beyond_limit: 0,
+            wide: arguments.output == Output::Wide,
+            terminal,
+            has_limit: arguments.limit.is_some() && self.shown.is_none(),
+        };
+        let mut selected = report.clone();
+        view.beyond_limit = arguments.select(&mut selected.nodes);
+        let Some(shown) = &mut self.shown else {
+            return arguments.output.print(&document(&selected), |out| {
+                if arguments.output == Output::Name {
+                    let nodes = selected.nodes.iter();
+                    let mut not_healthy = nodes.filter(|node| node.verdict != NodeVerdict::Healthy);
+                    return not_healthy.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)));
+                }
+                let lines = render::table(&selected, &view, context.style())?;
+                lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+            });
+        };
+        // The last line says how old the table is.
+        view.terminal = terminal.map(|(lines, columns)| (lines.saturating_sub(1), columns));
+        let mut lines = render::table(&selected, &view, context.style())?;
+        let age = render::updated(report.taken_at, arguments.period(), failure);
+        lines.push(terminal.map_or_else(|| age.clone(), |(_, columns)| cut(&age, columns)));
+        let mut text = removal(shown, terminal);
+        *shown = lines.iter().map(|line| plain_width(line)).collect();
+        text.extend(lines.into_iter().flat_map(|line| [line, "\n".to_owned()]));
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+}
+
+/// Returns the control sequence that removes lines of these widths. A terminal that became narrower shows a line in
+/// several rows.
+fn removal(shown: &[usize], terminal: Option<(usize, usize)>) -> String {
+    let (lines, columns) = terminal.unwrap_or((usize::MAX, usize::MAX));
+    let rows: usize = shown.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+    match rows {
+        0 => String::new(),
+        rows if rows >= lines => "\u{1b}[H\u{1b}[J".to_owned(),
+        rows => format!("\r\u{1b}[{rows}A\u{1b}[J"),
+    }
+}
+
+/// Returns the width of a line without its colour.
+fn plain_width(line: &str) -> usize {
+    let text =
+        line.strip_prefix("\u{1b}[").and_then(|rest| rest.split_once('m')).map_or(line, |(_, text)| text);
+    width(text.trim_end_matches("\u{1b}[0m"))
+}
+
+/// Queries all nodes once. `before` is the previous result, for the relist times since then.
+async fn query_once(
+    request: &FleetRequest,
     context: &Context,
     cluster: &Arc<Cluster>,
     before: Option<&FleetReading>,
+    quiet: bool,
 ) -> Result<(FleetReading, NodesReport), Error> {
-    let nodes = fleet::list(cluster, question).await?;
-    let bar = bar(nodes.len(), context.quiet);
+    let nodes = fleet::list(cluster, request).await?;
+    let bar = progress_bar(nodes.len(), quiet);
     let done = |reading: &fleet::NodeReading| {
         if reading.metrics.is_err() {
             bar.set_message(format!("last without an answer: {}", reading.listed.name));
         }
         bar.inc(1);
     };
-    let readings = fleet::read_nodes(cluster, nodes, question, &context.clock, done).await;
+    let readings = fleet::read_nodes(cluster, nodes, request, &context.clock, done).await;
     bar.finish_and_clear();
     let report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
     Ok((readings, report))
 }
 
-fn bar(nodes: usize, quiet: bool) -> ProgressBar {
+fn progress_bar(nodes: usize, quiet: bool) -> ProgressBar {
     if quiet || !Context::is_seen(&io::stderr()) {
         return ProgressBar::hidden();
     }
@@ -146,7 +364,8 @@ fn bar(nodes: usize, quiet: bool) -> ProgressBar {
     }
 }
 
-/// An unhealthy or silent node is bad news. If no node could be read, there is no answer.
+/// Returns the exit status: bad news for an unhealthy, silent or unreachable node; no answer if nothing is known
+/// about any node.
 const fn exit(report: &NodesReport) -> Exit {
     let counts = &report.counts;
     if counts.unhealthy + counts.silent + counts.unreachable > 0 {
@@ -158,15 +377,51 @@ const fn exit(report: &NodesReport) -> Exit {
     }
 }
 
-fn print(arguments: &NodesArgs, context: &Context, report: &NodesReport) -> io::Result<()> {
-    if arguments.watch && arguments.output == Output::Yaml {
-        io::stdout().write_all(b"---\n")?;
-    }
-    arguments.output.print(&document(report), |out| match arguments.output {
-        Output::Name => {
-            let mut unwell = report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy);
-            unwell.try_for_each(|node| writeln!(out, "{}", crate::report::escape::escaped(&node.name)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(words: &[&str]) -> NodesArgs {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            nodes: NodesArgs,
         }
-        output => render::table(report, output == Output::Wide, context.style(), out),
-    })
+        <Line as clap::Parser>::parse_from([&["nodes"], words].concat()).nodes
+    }
+
+    #[test]
+    fn nodes_are_selected_sorted_and_limited() {
+        let node = |name: &str, verdict, age: Option<f64>| NodeReport {
+            name: name.to_owned(),
+            verdict,
+            pleg_age_seconds: age,
+            ..NodeReport::default()
+        };
+        let all = [
+            node("b", NodeVerdict::Silent, None),
+            node("c", NodeVerdict::Healthy, Some(1.0)),
+            node("a", NodeVerdict::Healthy, Some(2.0)),
+        ];
+        let selected = |words: &[&str]| {
+            let mut nodes = all.to_vec();
+            let beyond = arguments(words).select(&mut nodes);
+            (nodes.into_iter().map(|node| node.name).collect::<String>(), beyond)
+        };
+        assert_eq!(selected(&[]), ("bca".to_owned(), 0));
+        assert_eq!(selected(&["--sort-by", "age"]), ("acb".to_owned(), 0));
+        assert_eq!(selected(&["--sort-by", "name", "--limit", "2"]), ("ab".to_owned(), 1));
+        assert_eq!(selected(&["--unhealthy", "--limit", "0"]), ("b".to_owned(), 0));
+    }
+
+    #[test]
+    fn an_update_removes_every_row_of_the_last_table() {
+        let terminal = Some((24, 80));
+        assert_eq!(removal(&[], terminal), "");
+        assert_eq!(removal(&[80, 0, 10], terminal), "\r\u{1b}[3A\u{1b}[J");
+        // The terminal became narrower.
+        assert_eq!(removal(&[80, 0, 10], Some((24, 40))), "\r\u{1b}[4A\u{1b}[J");
+        assert_eq!(removal(&[80; 20], Some((24, 40))), "\u{1b}[H\u{1b}[J");
+        assert_eq!(plain_width("\u{1b}[31mn1 silent\u{1b}[0m"), 9);
+    }
 }

@@ -1,14 +1,16 @@
-//! `-o`: the output formats of all commands.
+//! `-o FORMAT`: the output formats of all commands, and printing a report in one of them.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::render::{json, yaml};
+use crate::report::save;
 
-/// How to print. No command has all of them.
+/// An output format. No command has all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people
@@ -34,14 +36,30 @@ pub enum Output {
 }
 
 impl Output {
-    /// Parses one of `forms`; another format is a usage error.
-    pub fn one_of(forms: &'static [Self]) -> impl TypedValueParser<Value = Self> {
-        let names = PossibleValuesParser::new(forms.iter().filter_map(Self::to_possible_value));
+    /// Returns a parser that accepts only these `formats`.
+    pub fn one_of(formats: &'static [Self]) -> impl TypedValueParser<Value = Self> {
+        let names = PossibleValuesParser::new(formats.iter().filter_map(Self::to_possible_value));
         names.try_map(|name| Self::from_str(&name, false))
     }
 
-    /// Prints the document if this is a format for programs; returns whether it did.
-    pub fn document(self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<bool> {
+    /// Parses `FORMAT=FILE` with one of these formats.
+    pub fn of_file(text: &str, formats: &[Self]) -> Result<(Self, PathBuf), String> {
+        let (format, file) =
+            text.split_once('=').ok_or("give a format and a file, such as json=report.json".to_owned())?;
+        let known = Self::from_str(format, true).ok().filter(|known| formats.contains(known));
+        let format = known.ok_or_else(|| {
+            let names = formats.iter().filter_map(Self::to_possible_value);
+            let names: Vec<String> = names.map(|value| value.get_name().to_owned()).collect();
+            format!("there is no format {format}; there are {}", names.join(", "))
+        })?;
+        if file.is_empty() {
+            return Err("the file has no name".to_owned());
+        }
+        Ok((format, PathBuf::from(file)))
+    }
+
+    /// Writes `document` if this is JSON, YAML or JSON lines. Returns whether it was written.
+    pub fn write_document(self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<bool> {
         match self {
             Self::Json => json::pretty(document, out)?,
             Self::Yaml => yaml::write(document, out)?,
@@ -51,16 +69,41 @@ impl Output {
         Ok(true)
     }
 
-    /// Prints to stdout: a document directly, other formats through `text`.
+    /// Prints to stdout: `document` as JSON, JSON lines or YAML; for every other format, what `text` writes.
     pub fn print(
         self,
         document: &impl Serialize,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut out = io::BufWriter::new(io::stdout().lock());
-        if !self.document(document, &mut out)? {
+        if !self.write_document(document, &mut out)? {
             text(&mut out)?;
         }
         out.flush()
+    }
+}
+
+/// The files into which a check writes its findings, in addition to stdout.
+#[derive(Debug, Args)]
+pub struct FindingFiles {
+    /// Also write the report as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+impl FindingFiles {
+    /// Writes every file, `--save` and those of `--output-file`; returns the first error at the end.
+    pub fn write(
+        &self,
+        named: &[(Output, PathBuf)],
+        render: &dyn Fn(Output, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), save::Error> {
+        let named = named.iter().map(|(format, path)| (*format, path));
+        let files = named.chain(self.save.iter().map(|path| (Output::Json, path)));
+        let mut written = Ok(());
+        for (format, path) in files {
+            written = written.and(save::write(path, |file| render(format, file)));
+        }
+        written
     }
 }

@@ -1,4 +1,5 @@
-//! `plegctl preflight`: will a kubelet start on this node and keep running?
+//! `plegctl preflight`: checks whether a kubelet starts on this node and keeps running, for the present release or
+//! for an upgrade.
 //!
 //! ```text
 //! $ plegctl preflight --upgrade-to 1.36
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! The command reads the settings of this node's kubelet, or the files that the user names. It starts no kubelet and
-//! changes nothing.
+//! changes nothing. Of the runtime it makes two calls, Version and `RuntimeConfig`.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -18,28 +19,25 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
-use super::context::{Context, block_on};
-use super::output::Output;
+use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::output::{FindingFiles, Output};
 use super::render::{Style, preflight as text, sarif};
 use super::{Error, Exit, complete};
-use crate::host::proc::NodeMount;
-use crate::host::{self, HostRoot, kernel_text, shell_words};
-use crate::kubelet::{KubeletSettings, KubeletVersion, drop_ins, kubeadm_settings};
+use crate::cri::{Endpoint, Runtime};
+use crate::host::{self, shell_words};
+use crate::kubelet::{KubeletSettings, KubeletVersion, kubeadm_settings};
 use crate::manifests::Severity;
 use crate::manifests::preflight::{
-    self, Builder, CgroupVersion, ConfigFile, ConfigFileError, NEWEST, NodeFacts, PreflightReport, RELEASES,
-    StartCheck, StartFinding, StartSettings, TargetKubelet,
+    self, Builder, ConfigFile, LARGEST_CONFIG, PreflightReport, RuntimeAnswer, StartCheck, StartFinding,
+    StartSettings, TargetKubelet,
 };
 use crate::manifests::upgrade::UpgradedFile;
 use crate::report::load::load;
 use crate::report::{NotChecked, document, most_similar};
 
-/// The largest configuration file that is read. A usual one has a few kilobytes.
-const LARGEST_CONFIG: usize = 1 << 20;
-
 /// Check whether a kubelet starts with these settings.
 #[derive(Debug, Args)]
-#[command(mut_arg("config", |config| config.help(
+#[command(mut_arg("config", |config| config.help_heading(None).help(
     "The kubelet's configuration file to check, without a node [default: the running kubelet's]"
 )))]
 pub struct PreflightArgs {
@@ -47,7 +45,7 @@ pub struct PreflightArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     upgrade_to: Option<KubeletVersion>,
 
-    /// The release that runs now, such as 1.36 [default: what the kubelet's metrics say]
+    /// The release that runs now, such as 1.34 [default: this node's kubelet's, if its metrics report it]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -63,14 +61,22 @@ pub struct PreflightArgs {
     #[arg(long, value_name = "ID", value_parser = start_check, value_delimiter = ',', add = ArgValueCompleter::new(complete::start_checks))]
     ignore: Vec<StartCheck>,
 
+    /// Write this format to a file too, such as sarif=preflight.sarif; may be given more than once
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
+    output_file: Vec<(Output, PathBuf)>,
+
+    #[command(flatten)]
+    files: FindingFiles,
+
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMS))]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMATS))]
     output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailingSeverity {
     /// Errors: the kubelet does not start, or does not keep running
+    #[value(alias = "critical")]
     Error,
     /// Warnings too: something that is probably a mistake
     Warning,
@@ -80,7 +86,7 @@ enum FailingSeverity {
     Never,
 }
 
-const FORMS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif];
+const FORMATS: [Output; 5] = [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif];
 
 /// Parses the id of a check. An unknown id is an error, because `--ignore` would have no effect.
 fn start_check(text: &str) -> Result<StartCheck, String> {
@@ -94,24 +100,28 @@ fn start_check(text: &str) -> Result<StartCheck, String> {
     ))
 }
 
+fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
+    Output::of_file(text, &FORMATS)
+}
+
 /// Runs the command. `config` is the kubelet's configuration file, which takes the place of crictl's settings file.
 pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) -> Result<Exit, Error> {
     let examined = if config.is_some() || arguments.flags.is_some() {
-        arguments.files(config)?
+        arguments.read_files(config)?
     } else {
-        arguments.node(context)?
+        arguments.read_node(context)?
     };
     let release = arguments.upgrade_to.or(examined.release).ok_or(Error::NoRelease)?;
     let kubelet = TargetKubelet { release, builder: examined.builder };
     let judged = preflight::settings_findings(&examined.settings, kubelet);
     let mut not_checked = examined.not_checked;
-    not_checked.extend(outside_of_tables(release));
+    not_checked.extend(preflight::unlisted_gates_and_flags(release));
     let mut findings = judged.findings;
     let mut pods = Vec::new();
     if let (Some(from), Some(to), Some(directory)) =
         (examined.release, arguments.upgrade_to, examined.static_pods)
     {
-        match compared_static_pods(context, directory, examined.node.clone(), from, to) {
+        match compare_static_pods(context, directory, examined.node.clone(), from, to) {
             Ok((files, of_pods)) => {
                 pods = files;
                 findings.extend(of_pods);
@@ -133,41 +143,27 @@ pub fn run(arguments: &PreflightArgs, config: Option<&Path>, context: &Context) 
     };
     let ignored: HashSet<StartCheck> = arguments.ignore.iter().copied().collect();
     let report = report.finished(|check| ignored.contains(&check));
+    let plain = Style { headers: true, color: false };
+    // A file that cannot be written is an error only after everything is printed.
+    let written =
+        arguments.files.write(&arguments.output_file, &|format, file| render(format, &report, plain, file));
     let mut out = io::BufWriter::new(io::stdout().lock());
     render(arguments.output, &report, context.style(), &mut out)?;
     out.flush()?;
+    written?;
     Ok(arguments.exit(report.worst()))
 }
 
 fn render(format: Output, report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Output::Sarif => sarif::write_preflight(report, out),
-        _ if format.document(&document(report), out)? => Ok(()),
+        _ if format.write_document(&document(report), out)? => Ok(()),
         _ => text::table(report, style, out),
     }
 }
 
-/// Notes a release whose gates and flags are not, or not completely, known.
-fn outside_of_tables(release: KubeletVersion) -> Option<NotChecked> {
-    let minor = release.minor();
-    let why = match minor {
-        _ if minor < *RELEASES.start() => {
-            format!(
-                "plegctl knows releases from 1.{} on; the rules of that release were used",
-                RELEASES.start()
-            )
-        }
-        _ if minor > NEWEST => {
-            format!("plegctl knows releases up to 1.{NEWEST}; the rules of that release were used")
-        }
-        NEWEST => "its list comes partly from release notes; no such kubelet was tried".to_owned(),
-        _ => return None,
-    };
-    Some(NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
-}
-
 /// Compares what both releases do with the manifests in `directory`.
-fn compared_static_pods(
+fn compare_static_pods(
     context: &Context,
     directory: PathBuf,
     node: Option<String>,
@@ -177,15 +173,15 @@ fn compared_static_pods(
     if let Some(unknown) = [from, to].into_iter().find(|release| release.known() != *release) {
         return Err(format!("the rules of kubelet {unknown} for static pods are not known"));
     }
-    let below = context.host.path(&directory);
+    let host_path = context.host.path(&directory);
     let node = node.unwrap_or_else(|| "localhost".to_owned());
-    let compare = move || preflight::compare_static_pods(&below, &directory, &node, from, to);
+    let compare = move || preflight::compare_static_pods(&host_path, &directory, &node, from, to);
     context
         .in_time("the directory of manifests", compare)
         .ok_or_else(|| "reading them takes too long".to_owned())
 }
 
-/// What is to be judged.
+/// The settings to judge, from this node or from the user's files.
 struct ExaminedSettings {
     settings: StartSettings,
     release: Option<KubeletVersion>,
@@ -193,13 +189,14 @@ struct ExaminedSettings {
     node: Option<String>,
     /// The directory of manifests, as the kubelet sees it.
     static_pods: Option<PathBuf>,
+    /// Where the settings come from, for the report.
     source: String,
     not_checked: Vec<NotChecked>,
 }
 
 impl PreflightArgs {
     /// Reads the files that the user named.
-    fn files(&self, config: Option<&Path>) -> Result<ExaminedSettings, Error> {
+    fn read_files(&self, config: Option<&Path>) -> Result<ExaminedSettings, Error> {
         let file = config.map(|path| {
             let name = path.display().to_string();
             let read = if path.as_os_str() == "-" {
@@ -238,7 +235,7 @@ impl PreflightArgs {
     }
 
     /// Reads the settings of this node's kubelet, or of kubeadm's files if no kubelet runs.
-    fn node(&self, context: &Context) -> Result<ExaminedSettings, Error> {
+    fn read_node(&self, context: &Context) -> Result<ExaminedSettings, Error> {
         let running = context.kubelet();
         let host = context.host.clone();
         let (own, source) = if let Some(kubelet) = running {
@@ -257,11 +254,23 @@ impl PreflightArgs {
         let now = context.clock.wall().nanos() / 1_000_000_000;
         let read = {
             let own = own.clone();
-            move || (settings_of(&own, &host, pid, now), builder_of(&host))
+            let proc = host::proc();
+            move || {
+                (
+                    preflight::read_node_settings(&own, &host, &proc, pid, now),
+                    preflight::builder_of_node(&host),
+                )
+            }
         };
-        let (settings, builder) = context
+        let (mut settings, builder) = context
             .in_time("the kubelet's configuration", read)
             .ok_or_else(|| Error::Start(io::Error::from(io::ErrorKind::TimedOut)))?;
+        if let Some(node) = &mut settings.node
+            && let Some((socket, true)) = &node.runtime_socket
+            && let Some(path) = preflight::socket_below(socket, &context.host)
+        {
+            node.runtime = Some(first_calls(context, path, socket)?);
+        }
         let builder = if preflight::is_of_openshift(&settings) { Builder::OpenShift } else { builder };
         Ok(ExaminedSettings {
             release,
@@ -273,7 +282,7 @@ impl PreflightArgs {
                 .flatten()
                 .map(|setting| PathBuf::from(setting.value)),
             source,
-            not_checked: not_checked(&own, &settings),
+            not_checked: unread_facts(&own, &settings),
             settings,
         })
     }
@@ -289,8 +298,22 @@ impl PreflightArgs {
     }
 }
 
-/// What of the node could not be read.
-fn not_checked(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotChecked> {
+/// Makes the first calls of a kubelet to its runtime: Version, and `RuntimeConfig` if that is answered.
+fn first_calls(context: &Context, path: PathBuf, socket: &str) -> Result<RuntimeAnswer, Error> {
+    let endpoint = Endpoint::Unix { path, name: format!("unix://{socket}") };
+    block_on(async {
+        let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+        let version = client.version().await.result;
+        let cgroup_driver = match &version {
+            Ok(_) => Some(client.cgroup_driver().await.result),
+            Err(_) => None,
+        };
+        Ok(RuntimeAnswer { version, cgroup_driver })
+    })?
+}
+
+/// Lists the facts about the node that could not be read.
+fn unread_facts(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotChecked> {
     let mut skipped = Vec::new();
     let mut skip = |what: &str, why: &str| {
         skipped.push(NotChecked { what: what.to_owned(), why: why.to_owned() });
@@ -314,71 +337,25 @@ fn not_checked(own: &KubeletSettings, settings: &StartSettings) -> Vec<NotChecke
     if node.is_none_or(|node| node.inotify.is_none()) {
         skip("the inotify instances of root", "the descriptors of some processes cannot be read");
     }
-    skip("whether the runtime serves CRI v1", "preflight makes no call to the runtime; plegctl health does");
-    skipped
-}
-
-/// Reads the files that a kubelet's command line names, and the node. `pid` is the kubelet that runs now.
-fn settings_of(settings: &KubeletSettings, host: &HostRoot, pid: Option<u32>, now: i64) -> StartSettings {
-    let mut files = Vec::new();
-    if let Some(path) = settings.flag("config") {
-        files.push(config_file(Path::new(path), host, false));
+    let resources = node.map(|node| &node.resources);
+    if resources.is_none_or(|resources| resources.listeners.is_none()) {
+        skip(
+            "the ports, the process ids and the lock file",
+            "the kubelet's process table is not visible from here",
+        );
     }
-    if let Some(directory) = settings.flag("config-dir") {
-        let below = host.path(directory);
-        if below.exists() {
-            let found = drop_ins(&below).into_iter();
-            files.extend(found.map(|path| {
-                let rest = path.strip_prefix(&below).map_or_else(|_| path.clone(), Path::to_path_buf);
-                config_file(&Path::new(directory).join(rest), host, true)
-            }));
-        } else {
-            let path = Arc::from(directory);
-            files.push(ConfigFile { path, content: Err(ConfigFileError::Missing), is_drop_in: true });
+    if resources.is_none_or(|resources| resources.disks.is_empty()) {
+        skip("the disks", "the file system of the root directory is not known");
+    }
+    match node.map(|node| (&node.runtime_socket, &node.runtime)) {
+        // A finding says that there is no socket.
+        Some((Some((_, false)), _)) => {}
+        Some((_, Some(runtime))) => {
+            if let Some(why) = preflight::unjudged_answer(runtime) {
+                skip("whether the runtime serves CRI v1", &why);
+            }
         }
+        _ => skip("whether the runtime serves CRI v1", "its socket is not known"),
     }
-    let proc = host::proc();
-    StartSettings {
-        arguments: settings.own_arguments().to_vec(),
-        files,
-        // A program that contains a kubelet may set failCgroupV1 where nobody sees it.
-        cgroups: if preflight::is_given(settings, "fail-cgroupv1", "failCgroupV1") {
-            cgroups(pid.unwrap_or(1))
-        } else {
-            None
-        },
-        node: Some(NodeFacts::read(settings, host, &proc, pid, now)),
-    }
-}
-
-fn config_file(path: &Path, host: &HostRoot, is_drop_in: bool) -> ConfigFile {
-    let content = load(&host.path(path), LARGEST_CONFIG).map_err(|why| match why.kind() {
-        io::ErrorKind::NotFound => ConfigFileError::Missing,
-        _ => ConfigFileError::Unreadable(why.to_string()),
-    });
-    ConfigFile { path: Arc::from(path.display().to_string()), content, is_drop_in }
-}
-
-/// The cgroup version that a process sees. The kubelet asks for the file system of `/sys/fs/cgroup`.
-fn cgroups(pid: u32) -> Option<CgroupVersion> {
-    let path: PathBuf = host::proc().join(pid.to_string()).join("mountinfo");
-    let mounts = NodeMount::all(&kernel_text(&path).ok()?);
-    let last = mounts.iter().rev().find(|mount| mount.target == "/sys/fs/cgroup")?;
-    match last.kind.as_str() {
-        "cgroup2" => Some(CgroupVersion::V2),
-        "tmpfs" | "cgroup" => Some(CgroupVersion::V1),
-        _ => None,
-    }
-}
-
-/// Who built the kubelet of this node, from the name of its operating system.
-fn builder_of(host: &HostRoot) -> Builder {
-    let texts = ["/etc/os-release", "/usr/lib/os-release"].map(|path| load(&host.path(path), 64 << 10));
-    let Some(text) = texts.into_iter().find_map(Result::ok) else { return Builder::Unknown };
-    let text = String::from_utf8_lossy(&text);
-    let is_openshift = text.lines().any(|line| {
-        line.starts_with("OPENSHIFT_VERSION=")
-            || matches!(line.replace('"', "").as_str(), "ID=rhcos" | "ID=scos")
-    });
-    if is_openshift { Builder::OpenShift } else { Builder::Upstream }
+    skipped
 }

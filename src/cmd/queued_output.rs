@@ -1,33 +1,34 @@
-//! Writes the output of a watch or a recording: one thread for each destination, so that a blocked terminal, pipe or disk
-//! blocks nothing else.
+//! Writes the output of `watch` and `record` through a queue and a thread for each destination, so that a blocked
+//! terminal, pipe or disk does not block the command.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Notify;
 
-use super::render::words::{cut, wrapped};
-use crate::threads::locked;
+use super::render::words::{colored, cut, width, wrapped};
+use crate::threads::{self, locked};
 
-/// The number of lines that may be queued before the command waits for the writer. Memory is limited by this
-/// and by the events of one relist.
+/// The number of queued lines from which on the command waits for the writer. The events of one relist are queued
+/// together, so the queue can become longer by that number.
 const MAX_QUEUED: usize = 4096;
 
 /// How long a writer may take for the queued lines when the command ends.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
+/// The code of a colour (SGR), such as `31` for red; empty for none.
+pub type Color = &'static str;
+
 /// The indent of the second and further lines of a sentence.
-const CONTINUED: &str = "    ";
+const CONTINUATION_INDENT: &str = "    ";
 
 /// A destination and the thread that writes to it.
 pub struct QueuedOutput {
     transport: Transport,
-    progress: Arc<QueueState>,
+    state: Arc<QueueState>,
 }
 
 /// How lines reach the destination.
@@ -38,33 +39,37 @@ enum Transport {
     Direct(Arc<Mutex<WriteFn>>),
 }
 
-/// Writes one step to the destination.
+/// Writes one [`WriteStep`] to the destination.
 type WriteFn = Box<dyn FnMut(WriteStep) -> io::Result<()> + Send>;
 
+/// A queued line.
 enum Line {
-    Text(String),
-    Row(String),
-    /// The status line has changed.
+    /// A sentence or a row.
+    Text(WriteStep),
+    /// The status line has changed; its text is in [`QueueState::status`].
     Status,
 }
 
+/// What the command and the writer thread share.
 #[derive(Default)]
 struct QueueState {
-    /// The newest status line that is not shown yet; there is never more than one, however long a terminal is
-    /// blocked.
-    status: Mutex<Option<String>>,
-    waiting: AtomicUsize,
+    /// The newest status line that is not shown yet. A newer line replaces it, so that a blocked terminal does not
+    /// collect old status lines.
+    status: Mutex<Option<(String, Color)>>,
+    /// The number of queued lines.
+    queued: AtomicUsize,
+    /// Whether the destination failed.
     broken: AtomicBool,
-    moved: Notify,
+    /// Notifies about each change of `queued` and `broken`.
+    changed: Notify,
 }
 
 impl QueueState {
-    /// Converts a queued line; `None` if its status line was shown already.
+    /// Converts a queued line to a step; `None` for a status line that was shown already.
     fn step(&self, line: Line) -> Option<WriteStep> {
         match line {
-            Line::Text(text) => Some(WriteStep::Text(text)),
-            Line::Row(text) => Some(WriteStep::Row(text)),
-            Line::Status => locked(&self.status).take().map(WriteStep::Status),
+            Line::Text(step) => Some(step),
+            Line::Status => locked(&self.status).take().map(|(text, color)| WriteStep::Status(text, color)),
         }
     }
 }
@@ -72,22 +77,12 @@ impl QueueState {
 impl QueuedOutput {
     /// Writes to a terminal, with a status line below the other lines.
     pub fn terminal() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            bar.set_style(style);
-        }
+        let mut screen = LiveScreen::default();
         Self::spawn(move |step| {
-            match step {
-                WriteStep::Text(text) => {
-                    for line in fitting(text, columns()) {
-                        bar.println(line);
-                    }
-                }
-                WriteStep::Row(text) => bar.println(fitting_row(text, columns())),
-                WriteStep::Status(text) => bar.set_message(fitting_row(text, columns())),
-                WriteStep::End => bar.finish_and_clear(),
-            }
-            Ok(())
+            let text = screen.draw(step, columns());
+            let mut out = io::stdout();
+            out.write_all(text.as_bytes())?;
+            out.flush()
         })
     }
 
@@ -95,12 +90,7 @@ impl QueuedOutput {
     pub fn dumb_terminal() -> Self {
         let mut out = io::stdout();
         Self::spawn(move |step| {
-            let lines = match step {
-                WriteStep::Text(text) => fitting(text, columns()),
-                WriteStep::Row(text) => vec![fitting_row(text, columns())],
-                WriteStep::Status(_) | WriteStep::End => Vec::new(),
-            };
-            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            lines_of(step, columns()).iter().try_for_each(|line| writeln!(out, "{line}"))?;
             out.flush()
         })
     }
@@ -108,55 +98,62 @@ impl QueuedOutput {
     /// Writes to anything else, and flushes each line.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
         Self::spawn(move |step| match step {
-            WriteStep::Text(mut text) | WriteStep::Row(mut text) => {
+            WriteStep::Text(text, color) | WriteStep::Row(text, color) => {
+                let mut text = colored(text, color);
                 text.push('\n');
                 destination.write_all(text.as_bytes())?;
                 destination.flush()
             }
-            WriteStep::Status(_) | WriteStep::End => Ok(()),
+            WriteStep::Status(..) | WriteStep::End => Ok(()),
         })
     }
 
+    /// Starts the writer thread, which passes each step to `put`.
     fn spawn(put: impl FnMut(WriteStep) -> io::Result<()> + Send + 'static) -> Self {
         let (lines, queue) = mpsc::channel();
         let (end, done) = mpsc::channel();
-        let progress = Arc::new(QueueState::default());
-        let shared = Arc::clone(&progress);
+        let state = Arc::new(QueueState::default());
+        let shared = Arc::clone(&state);
         // Shared with the thread, because the thread may fail to start.
         let put: Arc<Mutex<WriteFn>> = Arc::new(Mutex::new(Box::new(put)));
-        let puts = Arc::clone(&put);
+        let threads_put = Arc::clone(&put);
         let write = move || {
-            let mut put = locked(&puts);
+            let mut put = locked(&threads_put);
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
-            shared.moved.notify_waiters();
+            shared.changed.notify_waiters();
             // Nobody receives the result if the command did not wait for the writer.
             let _ = end.send(written);
         };
-        let transport = match thread::Builder::new().name("writer".into()).spawn(write) {
-            Ok(_) => Transport::Thread { lines, done: Mutex::new(done) },
+        let transport = match threads::spawn("writer", write) {
+            Ok(()) => Transport::Thread { lines, done: Mutex::new(done) },
             Err(_) => Transport::Direct(put),
         };
-        Self { transport, progress }
+        Self { transport, state }
     }
 
     /// Queues a sentence, which a terminal wraps between words; never waits.
     pub fn line(&self, text: String) {
-        self.send(Line::Text(text));
+        self.colored_line(text, "");
+    }
+
+    /// Queues a sentence in a colour; never waits.
+    pub fn colored_line(&self, text: String, color: Color) {
+        self.send(Line::Text(WriteStep::Text(text, color)));
     }
 
     /// Queues a row of columns, which a terminal cuts; never waits.
-    pub fn row(&self, text: String) {
-        self.send(Line::Row(text));
+    pub fn row(&self, text: String, color: Color) {
+        self.send(Line::Text(WriteStep::Row(text, color)));
     }
 
     /// Replaces the status line, if there is one; never waits.
-    pub fn status(&self, text: String) {
-        let unseen = {
-            let mut status = locked(&self.progress.status);
-            status.replace(text)
+    pub fn status(&self, text: String, color: Color) {
+        let unshown = {
+            let mut status = locked(&self.state.status);
+            status.replace((text, color))
         };
-        if unseen.is_none() {
+        if unshown.is_none() {
             self.send(Line::Status);
         }
     }
@@ -164,20 +161,20 @@ impl QueuedOutput {
     fn send(&self, line: Line) {
         match &self.transport {
             Transport::Thread { lines, .. } => {
-                self.progress.waiting.fetch_add(1, Ordering::SeqCst);
+                self.state.queued.fetch_add(1, Ordering::SeqCst);
                 if lines.send(line).is_err() {
-                    self.progress.waiting.fetch_sub(1, Ordering::SeqCst);
+                    self.state.queued.fetch_sub(1, Ordering::SeqCst);
                 }
             }
             Transport::Direct(put) => {
-                let broken = &self.progress.broken;
+                let broken = &self.state.broken;
                 let mut put = locked(put);
-                let step = self.progress.step(line);
+                let step = self.state.step(line);
                 let written = step
                     .map_or(Ok(()), |step| if broken.load(Ordering::SeqCst) { Ok(()) } else { put(step) });
                 if written.is_err() {
                     broken.store(true, Ordering::SeqCst);
-                    self.progress.moved.notify_waiters();
+                    self.state.changed.notify_waiters();
                 }
             }
         }
@@ -185,22 +182,22 @@ impl QueuedOutput {
 
     /// Waits until the queue has room.
     pub async fn wait_for_room(&self) {
-        self.until(|progress| progress.waiting.load(Ordering::SeqCst) < MAX_QUEUED).await;
+        self.wait_until(|state| state.queued.load(Ordering::SeqCst) < MAX_QUEUED).await;
     }
 
     /// Resolves when the destination accepts no more lines.
     pub async fn broken(&self) {
-        self.until(|_| false).await;
+        self.wait_until(|_| false).await;
     }
 
-    /// Waits until `enough` is true, or until the writer has ended.
-    async fn until(&self, enough: impl Fn(&QueueState) -> bool) {
+    /// Waits until `condition` is true, or until the destination fails.
+    async fn wait_until(&self, condition: impl Fn(&QueueState) -> bool) {
         loop {
-            let moved = self.progress.moved.notified();
-            if enough(&self.progress) || self.progress.broken.load(Ordering::SeqCst) {
+            let changed = self.state.changed.notified();
+            if condition(&self.state) || self.state.broken.load(Ordering::SeqCst) {
                 return;
             }
-            moved.await;
+            changed.await;
         }
     }
 
@@ -209,20 +206,20 @@ impl QueuedOutput {
         self.close_within(TIME_LIMIT)
     }
 
-    fn close_within(self, patience: Duration) -> io::Result<()> {
+    fn close_within(self, time_limit: Duration) -> io::Result<()> {
         match self.transport {
             Transport::Thread { lines, done } => {
                 drop(lines);
                 let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-                done.recv_timeout(patience).unwrap_or_else(|_| {
+                done.recv_timeout(time_limit).unwrap_or_else(|_| {
                     let what = format!(
                         "it did not accept the remaining output within {}",
-                        humantime::format_duration(patience)
+                        humantime::format_duration(time_limit)
                     );
                     Err(io::Error::new(io::ErrorKind::TimedOut, what))
                 })
             }
-            Transport::Direct(_) if self.progress.broken.load(Ordering::SeqCst) => {
+            Transport::Direct(_) if self.state.broken.load(Ordering::SeqCst) => {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
             Transport::Direct(put) => locked(&put)(WriteStep::End),
@@ -230,16 +227,64 @@ impl QueuedOutput {
     }
 }
 
-/// The next thing to write.
+/// What a destination writes next.
 enum WriteStep {
     /// A sentence.
-    Text(String),
+    Text(String, Color),
     /// A row of columns.
-    Row(String),
-    /// Another status line.
-    Status(String),
+    Row(String, Color),
+    /// A new status line.
+    Status(String, Color),
     /// The end of the output.
     End,
+}
+
+/// The columns at the end of the status line that stay free for the `^C` that a terminal prints.
+const FREE_COLUMNS: usize = 3;
+
+/// The status line on a terminal.
+#[derive(Default)]
+struct LiveScreen {
+    text: String,
+    color: Color,
+}
+
+impl LiveScreen {
+    /// Returns what to write for `step`: removes the status line, prints the lines, and prints the status line
+    /// again.
+    fn draw(&mut self, step: WriteStep, columns: Option<usize>) -> String {
+        let mut text = self.removal(columns);
+        match step {
+            WriteStep::Status(text, color) => {
+                let columns = columns.map(|columns| columns.saturating_sub(FREE_COLUMNS));
+                (self.text, self.color) = (fit_row(text, columns), color);
+            }
+            WriteStep::End => self.text.clear(),
+            step => text.extend(lines_of(step, columns).into_iter().flat_map(|line| [line, "\n".to_owned()])),
+        }
+        text + &colored(self.text.clone(), self.color)
+    }
+
+    /// Returns the control sequence that removes the status line. A terminal that became narrower shows that line in
+    /// several rows.
+    fn removal(&self, columns: Option<usize>) -> String {
+        let rows = width(&self.text).saturating_sub(1) / columns.unwrap_or(usize::MAX);
+        match (self.text.is_empty(), rows) {
+            (true, _) => String::new(),
+            (false, 0) => "\r\u{1b}[J".to_owned(),
+            (false, rows) => format!("\r\u{1b}[{rows}A\u{1b}[J"),
+        }
+    }
+}
+
+/// Returns the lines for a sentence or a row; none for a status line.
+fn lines_of(step: WriteStep, columns: Option<usize>) -> Vec<String> {
+    let (lines, color) = match step {
+        WriteStep::Text(text, color) => (fit_sentence(text, columns), color),
+        WriteStep::Row(text, color) => (vec![fit_row(text, columns)], color),
+        WriteStep::Status(..) | WriteStep::End => return Vec::new(),
+    };
+    lines.into_iter().map(|line| colored(line, color)).collect()
 }
 
 /// Returns the number of columns of the terminal.
@@ -248,27 +293,28 @@ fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Wraps a sentence; a coloured one has been wrapped before.
-fn fitting(text: String, columns: Option<usize>) -> Vec<String> {
+/// Wraps a sentence at the width of the terminal. A sentence with colour has been wrapped before.
+fn fit_sentence(text: String, columns: Option<usize>) -> Vec<String> {
     match columns.filter(|_| !text.contains('\u{1b}')) {
-        Some(columns) => wrapped(&text, columns, CONTINUED),
+        Some(columns) => wrapped(&text, columns, CONTINUATION_INDENT),
         None => vec![text],
     }
 }
 
 /// Cuts a row to the width of the terminal.
-fn fitting_row(text: String, columns: Option<usize>) -> String {
+fn fit_row(text: String, columns: Option<usize>) -> String {
     match columns {
         Some(columns) => cut(&text, columns),
         None => text,
     }
 }
 
-fn write_all(queue: &mpsc::Receiver<Line>, put: &mut WriteFn, progress: &QueueState) -> io::Result<()> {
+/// Writes all lines until the queue is closed.
+fn write_all(queue: &mpsc::Receiver<Line>, put: &mut WriteFn, state: &QueueState) -> io::Result<()> {
     for line in queue {
-        progress.step(line).map_or(Ok(()), &mut *put)?;
-        progress.waiting.fetch_sub(1, Ordering::SeqCst);
-        progress.moved.notify_waiters();
+        state.step(line).map_or(Ok(()), &mut *put)?;
+        state.queued.fetch_sub(1, Ordering::SeqCst);
+        state.changed.notify_waiters();
     }
     put(WriteStep::End)
 }
@@ -318,24 +364,24 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_in_order_and_status_lines_do_not() {
+    fn lines_are_written_in_order_without_status_lines() {
         let written = SharedBuffer::default();
         let queued_output = QueuedOutput::plain(written.clone());
         queued_output.line("a".into());
-        queued_output.status("never seen".into());
+        queued_output.status("never seen".into(), "");
         queued_output.line("b".into());
         queued_output.close().unwrap();
         assert_eq!(*written.0.lock().unwrap(), b"a\nb\n");
     }
 
     #[test]
-    fn blocked_destination_delays_at_most_one_status_line() {
+    fn blocked_destination_queues_at_most_one_status_line() {
         let (_open, gate) = mpsc::channel();
         let queued_output = QueuedOutput::plain(BlockedWriter(gate));
         queued_output.line("a".into());
-        (0..1000).for_each(|number| queued_output.status(number.to_string()));
+        (0..1000).for_each(|number| queued_output.status(number.to_string(), ""));
         // The line that is being written, and one status line.
-        assert!(queued_output.progress.waiting.load(Ordering::SeqCst) <= 2);
+        assert!(queued_output.state.queued.load(Ordering::SeqCst) <= 2);
     }
 
     #[test]
@@ -351,11 +397,27 @@ mod tests {
 
     #[test]
     fn long_row_is_cut_and_long_sentence_is_wrapped() {
-        assert_eq!(fitting_row("running → exited".into(), Some(10)), "running →…");
-        assert_eq!(fitting_row("running → exited".into(), None), "running → exited");
-        assert_eq!(fitting("it did not answer".into(), Some(12)), ["it did not", "    answer"]);
-        assert_eq!(fitting("it did not answer".into(), None), ["it did not answer"]);
-        assert_eq!(fitting("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), ["\u{1b}[31mred\u{1b}[0m"]);
+        assert_eq!(fit_row("running → exited".into(), Some(10)), "running →…");
+        assert_eq!(fit_row("running → exited".into(), None), "running → exited");
+        assert_eq!(fit_sentence("it did not answer".into(), Some(12)), ["it did not", "    answer"]);
+        assert_eq!(fit_sentence("it did not answer".into(), None), ["it did not answer"]);
+        assert_eq!(fit_sentence("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), ["\u{1b}[31mred\u{1b}[0m"]);
+    }
+
+    #[test]
+    fn status_line_stays_below_the_lines_and_is_removed_at_the_end() {
+        let mut screen = LiveScreen::default();
+        assert_eq!(
+            screen.draw(WriteStep::Status("PLEG 0s of 3m".into(), "31"), Some(12)),
+            "\u{1b}[31mPLEG 0s …\u{1b}[0m"
+        );
+        assert_eq!(
+            screen.draw(WriteStep::Row("web-0 exited".into(), "32"), Some(10)),
+            "\r\u{1b}[J\u{1b}[32mweb-0 exi…\u{1b}[0m\n\u{1b}[31mPLEG 0s …\u{1b}[0m"
+        );
+        // The terminal became narrower and shows the nine columns in three rows.
+        assert_eq!(screen.draw(WriteStep::End, Some(4)), "\r\u{1b}[2A\u{1b}[J");
+        assert_eq!(screen.draw(WriteStep::Text("bye".into(), ""), Some(4)), "bye\n");
     }
 
     #[tokio::test]

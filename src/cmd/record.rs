@@ -1,4 +1,5 @@
-//! `plegctl record`: the flight recorder.
+//! `plegctl record`: the flight recorder. It relists like the kubelet, writes every call with its answer to a
+//! directory, and diagnoses each incident.
 //!
 //! ```text
 //! $ plegctl record /var/lib/plegctl --metrics-listen 127.0.0.1:9188
@@ -8,8 +9,8 @@
 //! incident 1 is over after 2m3s
 //! ```
 //!
-//! This file has the flags, the signals and the messages; [`crate::capture::recording`] does the work. Neither the
-//! directory nor the runtime has to exist when a recording begins.
+//! This file has the flags, the signals and the messages; [`crate::capture::recording`] records. A recording can
+//! begin before the disk and the runtime are available; it waits for them.
 
 use std::cell::OnceCell;
 use std::io;
@@ -27,21 +28,21 @@ use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
 use super::queued_output::QueuedOutput;
 use super::render::capture as text;
-use super::stop_signals::{StopSignals, Suspension, outlive_hangup};
-use super::{Error, Exit, metrics_server, positive_duration};
+use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
+use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
 use crate::capture::entry::{Session, kind, nanos};
-use crate::capture::node::{NodeSampler, SampledKubelet};
+use crate::capture::node::{NodeSampler, SampledKubeletState};
 use crate::capture::recording::{
     BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, Recording, RecordingHost,
     RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
 };
 use crate::capture::{
-    FindingSubject, IncidentRules, IncidentVerdict, Limits, LivePendingCall, Recorder, SMALLEST,
+    FindingSubject, IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Recorder,
 };
 use crate::clock::Clock;
 use crate::cri::{self, Client, Endpoint, EndpointError, Runtime};
 use crate::diagnosis::report::{Confidence, Verdict};
-use crate::diagnosis::stacks::Wanted;
+use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, timing};
@@ -52,15 +53,15 @@ use crate::sim::{self, KubeletPages, KubeletProcessState};
 /// The deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = timing::REQUEST_TIMEOUT;
 
-/// How long the runtime may take to answer Version before the recording begins without its name.
+/// How long the runtime may take to answer `Version`. After that, the recording begins without the runtime's name.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the disk may take before the recording begins without it.
+/// How long the disk may take to open the directory. After that, the recording begins without the disk.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// Directory of the capture; made if it does not exist
+    /// Directory of the capture; created if it does not exist
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: PathBuf,
 
@@ -80,7 +81,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DUR", default_value = "2s", value_parser = positive_duration)]
     slow: Duration,
 
-    /// Age of the last relist from which on PLEG is not healthy
+    /// PLEG is not healthy if its last relist is at least this old
     #[arg(long, value_name = "DUR", default_value = "3m", value_parser = positive_duration)]
     threshold: Duration,
 
@@ -97,7 +98,7 @@ pub struct RecordArgs {
     keep: usize,
 
     /// End after this many relists, failed ones included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     count: Option<NonZeroU64>,
 
     /// End after this time
@@ -115,8 +116,8 @@ pub struct RecordArgs {
     #[arg(long)]
     no_diagnose: bool,
 
-    /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: this node's, else the newest
-    /// known]
+    /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
+    /// it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -125,7 +126,7 @@ pub struct RecordArgs {
     metrics_listen: Option<SocketAddr>,
 }
 
-/// A number of bytes with a unit: `64MiB`, `1GiB`, `500000`.
+/// Parses a number of bytes with an optional unit: `64MiB`, `1GiB`, `500000`.
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor: u64 = match text.get(digits.len()..).unwrap_or_default() {
@@ -138,8 +139,8 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is not a number"))?;
     let bytes = number.checked_mul(factor).ok_or("it is too large")?;
-    if bytes < SMALLEST {
-        return Err(format!("it must be at least {} KiB", SMALLEST / 1024));
+    if bytes < MIN_CAPTURE_SIZE {
+        return Err(format!("it must be at least {} KiB", MIN_CAPTURE_SIZE / 1024));
     }
     Ok(bytes)
 }
@@ -147,8 +148,8 @@ fn size(text: &str) -> Result<u64, String> {
 /// Runs the command.
 pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
     block_on(async {
-        outlive_hangup().map_err(Error::Start)?;
-        let (endpoint, found) = match context.endpoint() {
+        ignore_hangup().map_err(Error::Start)?;
+        let (endpoint, found_later) = match context.endpoint() {
             // The runtime may start later; until then, its absence is recorded.
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) => {
                 (default_endpoint(context), Some(OnceCell::new()))
@@ -156,7 +157,7 @@ pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
             endpoint => (endpoint?, None),
         };
         let output = QueuedOutput::plain(io::stdout());
-        let host = CommandHost { arguments, context, endpoint, found, output: &output };
+        let host = CommandHost { arguments, context, endpoint, found_later, output: &output };
         Box::pin(record(&host)).await?;
         output.close().map_err(Error::Output)?;
         Ok(Exit::Good)
@@ -169,13 +170,13 @@ fn default_endpoint(context: &Context) -> Endpoint {
     Endpoint::Unix { path: context.host.path(socket), name: format!("unix://{socket}") }
 }
 
-/// Opens the directory, calls Version, prints the start message and records until the end.
+/// Opens the directory, calls `Version`, prints the start message and records until the user or a limit ends it.
 async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let CommandHost { arguments, context, output, .. } = host;
     let (begun, kubelet_version, warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
     // Calls of a diagnosis are recorded too.
-    context.observer(recorder.observer(false));
+    context.set_observer(recorder.observer(false));
     let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
     let settings = RecordingSettings {
         timing: PlegTiming { period: arguments.period, threshold: arguments.threshold },
@@ -201,25 +202,25 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
         bound.map_err(|source| Error::Listen { address, source })?;
     }
     let endpoint = host.endpoint().to_string();
-    output.line(text::recording(&endpoint, &arguments.directory, arguments.max_size));
+    output.line(text::recording_started(&endpoint, &arguments.directory, arguments.max_size));
     for line in warnings {
         output.line(line);
     }
-    output.line(text::recorded(&recording.run().await));
+    output.line(text::recording_ended(&recording.run().await));
     Ok(())
 }
 
-/// Opens the directory, calls Version and begins the session. Also returns the kubelet release to follow, and what
-/// the user has to know about a missing disk or runtime.
+/// Opens the directory, calls `Version` and begins the session. Also returns the kubelet release whose relist is
+/// imitated, and warnings about a missing disk or runtime.
 async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion, Vec<String>), Error> {
-    let CommandHost { arguments, context, endpoint, found, .. } = host;
+    let CommandHost { arguments, context, endpoint, found_later, .. } = host;
     let limits = Limits { size: arguments.max_size, age: arguments.max_age, incidents: arguments.keep };
     let clock = Arc::clone(&context.clock);
     let recorder = Recorder::start(arguments.directory.clone(), limits, clock).map_err(Error::Start)?;
     let mut warnings = Vec::new();
     let last_incident = match recorder.opened(OPEN_LIMIT) {
         Some(Ok(last)) => last,
-        Some(Err(why)) if !why.is_of_the_disk() => return Err(why.into()),
+        Some(Err(why)) if !why.is_disk_error() => return Err(why.into()),
         why => {
             warnings.push(text::no_disk(&arguments.directory, why.and_then(Result::err)));
             0
@@ -230,15 +231,12 @@ async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion,
     let version = match version {
         Ok(version) => Some(version),
         Err(why) if is_temporary(&why) => {
-            warnings.push(text::no_runtime(found.is_none().then_some(&why)));
+            warnings.push(text::no_runtime(found_later.is_none().then_some(&why)));
             None
         }
         Err(why) => return Err(why.into()),
     };
-    let kubelet = match arguments.kubelet_version {
-        Some(version) => version,
-        None => context.kubelet_release().await.unwrap_or(KubeletVersion::CONFIRMED),
-    };
+    let (kubelet, _) = context.release_or_default(arguments.kubelet_version).await;
     let runtime = version.clone().unwrap_or_default();
     let session = Session {
         release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -253,29 +251,29 @@ async fn begin(host: &CommandHost<'_>) -> Result<(BegunRecorder, KubeletVersion,
         timeout: nanos(context.timeout.unwrap_or(TIMEOUT)),
         ..Session::default()
     };
-    // The time limit for the disk applies only once.
+    // After a warning, the time limit for the disk is used up already.
     recorder.begin(session.clone(), if warnings.is_empty() { OPEN_LIMIT } else { Duration::ZERO });
     Ok((BegunRecorder { recorder, last_incident, session, version }, kubelet, warnings))
 }
 
-/// What the command line, the node and the terminal give a recording.
+/// Gives the recording what comes from the command line, the node and the terminal.
 struct CommandHost<'a> {
     arguments: &'a RecordArgs,
     context: &'a Context,
     endpoint: Endpoint,
-    /// The endpoint of the runtime that is found later; `None` if one was found at the start.
-    found: Option<OnceCell<Endpoint>>,
+    /// The endpoint that is found during the recording; `None` if an endpoint was known at the start.
+    found_later: Option<OnceCell<Endpoint>>,
     output: &'a QueuedOutput,
 }
 
 impl CommandHost<'_> {
-    /// Whether this machine is the node, and may be looked at.
+    /// Whether this machine is the node, and the user allows reading its processes.
     fn is_on_node(&self) -> bool {
         matches!(self.endpoint(), Endpoint::Unix { .. }) && !self.arguments.no_host
     }
 
-    /// Returns the reader for the metrics of the kubelet that the user named, else of this node's kubelet: with the
-    /// account of this pod, or through its read-only port.
+    /// Returns the reader for the metrics of the kubelet that the user named. If the user named none, reads this
+    /// node's kubelet with the service account of this pod, or through the read-only port.
     fn metrics_reader(&self, context: &Context) -> Result<Option<KubeletMetricsReader>, Error> {
         let access = self.arguments.kubelet.clone();
         let api = match access.api(context)? {
@@ -293,14 +291,14 @@ impl CommandHost<'_> {
     /// Returns the source of node samples: this node, or the simulated kubelet of a scenario.
     fn sampler(&self) -> Result<NodeSampler, Error> {
         let Endpoint::Sim { scenario } = self.endpoint() else {
-            return Ok(NodeSampler::of(self.is_on_node().then(host::proc)));
+            return Ok(NodeSampler::new(self.is_on_node().then(host::proc)));
         };
         let pid = SIMULATED_KUBELET;
         let processes = sim::load(scenario)?.processes;
         Ok(NodeSampler::simulated(processes.map(|processes| match processes.kubelet {
-            KubeletProcessState::Dead => SampledKubelet::Gone,
-            KubeletProcessState::Stopped => SampledKubelet::Stopped { pid },
-            KubeletProcessState::Running => SampledKubelet::Running { pid },
+            KubeletProcessState::Dead => SampledKubeletState::Gone,
+            KubeletProcessState::Stopped => SampledKubeletState::Stopped { pid },
+            KubeletProcessState::Running => SampledKubeletState::Running { pid },
         })))
     }
 }
@@ -311,11 +309,13 @@ impl RecordingHost for CommandHost<'_> {
     }
 
     fn endpoint(&self) -> &Endpoint {
-        self.found.as_ref().and_then(OnceCell::get).unwrap_or(&self.endpoint)
+        self.found_later.as_ref().and_then(OnceCell::get).unwrap_or(&self.endpoint)
     }
 
     fn find_runtime(&self) -> bool {
-        let Some(found) = self.found.as_ref().filter(|found| found.get().is_none()) else { return false };
+        let Some(found) = self.found_later.as_ref().filter(|found| found.get().is_none()) else {
+            return false;
+        };
         self.context.endpoint().is_ok_and(|endpoint| found.set(endpoint).is_ok())
     }
 
@@ -334,7 +334,7 @@ impl RecordingHost for CommandHost<'_> {
             waited: call.waited,
             ended: Some(call.ended),
         });
-        let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
+        let stacks = if self.arguments.no_host { WantedDump::Never } else { WantedDump::Auto };
         let keep_waiting = Some(self.context.timeout.unwrap_or(TIMEOUT));
         let (context, endpoint) = (self.context, self.endpoint());
         let report = diagnose(context, endpoint, pending.collect(), Vec::new(), stacks, keep_waiting).await;
@@ -343,21 +343,21 @@ impl RecordingHost for CommandHost<'_> {
 
     fn notify(&self, notice: RecordingNotice<'_>) {
         self.output.line(match notice {
-            RecordingNotice::RuntimeFound(endpoint) => text::found(&endpoint.to_string()),
+            RecordingNotice::RuntimeFound(endpoint) => text::runtime_found(&endpoint.to_string()),
             RecordingNotice::RuntimeAnswered(version) => {
-                text::met(&version.runtime_name, &version.runtime_version)
+                text::runtime_answered(&version.runtime_name, &version.runtime_version)
             }
             RecordingNotice::StreamUnavailable(why) => {
-                text::not_listening_now(&Error::Guard(why).to_string())
+                text::stream_unavailable(&Error::Guard(why).to_string())
             }
-            RecordingNotice::StreamNotRecorded(why) => text::not_listening(why),
+            RecordingNotice::StreamNotRecorded(why) => text::stream_not_recorded(why),
             RecordingNotice::Incident(number, incident) => text::incident(number, incident),
             RecordingNotice::Diagnosed(number, summary) => text::diagnosed(number, summary),
         });
     }
 }
 
-/// The signals of the process, `--for`, and the end of the reader of its output.
+/// The events that end, suspend or reopen a recording: signals, `--for`, and a closed stdout.
 struct CommandSignals<'a> {
     stop: StopSignals,
     suspension: Suspension,
@@ -381,7 +381,7 @@ impl RecordingSignals for CommandSignals<'_> {
         let Self { stop, suspension, reopen, output } = self;
         tokio::select! {
             biased;
-            () = stop.next() => RecordingSignal::End("told to"),
+            () = stop.next() => RecordingSignal::End("a signal or --for"),
             () = output.broken() => RecordingSignal::End("nothing reads its output"),
             Some(()) = reopen.recv() => RecordingSignal::Reopen,
             () = suspension.requested() => RecordingSignal::Suspend,
@@ -389,12 +389,12 @@ impl RecordingSignals for CommandSignals<'_> {
     }
 
     async fn suspend(&mut self) {
-        // If the process cannot be stopped, it continues.
+        // If the process cannot be suspended, the recording continues.
         let _ = Suspension::stop_here().await;
     }
 }
 
-/// Whether the runtime may answer differently later. Only the user can change any other error.
+/// Whether the error may disappear without the user: the runtime is missing, silent or failing at the moment.
 fn is_temporary(why: &cri::Error) -> bool {
     use cri::Error;
     matches!(

@@ -1,5 +1,5 @@
-//! `plegctl relist`: one relist with the kubelet's two list calls in its order, grouped into pods as the
-//! kubelet does.
+//! `plegctl relist`: does one relist as the kubelet does it and shows the pods and the time of each call. It makes
+//! the two list calls, groups the answers into pods, and makes the status calls with `--inspect all`.
 //!
 //! ```text
 //! $ plegctl relist -n kube-system --state exited
@@ -10,12 +10,16 @@
 //! 16 MiB)
 //! ```
 //!
-//! The command draws no conclusions; `plegctl health` does. Filters change what is shown, never which calls
-//! are made or what is saved.
+//! The command judges nothing; `plegctl health` does that. Options such as `-n` and `--state` change what is shown,
+//! not which calls are made or what `--save` writes.
+//!
+//! With `--watch` it relists again and again, and a terminal shows the last result in place. It ends at the first
+//! silent call, because it never repeats a call that may hang.
 
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -23,23 +27,31 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::output::Output;
 use super::relist_progress::RelistProgressLine;
 use super::render::relist::{self as text, Durations, Row};
+use super::render::table;
 use super::select::{Candidate, Selection};
-use super::{Error, Exit};
-use crate::cri::{Client, Endpoint, Runtime};
+use super::stop_signals::StopSignals;
+use super::{Error, Exit, at_least_one, positive_duration};
+use crate::cri::{self, Client, Endpoint, Outcome, Runtime};
+use crate::ordered;
 use crate::pleg::report::{RelistReport, ReportedPod};
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
 use crate::pleg::{CallFailure, KubeletState, KubeletVersion, document};
-use crate::report::RuntimeRef;
 use crate::report::save::save;
+use crate::report::{RuntimeRef, plural};
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct RelistArgs {
-    /// Whether to make the kubelet's status calls too, for every pod
-    #[arg(long, value_name = "PODS", default_value = "none")]
+    /// Whether to make the kubelet's status calls too; --inspect alone means all
+    #[arg(long, value_name = "PODS", default_value = "none", num_args = 0..=1, default_missing_value = "all")]
     inspect: Inspected,
 
+    /// The same as `--inspect none`
+    #[arg(long, hide = true, conflicts_with = "inspect")]
+    no_inspect: bool,
+
     /// Number of pods for which status calls are made at once
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>, default_value = "8")]
     concurrency: NonZeroUsize,
 
     /// Make the status calls one pod after the other, as the kubelet does
@@ -54,6 +66,14 @@ pub struct RelistArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
+    /// Relist again and again until Ctrl-C; `plegctl watch` shows the events between relists instead
+    #[arg(short, long, conflicts_with = "save")]
+    watch: bool,
+
+    /// Pause between two relists with --watch
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "2s")]
+    period: Duration,
+
     #[command(flatten)]
     selection: Selection,
 
@@ -65,7 +85,7 @@ pub struct RelistArgs {
     #[arg(long, value_name = "COLUMN")]
     sort_by: Option<Column>,
 
-    /// How to print; `wide` has the slowest calls too, `name` is NAMESPACE/NAME of each pod
+    /// How to print; `wide` has the slowest calls too, `name` prints NAMESPACE/NAME of each pod
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name, Output::Prometheus]))]
     output: Output,
 }
@@ -116,48 +136,115 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     if arguments.sort_by == Some(Column::Duration) && arguments.inspect == Inspected::None {
         return Err(Error::NothingInspected);
     }
-    // The kubelet may use another name for the node; a table does not show the name.
-    let named =
+    // Only a document contains the node's name, which depends on the kubelet's settings.
+    let needs_node_name =
         arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
-    if named {
+    if needs_node_name {
         context.look_for_kubelet();
     }
     let endpoint = context.endpoint()?;
-    let mut report = block_on(async {
-        let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-        let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
-        let progress = RelistProgressLine::begin(context);
-        let report = tokio::select! {
-            report = ask(context, &endpoint, &client, arguments.inspection(), &progress) => report,
-            never = progress.turn() => match never {},
-        };
-        progress.end();
-        report
-    })??;
-    if named {
+    if arguments.watch {
+        return block_on(repeat(arguments, context, &endpoint, needs_node_name))?;
+    }
+    let mut report = block_on(relist_once(arguments, context, &endpoint))??;
+    if needs_node_name {
         report.node = context.node_name();
     }
     // A file that cannot be written is an error only after everything is printed.
     let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&document(&report), path));
-    arguments.reduce(&mut report.pods);
+    let exit = print_selected(arguments, context, report)?;
+    saved?;
+    Ok(exit)
+}
+
+/// Does one relist.
+async fn relist_once(
+    arguments: &RelistArgs,
+    context: &Context,
+    endpoint: &Endpoint,
+) -> Result<RelistReport, Error> {
+    let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
+    let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
+    let progress = RelistProgressLine::begin(context);
+    let report = tokio::select! {
+        report = make_calls(context, endpoint, &client, arguments.inspection(), &progress) => report,
+        never = progress.refresh_forever() => match never {},
+    };
+    progress.end();
+    report
+}
+
+/// Relists and prints until a signal arrives or a call is silent. A runtime that refuses a call, for example because it
+/// restarts, ends only the first relist.
+async fn repeat(
+    arguments: &RelistArgs,
+    context: &Context,
+    endpoint: &Endpoint,
+    needs_node_name: bool,
+) -> Result<Exit, Error> {
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
+    let mut is_first = true;
+    loop {
+        let relisted = tokio::select! {
+            relisted = relist_once(arguments, context, endpoint) => relisted,
+            () = stop_signals.next() => return Ok(Exit::Good),
+        };
+        match relisted {
+            Ok(mut report) => {
+                if needs_node_name {
+                    report.node = context.node_name();
+                }
+                if print_selected(arguments, context, report)? == Exit::NoAnswer {
+                    return Ok(Exit::NoAnswer);
+                }
+                is_first = false;
+            }
+            Err(Error::Runtime(why)) if !is_first && !matches!(why, cri::Error::Silent { .. }) => {
+                context.remark(&format!("relist failed: {why}"));
+            }
+            Err(why) => return Err(why),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(arguments.period) => {}
+            () = stop_signals.next() => return Ok(Exit::Good),
+        }
+    }
+}
+
+/// Prints what the user selects of a report. A silent call means that a part of the answer is missing.
+fn print_selected(
+    arguments: &RelistArgs,
+    context: &Context,
+    mut report: RelistReport,
+) -> Result<Exit, Error> {
+    arguments.keep_selected(&mut report.pods);
     if report.pods.is_empty() {
         context.remark(&format!("No pods found{}", arguments.in_words()));
     }
     print(arguments, context, &report)?;
-    saved?;
-    Ok(Exit::Good)
+    let silent = report.relist.calls.iter().filter(|call| call.outcome == Outcome::Silent).count();
+    if silent == 0 {
+        return Ok(Exit::Good);
+    }
+    context.remark(&format!(
+        "note: {} got no answer, so the report is not complete; `plegctl health` finds out what blocks",
+        plural(silent, "call")
+    ));
+    Ok(Exit::NoAnswer)
 }
 
-/// Makes the two list calls, and adds the node's name to the report.
+/// Makes the two list calls and returns the report, with the node's name.
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
     let report =
-        ask(context, endpoint, &client, Inspect::Nothing, &RelistProgressLine::unseen(context)).await?;
+        make_calls(context, endpoint, &client, Inspect::Nothing, &RelistProgressLine::hidden(context))
+            .await?;
     Ok(RelistReport { node: context.node_name(), ..report })
 }
 
-async fn ask(
+/// Calls `Version` and does the relist in parallel.
+async fn make_calls(
     context: &Context,
     endpoint: &Endpoint,
     client: &Client,
@@ -166,17 +253,17 @@ async fn ask(
 ) -> Result<RelistReport, Error> {
     let version = async {
         let call = client.version().await;
-        context.note(2, &format!("Version: {}", text::one_call(call.duration, call.response_bytes)));
+        context.note(2, &format!("Version: {}", text::call_figures(call.duration, call.response_bytes)));
         call.result.map_err(Error::Runtime)
     };
-    let order = RelistRequest {
+    let request = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
         era: KubeletVersion::CONFIRMED.era(),
         inspect,
     };
     let listed = async {
-        relist_with_progress(client, &*context.clock, order, progress).await.map_err(|failed| {
+        relist_with_progress(client, &*context.clock, request, progress).await.map_err(|failed| {
             for call in &failed.calls {
                 context.note(1, &text::call(call));
             }
@@ -186,23 +273,21 @@ async fn ask(
             }
         })
     };
-    // The lists do not wait for Version. If both fail, the error of Version is clearer.
+    // If both fail, the user sees the error of Version, which is clearer.
     let (version, report) = tokio::try_join!(biased; version, listed)?;
     Ok(RelistReport { runtime: runtime_ref(endpoint, version), ..report })
 }
 
 impl RelistArgs {
     fn inspection(&self) -> Inspect {
-        match self.inspect {
-            Inspected::None => Inspect::Nothing,
-            Inspected::All => {
-                Inspect::Everything { concurrency: if self.serial { 1 } else { self.concurrency.get() } }
-            }
+        if self.inspect == Inspected::None || self.no_inspect {
+            return Inspect::Nothing;
         }
+        Inspect::Everything { concurrency: if self.serial { 1 } else { self.concurrency.get() } }
     }
 
-    /// Keeps the selected pods and sorts them.
-    fn reduce(&self, pods: &mut Vec<ReportedPod>) {
+    /// Keeps only the pods and containers that the user selects.
+    fn keep_selected(&self, pods: &mut Vec<ReportedPod>) {
         pods.retain(|pod| {
             let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
             let label = |key: &str| pod.labels.get(key);
@@ -216,7 +301,7 @@ impl RelistArgs {
         }
     }
 
-    /// Describes the selection, for the message that nothing matches.
+    /// Describes the selection, for the message that no pod matches.
     fn in_words(&self) -> String {
         let state =
             self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));
@@ -226,26 +311,29 @@ impl RelistArgs {
     fn sort(&self, rows: &mut [Row<'_>], took: &Durations) {
         match self.sort_by {
             None => {}
-            Some(Column::Name) => rows.sort_by_cached_key(|(pod, container)| {
-                (pod.namespace.clone(), pod.name.clone(), container.map(|container| container.name.clone()))
+            Some(Column::Name) => ordered::sort_by_key(rows, |(pod, container)| {
+                (&pod.namespace, &pod.name, container.map(|container| &container.name))
             }),
-            Some(Column::Age) => rows.sort_by_key(|(pod, container)| {
+            Some(Column::Age) => ordered::sort_by_key(rows, |(pod, container)| {
                 std::cmp::Reverse(container.map_or(pod.created_at, |container| container.created_at))
             }),
             Some(Column::Attempt) => {
-                rows.sort_by_key(|(_, container)| {
+                ordered::sort_by_key(rows, |(_, container)| {
                     std::cmp::Reverse(container.map(|container| container.attempt))
                 });
             }
             Some(Column::State) => {
-                rows.sort_by_key(|(_, container)| container.map(|container| container.state));
+                ordered::sort_by_key(rows, |(_, container)| container.map(|container| container.state));
             }
-            Some(Column::Duration) => rows.sort_by_key(|row| std::cmp::Reverse(took.of(row))),
+            Some(Column::Duration) => ordered::sort_by_key(rows, |row| std::cmp::Reverse(took.of(row))),
         }
     }
 }
 
 fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
+    if arguments.watch && arguments.output == Output::Yaml {
+        io::stdout().write_all(b"---\n")?;
+    }
     arguments.output.print(&document(report), |out| match arguments.output {
         Output::Name => text::names(report, out),
         Output::Prometheus => text::prometheus(report, out),
@@ -255,7 +343,12 @@ fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io
             arguments.sort(&mut rows, &took);
             let wide = output == Output::Wide;
             let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
-            text::table(report, &shown, context.style(), out)
+            let table = |out: &mut dyn Write| text::table(report, &shown, context.style(), out);
+            match Context::terminal_size().filter(|_| arguments.watch && Context::can_rewrite()) {
+                Some(size) => table::in_place(size, out, table),
+                None if arguments.watch => table(out).and_then(|()| writeln!(out)),
+                None => table(out),
+            }
         }
     })
 }

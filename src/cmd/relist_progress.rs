@@ -1,5 +1,5 @@
-//! The status line of a relist on a terminal: the number of finished pods, and the call that has been pending
-//! longest.
+//! The status line of a relist on a terminal: the number of pods with finished status calls, and the call that has
+//! been pending longest.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,11 +13,12 @@ use super::render::watch::{about, waiting};
 use crate::clock::Clock;
 use crate::pleg::single_relist::CallProgress;
 use crate::pleg::{CallRecord, OpenCall};
+use crate::report::plural;
 
 /// The refresh interval of the line.
 const REFRESH: Duration = Duration::from_millis(120);
 
-/// A call that is pending for less than this is not shown.
+/// How long a call must be pending before the line shows it.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// The status line on stderr, if stderr is a terminal.
@@ -29,7 +30,9 @@ pub struct RelistProgressLine<'a> {
 
 #[derive(Default)]
 struct State {
+    /// The number of pods with status calls; 0 until the lists are answered.
     pods: usize,
+    /// The number of pods whose status calls are finished.
     inspected: usize,
     open: Vec<OpenCall>,
 }
@@ -38,20 +41,20 @@ impl<'a> RelistProgressLine<'a> {
     /// Creates the line; it is hidden if stderr is no terminal that can rewrite a line.
     pub fn begin(context: &'a Context) -> Self {
         if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
-            return Self::unseen(context);
+            return Self::hidden(context);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{wide_msg}");
-        Self { bar: if let Ok(style) = style { bar.with_style(style) } else { bar }, ..Self::unseen(context) }
+        Self { bar: if let Ok(style) = style { bar.with_style(style) } else { bar }, ..Self::hidden(context) }
     }
 
     /// Creates a hidden line.
-    pub fn unseen(context: &'a Context) -> Self {
+    pub fn hidden(context: &'a Context) -> Self {
         Self { bar: ProgressBar::hidden(), clock: &*context.clock, state: Mutex::default() }
     }
 
-    /// Refreshes the line. It uses no thread of its own, because none may be available on this node.
-    pub async fn turn(&self) -> Infallible {
+    /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
+    pub async fn refresh_forever(&self) -> Infallible {
         loop {
             tokio::time::sleep(REFRESH).await;
             if !self.bar.is_hidden() {
@@ -79,7 +82,7 @@ impl<'a> RelistProgressLine<'a> {
         let doing = match (state.pods, oldest) {
             (0, Some((open, _))) => about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()),
             (0, None) => "relist".to_owned(),
-            (pods, _) => format!("status of {} of {pods} pods", state.inspected),
+            (pods, _) => format!("status of {} of {}", state.inspected, plural(pods, "pod")),
         };
         match oldest.filter(|(_, waited)| *waited >= SHOWN_AFTER) {
             Some((open, waited)) => format!("{doing}, waiting {}", waiting(open, waited)),

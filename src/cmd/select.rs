@@ -1,6 +1,5 @@
-//! Selects pods: `-n`, `-A`, `-l` and `--pod`, as in kubectl.
-//!
-//! A selection changes what is shown, never which calls are made or what is saved.
+//! The flags that select pods: `-n`, `-A`, `-l` and `--pod`, as in kubectl. A selection changes what is shown, but
+//! not which calls are made or what is saved.
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
@@ -38,7 +37,7 @@ pub struct Candidate<'a> {
     pub name: &'a str,
     /// The UID.
     pub uid: &'a str,
-    /// The value of one of its labels.
+    /// Returns the value of the label with this key.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,
 }
 
@@ -47,7 +46,12 @@ impl Selection {
     pub fn shows(&self, pod: Candidate<'_>) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
             && self.selector.as_ref().is_none_or(|(_, selector)| selector.matches(|key| (pod.label)(key)))
-            && self.pod.as_ref().is_none_or(|wanted| is_called(pod, wanted))
+            && self.pod.as_ref().is_none_or(|pattern| matches_pattern(pod, pattern))
+    }
+
+    /// Whether a pod is selected by its labels too.
+    pub const fn by_labels(&self) -> bool {
+        self.selector.is_some()
     }
 
     /// Describes the selection, such as `in namespace shop with labels app=web called web-*`.
@@ -61,7 +65,8 @@ impl Selection {
     }
 }
 
-fn is_called(pod: Candidate<'_>, wanted: &str) -> bool {
+/// Whether the pod has this UID, or its name matches this pattern: `NAME` or `NAMESPACE/NAME`.
+fn matches_pattern(pod: Candidate<'_>, wanted: &str) -> bool {
     let matches = |pattern: &str, name: &str| glob::matches(pattern.as_bytes(), name.as_bytes());
     match wanted.split_once('/') {
         Some((namespace, name)) => matches(namespace, pod.namespace) && matches(name, pod.name),
@@ -69,7 +74,7 @@ fn is_called(pod: Candidate<'_>, wanted: &str) -> bool {
     }
 }
 
-/// Parses a label selector; keeps its text too.
+/// Parses a label selector. Also returns its text, for messages.
 fn labels(text: &str) -> Result<(String, Selector), String> {
     Ok((text.to_owned(), text.parse()?))
 }
@@ -85,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_those_of_the_pod_and_none_is_none() {
+    fn a_selector_matches_the_pods_labels_and_a_pod_without_labels() {
         let of = |text: &str| Selection { selector: Some(labels(text).unwrap()), ..Selection::default() };
         let web = [("app", "web"), ("tier", "front")];
         assert!(shown(&of("app=web,tier notin (db)"), "web-0", &web) && shown(&of("!app"), "web-0", &[]));
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_called_by_name_by_uid_or_by_a_pattern() {
+    fn a_pod_is_selected_by_name_by_uid_or_by_a_pattern() {
         let pod = |pod: &str| Selection { pod: Some(pod.to_owned()), ..Selection::default() };
         for fitting in ["web-0", "uid-1", "web-*", "web-[0-9]", "shop/web-?", "*/web-0", "*"] {
             assert!(shown(&pod(fitting), "web-0", &[]), "{fitting}");

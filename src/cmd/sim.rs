@@ -1,4 +1,5 @@
-//! `plegctl sim`: runtimes that are played, for a laptop, for training and for tests.
+//! `plegctl sim`: lists, describes and serves simulated runtimes, for training, for tests and for trying plegctl on a
+//! laptop.
 //!
 //! ```text
 //! $ plegctl sim describe hung-list
@@ -7,8 +8,9 @@
 //! $ plegctl health -r sim:hung-list
 //! ```
 //!
-//! `serve` makes one socket and removes it when it ends, and with `--logs` the logs of containers; nothing else is touched. Where the scenario has a kubelet, the second
-//! line that it prints is the URL of its `/metrics` and `/healthz`.
+//! `serve` creates one socket and removes it at the end; with `--logs` it also writes the logs of containers. It
+//! prints the address of the socket and, if the scenario has a kubelet, the URL below which the kubelet's `/metrics`
+//! and `/healthz` are.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -32,18 +34,18 @@ use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
 #[derive(Debug, Args)]
 pub struct SimArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SimAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SimAction {
     /// List all scenarios
     List {
         /// How to print
         #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Name]))]
         output: Output,
     },
-    /// Say what is wrong in a scenario, what a kubelet would show and what to try
+    /// Show what is wrong in a scenario, what a kubelet would report and what you can try
     Describe {
         /// A built-in scenario, or the path of a file
         #[arg(add = ArgValueCompleter::new(complete::scenarios))]
@@ -63,27 +65,34 @@ enum Action {
     },
 }
 
-/// The list of scenarios.
+/// The scenarios of the simulator.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
-struct ScenarioList {
-    scenarios: Vec<Listed>,
+pub struct ScenarioList {
+    /// The scenarios.
+    scenarios: Vec<ListedScenario>,
 }
 
-/// One scenario.
+/// One scenario of the list.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListedScenario {
+    /// The name.
     name: String,
+    /// The endpoint to pass with `-r`.
     endpoint: String,
+    /// The title.
     title: String,
+    /// What is wrong on the simulated node.
     wrong: String,
 }
 
 /// Prints every scenario.
 fn list(output: Output, context: &Context) -> Result<(), Error> {
     let scenarios = built_in().map_err(crate::sim::Error::from)?;
-    let listed = |scenario: &Scenario| Listed {
+    let listed = |scenario: &Scenario| ListedScenario {
         name: scenario.name.clone(),
         endpoint: format!("sim:{}", scenario.name),
         title: scenario.title.clone(),
@@ -99,15 +108,15 @@ fn list(output: Output, context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs `sim`.
+/// Runs the command.
 pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
-        Action::List { output } => list(*output, context)?,
-        Action::Describe { scenario } => {
+        SimAction::List { output } => list(*output, context)?,
+        SimAction::Describe { scenario } => {
             text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
         }
-        Action::Serve { scenario, listen, logs } => match scenario.strip_prefix(CAPTURE) {
-            Some(what) => serve_capture(what, listen, context)?,
+        SimAction::Serve { scenario, listen, logs } => match scenario.strip_prefix(CAPTURE) {
+            Some(path_and_time) => serve_capture(path_and_time, listen, context)?,
             None => serve(&load(scenario)?, listen, logs.as_deref(), context)?,
         },
     }
@@ -120,13 +129,13 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
     if path.is_empty() { Err("the socket has no name".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
-/// Serves a capture at one moment until a signal arrives.
-fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Error> {
-    let playback = Arc::new(context.open_capture(what)?);
+/// Serves a capture at one moment until a signal arrives. `path_and_time` is `PATH[@TIME]`.
+fn serve_capture(path_and_time: &str, listen: &Path, context: &Context) -> Result<(), Error> {
+    let playback = Arc::new(context.open_capture(path_and_time)?);
     block_on(async {
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-        let refused = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
-        let listening = SocketServer::bind(listen).map_err(refused)?;
+        let bind_error = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
+        let listening = SocketServer::bind(listen).map_err(bind_error)?;
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
@@ -140,14 +149,15 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
 fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-        let begun = context.clock.wall().minus(context.at.unwrap_or_default());
-        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), begun, logs)?;
+        let start = context.clock.wall().minus(context.at.unwrap_or_default());
+        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), start, logs)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
-        if let Some(around) = &scenario.processes {
-            let pages = KubeletPages::new(around.clone(), Arc::clone(&context.clock));
+        // A scenario that simulates processes also has a kubelet.
+        if let Some(processes) = &scenario.processes {
+            let pages = KubeletPages::new(processes.clone(), Arc::clone(&context.clock));
             writeln!(out, "{}", pages.serve().map_err(Error::Start)?)?;
         }
         out.flush()?;

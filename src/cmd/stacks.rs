@@ -1,4 +1,5 @@
-//! `plegctl stacks`: who waits for whom inside the runtime, by name.
+//! `plegctl stacks`: shows which goroutines of the runtime wait for which other goroutine, process or file, from one
+//! or more goroutine dumps.
 //!
 //! ```text
 //! $ plegctl stacks /tmp/containerd.812.stacks.log
@@ -6,8 +7,9 @@
 //! for its shim (pid 977, stopped) (ST01, certain)
 //! ```
 //!
-//! Reads dumps and, of a process that still runs here, a few strings of its memory and its file descriptors. It sends no
-//! signal and stops nothing; where a dump needs one, the command is printed for a person.
+//! The command reads dumps. If the process of a dump still runs on this node, it also reads a few strings of the
+//! process's memory and its file descriptors. It sends no signal; if a dump needs a signal, it prints the command for
+//! the user.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use super::context::{Context, block_on};
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::stacks as text;
+use super::render::words::wrapped;
 use super::{Error, Exit};
 use crate::cri::Endpoint;
 use crate::host;
@@ -33,10 +36,10 @@ use crate::stacks::sources::{self, DumpLocation, NodeSource, NodeSources};
 use crate::stacks::{live, own};
 
 /// The time limit for a kubelet's goroutine dump.
-const URL_PATIENCE: Duration = Duration::from_secs(10);
+const URL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause before the second dump: a goroutine in two dumps with at least [`BETWEEN_DUMPS`] between them is
-/// stuck. The pause is a little longer, because the wall clock that stamps the dumps may be adjusted.
+/// The pause before the second dump. A goroutine at the same place in two dumps with at least [`BETWEEN_DUMPS`]
+/// between them is stuck. The pause is a little longer, because the wall clock that stamps the dumps may be adjusted.
 const SECOND_DUMP_PAUSE: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_millis(100));
 
 #[derive(Debug, Args)]
@@ -45,7 +48,8 @@ pub struct StacksArgs {
     #[arg(value_name = "SOURCE")]
     sources: Vec<String>,
 
-    /// Read names, children and files from the process itself, even if the dump does not say that it is from this node
+    /// Read names, children and files from the process itself, even if the dump does not say that it is from this
+    /// node
     #[arg(long, conflicts_with = "no_live")]
     live: bool,
 
@@ -74,11 +78,21 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     let pause = |time| block_on(tokio::time::sleep(time));
     let report = report(arguments, context, &host::proc(), &pause)?;
     let wide = arguments.output == Output::Wide;
-    arguments.output.print(&document(&report), |out| text::screen(&report, wide, context.style(), out))?;
-    Ok(if report.is_held_up() { Exit::Bad } else { Exit::Good })
+    let terminal = Context::terminal_size();
+    arguments.output.print(&document(&report), |out| match terminal {
+        Some((_, columns)) if wide => {
+            let mut screen = Vec::new();
+            text::screen(&report, wide, terminal, context.style(), &mut screen)?;
+            let screen = String::from_utf8_lossy(&screen);
+            let mut lines = screen.lines().flat_map(|line| wrapped(line, columns, "       "));
+            lines.try_for_each(|line| writeln!(out, "{line}"))
+        }
+        _ => text::screen(&report, wide, terminal, context.style(), out),
+    })?;
+    Ok(if report.has_problem() { Exit::Bad } else { Exit::Good })
 }
 
-/// Makes a pause; a test makes none.
+/// Waits for a duration; a test only records the duration.
 type Pause<'a> = &'a dyn Fn(Duration) -> Result<(), Error>;
 
 /// Judges the first dumps; if doubt remains, takes a second dump of each process that can give one.
@@ -91,41 +105,41 @@ fn report(
     let known = all_signatures(arguments.signatures.as_deref())?;
     let mut taken = TakenDumps::default();
     for source in &arguments.sources {
-        taken.named(source, context)?;
+        taken.take_named(source, context)?;
     }
     if let Some(kubelet) = arguments.kubelet.api(context)? {
-        taken.of_kubelet(kubelet, context)?;
+        taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context)?;
     }
     if arguments.sources.is_empty() {
-        match taken.passive(context, proc) {
-            // The kubelet's dump alone is an answer too.
+        match taken.take_nodes_dumps(context, proc) {
+            // The user requested the kubelet's dump, so the runtime's dump may be missing.
             Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
             answer => answer?,
         }
     }
-    let first = judged(arguments, &taken, &known, proc);
-    if arguments.once || taken.live.is_empty() || !first.leaves_a_doubt() {
+    let first = judge_dumps(arguments, &taken, &known, proc);
+    if arguments.once || taken.repeatable.is_empty() || !first.second_dump_may_help() {
         return Ok(first);
     }
     context.note(0, "note: a single dump proves nothing; a second one follows in 10s (--once prevents it)");
     pause(SECOND_DUMP_PAUSE)?;
-    let live = std::mem::take(&mut taken.live);
-    for place in &live {
-        if let Err(why) = taken.ask(place, context) {
+    let repeatable = std::mem::take(&mut taken.repeatable);
+    for place in &repeatable {
+        if let Err(why) = taken.take(place, context) {
             context.note(0, &format!("note: no second dump: {why}"));
         }
     }
-    Ok(judged(arguments, &taken, &known, proc))
+    Ok(judge_dumps(arguments, &taken, &known, proc))
 }
 
-fn judged(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature], proc: &Path) -> StackReport {
+fn judge_dumps(arguments: &StacksArgs, taken: &TakenDumps, known: &[Signature], proc: &Path) -> StackReport {
     let mut report = judge(&taken.dumps, known, &KnownHangs::default());
     report.limits.extend(taken.cuts.iter().cloned());
-    enrich(arguments, &taken.dumps, &mut report, proc);
+    add_names(arguments, &taken.dumps, &mut report, proc);
     report
 }
 
-/// Returns the signatures of the catalogue; those of a file come first, because the user wants them.
+/// Returns the signatures of the user's file, then those of the catalogue. The first matching signature wins.
 fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
     let mut all = match path {
         None => Vec::new(),
@@ -142,23 +156,25 @@ fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
     Ok(all)
 }
 
-/// What is known about a dump apart from its text.
+/// The process and the time of a dump.
 #[derive(Default)]
-struct Origin {
+struct DumpOrigin {
     pid: Option<u32>,
     taken_at: Option<String>,
+    /// Whether this run took the dump.
     fresh: bool,
 }
 
-impl Origin {
-    /// The facts about a dump that was taken now.
+impl DumpOrigin {
+    /// Returns the origin of a dump that is taken now.
     fn now(pid: Option<u32>, context: &Context) -> Self {
         Self { pid, taken_at: Some(context.clock.wall().to_string()), fresh: true }
     }
 }
 
-/// A process that can give another dump.
+/// A source that gives a new dump for each request.
 enum RepeatableDump {
+    /// A socket's path, and its name for messages.
     Socket(PathBuf, String),
     Url(String),
     Kubelet(KubeletApi),
@@ -170,101 +186,102 @@ struct TakenDumps {
     dumps: Vec<DumpSource>,
     /// Notes about dumps that were too long.
     cuts: Vec<String>,
-    /// The processes that can give another dump.
-    live: Vec<RepeatableDump>,
+    /// The sources that can give another dump.
+    repeatable: Vec<RepeatableDump>,
 }
 
 impl TakenDumps {
-    fn named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
+    /// Takes the dumps of a source on the command line.
+    fn take_named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
         let found = match DumpLocation::parse(source) {
-            DumpLocation::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
-            DumpLocation::File(path) => file(&path, &mut self.cuts)?,
-            DumpLocation::Socket(path) => {
-                return self.first(RepeatableDump::Socket(path, source.to_owned()), context);
+            DumpLocation::Stdin => {
+                dumps("stdin", io::stdin().lock(), &DumpOrigin::default(), &mut self.cuts)?
             }
-            DumpLocation::Url(url) => return self.first(RepeatableDump::Url(url), context),
+            DumpLocation::File(path) => read_file(&path, &mut self.cuts)?,
+            DumpLocation::Socket(path) => {
+                return self.take_repeatable(RepeatableDump::Socket(path, source.to_owned()), context);
+            }
+            DumpLocation::Url(url) => return self.take_repeatable(RepeatableDump::Url(url), context),
         };
         self.dumps.extend(found);
         Ok(())
     }
 
-    /// Takes a kubelet's own dump, with the credential that the user gave. A URL on the command line never
-    /// gets a credential.
-    fn of_kubelet(&mut self, kubelet: KubeletApi, context: &Context) -> Result<(), Error> {
-        self.first(RepeatableDump::Kubelet(kubelet), context)
-    }
-
-    fn first(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
-        self.ask(&place, context)?;
-        self.live.push(place);
+    /// Takes a first dump, and remembers its source for a second dump.
+    fn take_repeatable(&mut self, place: RepeatableDump, context: &Context) -> Result<(), Error> {
+        self.take(&place, context)?;
+        self.repeatable.push(place);
         Ok(())
     }
 
-    fn ask(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
+    /// Takes a dump from a source. Only a kubelet gets the user's credential; a URL on the command line does not.
+    fn take(&mut self, place: &RepeatableDump, context: &Context) -> Result<(), Error> {
         let (name, pid, body) = match place {
             RepeatableDump::Socket(path, name) => {
-                let answer = block_on(sources::socket(path))?.map_err(|why| no_dump(name, &why))?;
+                let answer = block_on(sources::request_dump(path))?.map_err(|why| no_dump(name, &why))?;
                 (name.clone(), answer.pid, answer.body)
             }
             RepeatableDump::Url(source) => {
                 let url = sources::with_path(source);
-                let answer = block_on(http::get(&url, context.timeout.unwrap_or(URL_PATIENCE)))?
+                let answer = block_on(http::get(&url, context.timeout.unwrap_or(URL_TIMEOUT)))?
                     .map_err(Error::Kubelet)?;
                 (source.clone(), None, body_of(answer, source)?)
             }
             RepeatableDump::Kubelet(kubelet) => {
                 let name = kubelet.url(sources::GOROUTINES);
                 let answer =
-                    block_on(kubelet.get(sources::GOROUTINES, context.timeout.unwrap_or(URL_PATIENCE)))?
+                    block_on(kubelet.get(sources::GOROUTINES, context.timeout.unwrap_or(URL_TIMEOUT)))?
                         .map_err(Error::Kubelet)?;
                 let body = body_of(answer, &name)?;
                 (name, None, body)
             }
         };
-        let found = dumps(&name, body.as_slice(), &Origin::now(pid, context), &mut self.cuts)?;
+        let found = dumps(&name, body.as_slice(), &DumpOrigin::now(pid, context), &mut self.cuts)?;
         self.dumps.extend(found);
         Ok(())
     }
 
-    /// Takes the dumps that this node, or the named runtime, gives without a signal. A source that fails is
-    /// noted; without any source there is no answer.
-    fn passive(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
+    /// Takes the dumps that this node, or the runtime that the user named, gives without a signal. Prints a note for
+    /// a source that fails; fails if no source gives a dump.
+    fn take_nodes_dumps(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
         let before = self.dumps.len();
-        let (offer, daemon) = passive_places(context, proc)?;
-        for why in &offer.refused {
+        let (found, daemon) = nodes_sources(context, proc)?;
+        for why in &found.refused {
             context.note(0, &format!("note: {why}"));
         }
-        for place in offer.places {
+        for place in found.usable {
             let answer = match place {
                 NodeSource::Socket(path) => {
                     let name = format!("unix://{}", path.display());
-                    self.first(RepeatableDump::Socket(path, name), context)
+                    self.take_repeatable(RepeatableDump::Socket(path, name), context)
                 }
-                NodeSource::File(path) => left(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
+                NodeSource::File(path) => {
+                    read_found_file(&path, &mut self.cuts).map(|found| self.dumps.extend(found))
+                }
             };
             if let Err(why) = answer {
                 context.note(0, &format!("note: {why}"));
             }
         }
-        // The answer of another process is not the named runtime's.
+        // If another process answered, the dumps do not belong to the runtime that the user named.
         let is_other = |dump: &DumpSource| daemon.is_some() && dump.pid.is_some() && dump.pid != daemon;
         if self.dumps.iter().skip(before).any(is_other) {
             self.dumps.truncate(before);
-            self.live.clear();
+            self.repeatable.clear();
         }
         if self.dumps.len() == before { Err(Error::NoStacks) } else { Ok(()) }
     }
 }
 
-/// Returns the sources, and the process that has to answer: the named runtime, else the node's.
-fn passive_places(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
+/// Returns this node's sources of dumps. If the user named a runtime, returns that runtime's sources and its process.
+fn nodes_sources(context: &Context, proc: &Path) -> Result<(NodeSources, Option<u32>), Error> {
     if !context.names_a_runtime() {
-        return Ok((sources::passive(&context.host, proc, None), None));
+        return Ok((sources::sources_of_node(&context.host, proc, None), None));
     }
     match context.endpoint()? {
         Endpoint::Unix { path, .. } => {
-            let daemon = block_on(sources::listener(&path))?;
-            Ok((sources::of_runtime(&context.host, proc, &path, daemon), daemon))
+            let daemon = block_on(sources::listening_pid(&path))?;
+            Ok((sources::sources_of_runtime(&context.host, proc, &path, daemon), daemon))
         }
         other => Err(Error::NoRuntimeStacks(other.to_string())),
     }
@@ -281,31 +298,38 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
     Error::Stacks { name: source.to_owned(), why: why.to_string(), hint: why.hint().map(str::to_owned) }
 }
 
-fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
+/// Reads a dump file that the user named.
+fn read_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
     let opened = load::open_with_timeout(path).map_err(unreadable)?;
     let taken = path.metadata().and_then(|about| about.modified()).ok();
-    let origin =
-        Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
+    let origin = DumpOrigin {
+        pid: sources::pid_in_name(path),
+        taken_at: taken.and_then(sources::rfc3339),
+        fresh: false,
+    };
     dumps(&name, opened, &origin, cuts)
 }
 
-/// Reads a dump file that was found on the node.
-fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
+/// Reads a dump file that plegctl found on the node. Such a file must have a safe owner and type.
+fn read_found_file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<DumpSource>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
     let opened = sources::open_dump_file(path).map_err(unreadable)?;
     let taken = opened.metadata().and_then(|about| about.modified()).ok();
-    let origin =
-        Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
+    let origin = DumpOrigin {
+        pid: sources::pid_in_name(path),
+        taken_at: taken.and_then(sources::rfc3339),
+        fresh: false,
+    };
     dumps(&name, opened, &origin, cuts)
 }
 
 fn dumps(
     name: &str,
     from: impl Read,
-    origin: &Origin,
+    origin: &DumpOrigin,
     cuts: &mut Vec<String>,
 ) -> Result<Vec<DumpSource>, Error> {
     let reading = read(from, Bounds::default()).map_err(|why| {
@@ -326,13 +350,14 @@ fn dumps(
         .collect())
 }
 
-fn enrich(arguments: &StacksArgs, dumps: &[DumpSource], report: &mut StackReport, proc: &Path) {
+/// Names the pods and containers in the report, if the processes of the dumps run on this node.
+fn add_names(arguments: &StacksArgs, dumps: &[DumpSource], report: &mut StackReport, proc: &Path) {
     if arguments.no_live {
         report.limits.push("no names are read: --no-live".to_owned());
         return;
     }
     let node = live::NodeView { user_says_same_node: arguments.live, ..live::NodeView::at(proc) };
-    let unnamed = live::name(report, dumps, &node);
+    let unnamed = live::add_names(report, dumps, &node);
     report.limits.extend(unnamed);
     rebuild_summary(report);
 }
@@ -382,8 +407,8 @@ mod tests {
             let listener = UnixListener::bind(path).unwrap();
             let mut answers: Vec<Vec<u8>> = dumps.iter().map(|name| answer(name)).collect();
             answers.reverse();
-            let (asked, answers) = (Arc::new(AtomicUsize::new(0)), Mutex::new(answers));
-            let count = Arc::clone(&asked);
+            let (requests, answers) = (Arc::new(AtomicUsize::new(0)), Mutex::new(answers));
+            let count = Arc::clone(&requests);
             thread::spawn(move || {
                 for stream in listener.incoming() {
                     let mut stream = stream.unwrap();
@@ -403,7 +428,7 @@ mod tests {
                     }
                 }
             });
-            asked
+            requests
         }
 
         /// Returns the report of the command, and the pauses that it made.
@@ -438,54 +463,56 @@ mod tests {
         answer
     }
 
+    /// A dump of a lock that has been held for 5 s, which is too short to be certain.
     const YOUNG: &str = "c2-lock.t5.usr1.gz";
+    /// A dump of the same lock after 75 s.
     const LATER: &str = "c2-lock.t75.debug2.gz";
 
     #[test]
-    fn a_doubt_is_followed_by_a_second_dump() {
+    fn a_possible_finding_leads_to_a_second_dump() {
         let root = Root::new("second");
-        let asked = root.serve("debug.sock", &[YOUNG, LATER]);
+        let requests = root.serve("debug.sock", &[YOUNG, LATER]);
         let socket = format!("unix://{}", root.0.join("debug.sock").display());
         let (report, pauses) = root.report(&[&socket]);
-        assert_eq!((asked.load(Ordering::SeqCst), pauses.as_slice()), (2, [SECOND_DUMP_PAUSE].as_slice()));
+        assert_eq!((requests.load(Ordering::SeqCst), pauses.as_slice()), (2, [SECOND_DUMP_PAUSE].as_slice()));
         assert_eq!(report.findings[0].confidence, Confidence::Certain, "{report:#?}");
         assert_eq!(report.dumps.len(), 2);
-        assert!(report.is_held_up());
+        assert!(report.has_problem());
     }
 
     #[test]
-    fn once_means_one_dump() {
+    fn with_once_only_one_dump_is_taken() {
         let root = Root::new("once");
-        let asked = root.serve("debug.sock", &[YOUNG, LATER]);
+        let requests = root.serve("debug.sock", &[YOUNG, LATER]);
         let socket = format!("unix://{}", root.0.join("debug.sock").display());
         let (report, pauses) = root.report(&["--once", &socket]);
-        assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (1, 0));
+        assert_eq!((requests.load(Ordering::SeqCst), pauses.len()), (1, 0));
         assert_eq!(report.findings[0].confidence, Confidence::Possible);
     }
 
     #[test]
-    fn what_is_sure_or_well_is_asked_once() {
+    fn a_certain_finding_or_none_needs_no_second_dump() {
         for recording in ["c2-lock.t200.usr1.gz", "c2-base.idle.usr1.gz", "c2-pull.t5.usr1.gz"] {
             let root = Root::new(&format!("sure-{recording}"));
-            let asked = root.serve("debug.sock", &[recording, recording]);
+            let requests = root.serve("debug.sock", &[recording, recording]);
             let socket = format!("unix://{}", root.0.join("debug.sock").display());
             let (_, pauses) = root.report(&[&socket]);
-            assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (1, 0), "{recording}");
+            assert_eq!((requests.load(Ordering::SeqCst), pauses.len()), (1, 0), "{recording}");
         }
     }
 
     #[test]
     fn a_second_dump_that_fails_leaves_the_first() {
         let root = Root::new("fails");
-        let asked = root.serve("debug.sock", &[YOUNG]);
+        let requests = root.serve("debug.sock", &[YOUNG]);
         let socket = format!("unix://{}", root.0.join("debug.sock").display());
         let (report, pauses) = root.report(&[&socket]);
-        assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (2, 1));
+        assert_eq!((requests.load(Ordering::SeqCst), pauses.len()), (2, 1));
         assert_eq!((report.dumps.len(), report.findings[0].confidence), (1, Confidence::Possible));
     }
 
     #[test]
-    fn a_saved_dump_is_not_waited_for() {
+    fn a_saved_dump_leads_to_no_pause() {
         let root = Root::new("saved");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(YOUNG);
         let (report, pauses) = root.report(&[&path.display().to_string()]);
@@ -493,15 +520,15 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_that_is_named_is_the_one_that_is_asked() {
+    fn only_the_named_runtime_gives_a_dump() {
         let root = Root::new("named");
         let crio = root.serve("run/crio/crio.sock", &["o-base.idle.http.gz"]);
         let debug = root.serve("run/containerd/debug.sock", &["c2-base.idle.debug2.gz"]);
         root.serve("run/containerd/containerd.sock", &[]);
-        let asked = || (crio.load(Ordering::SeqCst), debug.load(Ordering::SeqCst));
+        let requests = || (crio.load(Ordering::SeqCst), debug.load(Ordering::SeqCst));
         let (report, _) = root.report(&["-r", "unix:///run/crio/crio.sock"]);
-        assert_eq!((report.dumps[0].daemon.as_str(), asked()), ("crio", (1, 0)));
+        assert_eq!((report.dumps[0].daemon.as_str(), requests()), ("crio", (1, 0)));
         let (report, _) = root.report(&["-r", "unix:///run/containerd/containerd.sock"]);
-        assert_eq!((report.dumps[0].daemon.as_str(), asked()), ("containerd", (1, 1)));
+        assert_eq!((report.dumps[0].daemon.as_str(), requests()), ("containerd", (1, 1)));
     }
 }

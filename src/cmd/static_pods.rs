@@ -1,4 +1,4 @@
-//! `plegctl static-pods`: what the kubelet runs from files.
+//! `plegctl static-pods`: the group of sub-commands for static pods; its only one is `lint`.
 
 use clap::{Args, Subcommand};
 
@@ -8,17 +8,17 @@ use super::{Error, Exit, lint};
 #[derive(Debug, Args)]
 pub struct StaticPodsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: StaticPodsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum StaticPodsCommand {
     Lint(lint::LintArgs),
 }
 
 /// Runs the command.
 pub fn run(arguments: &StaticPodsArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.command {
-        Command::Lint(arguments) => lint::run(arguments, context),
+        StaticPodsCommand::Lint(arguments) => lint::run(arguments, context),
     }
 }

@@ -1,4 +1,4 @@
-//! The signals and time limits that end a command.
+//! The signals and the time limit that end or suspend a command.
 
 use std::io;
 use std::pin::Pin;
@@ -10,26 +10,26 @@ use tokio::time::Sleep;
 
 use crate::optional_future::or_pending;
 
-/// Signals that end a program by default, but that nobody sends to end plegctl. XFSZ means that a file
-/// exceeds `ulimit -f`, which is an error of that file.
-const HARMLESS: [Kind; 4] = [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::XFSZ];
+/// Signals that kill a program by default, but that must not kill plegctl. XFSZ means that a file exceeds `ulimit
+/// -f`; writing that file fails with an error anyway.
+const IGNORED: [Kind; 4] = [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::XFSZ];
 
-/// Makes this process survive the harmless signals. This cannot be undone: tokio never removes a handler. Call
-/// it inside an event loop.
-pub fn outlive_harmless() -> io::Result<()> {
-    HARMLESS.into_iter().try_for_each(outlive)
+/// Makes this process ignore the signals in [`IGNORED`], for as long as it runs, because tokio never removes a
+/// handler. Must be called inside an event loop.
+pub fn ignore_harmless() -> io::Result<()> {
+    IGNORED.into_iter().try_for_each(ignore)
 }
 
-/// Makes this process ignore the end of its terminal, and a request to reopen files that arrives too early.
-pub fn outlive_hangup() -> io::Result<()> {
-    outlive(Kind::HUP)
+/// Makes this process ignore SIGHUP: the end of its terminal, or a request to reopen files that arrives too early.
+pub fn ignore_hangup() -> io::Result<()> {
+    ignore(Kind::HUP)
 }
 
-fn outlive(kind: Kind) -> io::Result<()> {
+fn ignore(kind: Kind) -> io::Result<()> {
     signal(SignalKind::from_raw(kind.as_raw())).map(drop)
 }
 
-/// Ctrl-C, SIGTERM and `--for`.
+/// What ends a command: Ctrl-C, SIGTERM and the time limit of `--for`.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -57,7 +57,7 @@ impl StopSignals {
     }
 }
 
-/// Ctrl-Z, for a command that has to close something before it is suspended.
+/// Ctrl-Z, for a command that has to close the event stream before it is suspended.
 pub struct Suspension(Signal);
 
 impl Suspension {

@@ -1,8 +1,9 @@
-//! The result of one call to the runtime.
+//! The result of one call to the runtime: answer or error, duration, size and outcome.
 
 use std::time::Duration;
 
 use super::{Error, Rpc};
+use crate::report::word_enum;
 
 /// One finished call: its answer or error, its duration and the size of the answer.
 #[derive(Clone, Debug)]
@@ -11,10 +12,10 @@ pub struct Call<T> {
     pub rpc: Rpc,
     /// The time from sending the request to the end of the answer.
     pub duration: Duration,
-    /// The size of the answer's messages on the wire, without gRPC's five-byte frame. The kubelet's receive limit
-    /// applies to this size.
+    /// The size of the answer's encoded messages, without gRPC's five-byte frame. The kubelet's receive limit applies to
+    /// this size.
     pub response_bytes: u64,
-    /// The answer, or why there is none.
+    /// The answer, or the error if there is no answer.
     pub result: Result<T, Error>,
 }
 
@@ -29,36 +30,26 @@ impl<T> Call<T> {
         }
     }
 
-    /// How the call ended.
+    /// Returns the outcome of the call.
     pub fn outcome(&self) -> Outcome {
         self.result.as_ref().err().map_or(Outcome::Ok, Error::outcome)
     }
 }
 
-/// How a call ended, in the words of the JSON contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// The runtime answered.
-    Ok,
-    /// The runtime answered with an error, or the connection failed.
-    Error,
-    /// The runtime did not answer in time.
-    Silent,
-}
-
-impl Outcome {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Silent => "silent",
-        }
+word_enum! {
+    /// How a call ended, in the words of the JSON contract.
+    #[derive(Hash)]
+    pub json enum Outcome: as_str {
+        /// The runtime answered.
+        Ok = "ok",
+        /// The runtime answered with an error, or the connection failed.
+        Error = "error",
+        /// The runtime did not answer in time.
+        Silent = "silent",
     }
 }
 
-/// How a call ended for which several callers wait.
+/// The end of a call, for those who wait for it in addition to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
     /// The runtime answered after this time.

@@ -1,8 +1,7 @@
-//! The gRPC client: one connection to one runtime.
+//! The gRPC client: sends calls over one connection to one runtime, and returns each as a [`Call`].
 //!
-//! The client sends each call once, with a deadline that the server receives too, and returns a [`Call`]. It retries
-//! nothing: a hanging call costs the runtime a goroutine until whatever blocks the call ends, and a second call would
-//! cost another goroutine.
+//! Each call is sent once, with a deadline that the server receives too. The client never retries: a hanging call occupies a
+//! goroutine of the runtime until the cause of the hang ends, and a second call would occupy another goroutine.
 
 use std::error::Error as _;
 use std::fmt;
@@ -22,7 +21,7 @@ use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
 use super::codec::{self, ListResponse, RawCodec};
-use super::connect::{FirstBytes, Protocol, SniffedStream, dial};
+use super::connect::{self, FirstBytes, Protocol, SniffedStream, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::decode_budget::{DecodeBudget, HasShape, MessageError};
 use super::generated as wire;
@@ -41,24 +40,23 @@ use crate::panics::catch_panic_async;
 /// limit.
 pub const KUBELET_RECEIVE_LIMIT: u64 = crate::kubelet::timing::RECEIVE_LIMIT;
 
-/// The most bytes that the client receives for one call, in one message or several. The limit is far above the
-/// kubelet's, and above CRI-O's own 80 MiB, so that plegctl can still show an answer that is too large for the
+/// The maximum number of bytes that the client receives for one call, in one message or several. The limit is far above
+/// the kubelet's limit, and above CRI-O's limit of 80 MiB, so that plegctl can show an answer that is too large for the
 /// kubelet.
 const RECEIVE_LIMIT: usize = 96 * 1024 * 1024;
 
-/// The largest headers and trailers that the client accepts: less than the kubelet's 16 MiB, more than any runtime's
-/// error text.
+/// The maximum size of headers and trailers: less than the kubelet's 16 MiB, more than the error text of any runtime.
 const HEADER_LIMIT: u32 = 4 * 1024 * 1024;
 
-/// How many bytes of a status message are kept. A runtime's error may quote everything that a program wrote before it
-/// died.
+/// The number of bytes of a status message that are kept. A runtime's error may quote everything that a program wrote before
+/// it died.
 const MAX_STATUS_MESSAGE: usize = 4096;
 
 /// The HTTP/2 flow-control window. With a large window, a long list does not wait for window updates, and a short
 /// pause in plegctl does not fill the runtime's event queue.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// How many events wait in the queue between the event stream's reader and its consumer.
+/// The capacity of the queue between the thread that reads the event stream and the consumer of the events.
 pub(super) const EVENT_QUEUE: usize = 65_536;
 
 /// The API version string that the kubelet sends with `Version`.
@@ -67,7 +65,7 @@ const KUBELET_API_VERSION: &str = "0.1.0";
 /// A function that opens a connection.
 type Connect = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<UnixStream, Error>> + Send>> + Send + Sync>;
 
-/// A channel that is created on first use, because only then is an event loop certain to run.
+/// A channel that is created on first use, because creating it requires a running event loop.
 type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
 
 /// One connection to one runtime.
@@ -84,12 +82,12 @@ pub struct Client {
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
 }
 
-/// Replaces the error and the duration of calls to a server of plegctl itself, which knows both better than the
-/// connection shows them.
+/// Provides the original error and duration of a recorded call. The server that replays a capture cannot transport them
+/// over gRPC.
 pub trait OutcomeOverride: Send + Sync {
-    /// The original error behind the message of a gRPC status.
-    fn error(&self, words: &str) -> Option<Error>;
-    /// The original duration of the call with this request; `None` keeps the measured duration.
+    /// Returns the original error that the message of a gRPC status refers to.
+    fn error(&self, message: &str) -> Option<Error>;
+    /// Returns the original duration of the call with this request; `None` keeps the measured duration.
     fn duration(&self, rpc: Rpc, request: &[u8]) -> Option<Duration>;
 }
 
@@ -103,7 +101,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Creates a client for the socket at `path`, which the user calls `endpoint`. It connects with the first call.
+    /// Creates a client for the socket at `path`; `endpoint` is the user's name for the socket. The first call connects.
     pub fn new(path: &Path, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
         let (path, name) = (path.to_path_buf(), endpoint.to_owned());
         Self::over(move || dial(path.clone(), name.clone()), endpoint, deadline, clock)
@@ -115,18 +113,18 @@ impl Client {
         C: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
     {
-        Self::dialling(Arc::new(move || Box::pin(connect())), endpoint, deadline, clock)
+        Self::with_dialler(Arc::new(move || Box::pin(connect())), endpoint, deadline, clock)
     }
 
-    /// This function is not generic, because the compiler would generate the large transport code again for each type
-    /// of `connect`.
-    fn dialling(connect: Connect, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
+    /// Creates a client. This function is not generic, because the compiler would generate the large transport code again
+    /// for each type of `connect`.
+    fn with_dialler(connect: Connect, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
         let first_bytes = FirstBytes::default();
         let dialler = {
             let (connect, first_bytes) = (Arc::clone(&connect), first_bytes.clone());
-            move |_: Uri| sniffed(connect(), first_bytes.clone())
+            move |_: Uri| connect_sniffed(connect(), first_bytes.clone())
         };
-        // No resolver sees this address; it only provides the authority that every CRI client sends.
+        // No resolver uses this address. It only provides the authority that every CRI client sends.
         let transport = TransportEndpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
@@ -146,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Makes this client list with `StreamPodSandboxes` and `StreamContainers`.
+    /// Lists with `StreamPodSandboxes` and `StreamContainers` instead of the unary list calls.
     #[must_use]
     pub fn with_streamed_lists(mut self) -> Self {
         self.streamed_lists = true;
@@ -167,13 +165,14 @@ impl Client {
         self
     }
 
-    /// Takes errors and durations of calls from an [`OutcomeOverride`].
+    /// Replaces errors and durations of calls by those of an [`OutcomeOverride`].
     #[must_use]
     pub fn with_outcome_override(mut self, outcome_override: Arc<dyn OutcomeOverride>) -> Self {
         self.outcome_override = Some(outcome_override);
         self
     }
 
+    /// Reports the start of a call to the observer, if there is one.
     fn observe(&self, rpc: Rpc, request: &impl Message) -> Option<CallGuard> {
         let observer = self.observer.as_ref()?;
         Some(CallGuard::start(observer, &self.clock, rpc, request.encode_to_vec().into()))
@@ -187,12 +186,12 @@ impl Client {
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.single(rpc, &message, &progress).await?;
-            keep_answer(guard.as_ref(), &answer);
+            let answer = self.receive_single(rpc, &message, &progress).await?;
+            keep_for_observer(guard.as_ref(), &answer);
             let bytes = answer.len();
-            Ok((codec::message(answer)?.0, bytes))
+            Ok((codec::decode_message(answer)?.0, bytes))
         });
-        let call = self.timed(rpc, &message, &progress, exchange).await;
+        let call = self.run_timed(rpc, &message, &progress, exchange).await;
         if let Some(guard) = guard {
             guard.end(call.duration, call.result.as_ref().err());
         }
@@ -208,21 +207,20 @@ impl Client {
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.single(rpc, &message, &progress).await?;
-            keep_answer(guard.as_ref(), &answer);
+            let answer = self.receive_single(rpc, &message, &progress).await?;
+            keep_for_observer(guard.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
-            codec::entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
+            codec::decode_entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
             Ok((all, bytes))
         });
-        let call = self.timed(rpc, &message, &progress, exchange).await;
+        let call = self.run_timed(rpc, &message, &progress, exchange).await;
         if let Some(guard) = guard {
             guard.end(call.duration, call.result.as_ref().err());
         }
         call
     }
 
-    /// Sends a list call whose answer arrives in batches; one deadline and one size limit apply to all batches
-    /// together.
+    /// Sends a list call whose answer arrives in batches. One deadline and one size limit apply to all batches together.
     async fn batched<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
         Q: Message,
@@ -232,18 +230,18 @@ impl Client {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
             let (mut budget, mut bytes, mut all) = (DecodeBudget::for_list(), 0_usize, Vec::new());
-            let mut stream = self.open(rpc, &message, Some(self.deadline), &progress).await?;
+            let mut stream = self.open_stream(rpc, &message, Some(self.deadline), &progress).await?;
             while let Some(batch) = stream.message().await? {
                 bytes = bytes.saturating_add(batch.len());
                 if bytes > RECEIVE_LIMIT {
                     return Err(ExchangeError::OverLimit);
                 }
-                keep_answer(guard.as_ref(), &batch);
-                codec::entries::<L, T>(batch, &mut budget, &mut all, &progress).await?;
+                keep_for_observer(guard.as_ref(), &batch);
+                codec::decode_entries::<L, T>(batch, &mut budget, &mut all, &progress).await?;
             }
             Ok((all, bytes))
         });
-        let call = self.timed(rpc, &message, &progress, exchange).await;
+        let call = self.run_timed(rpc, &message, &progress, exchange).await;
         if let Some(guard) = guard {
             guard.end(call.duration, call.result.as_ref().err());
         }
@@ -251,24 +249,25 @@ impl Client {
     }
 
     /// Receives the single message that answers a unary call.
-    async fn single(
+    async fn receive_single(
         &self,
         rpc: Rpc,
         message: &impl Message,
         progress: &Arc<AnswerProgress>,
     ) -> Result<Bytes, ExchangeError> {
-        let mut stream = self.open(rpc, message, Some(self.deadline), progress).await?;
+        let mut stream = self.open_stream(rpc, message, Some(self.deadline), progress).await?;
         let Some(answer) = stream.message().await? else {
             return Err(MessageError::Undecodable("it has a status and no message".into()).into());
         };
-        // A unary call ends with its status; the kubelet's client refuses a second message too.
+        // A unary call has one message and then its status. The kubelet's client refuses a second message too.
         match stream.message().await? {
             None => Ok(answer),
             Some(_) => Err(MessageError::Undecodable("it has more than one message".into()).into()),
         }
     }
 
-    async fn open(
+    /// Sends a request, and returns the stream of the answer's messages.
+    async fn open_stream(
         &self,
         rpc: Rpc,
         message: &impl Message,
@@ -283,13 +282,13 @@ impl Client {
             request.set_timeout(deadline);
         }
         let path = http::uri::PathAndQuery::from_static(rpc.path());
-        // On the wire, a unary answer is a stream with one message.
+        // In the gRPC protocol, a unary answer is a stream with one message.
         grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
 
-    /// Runs an exchange under the deadline and converts its end into a [`Call`]. Callers put the exchange on the
-    /// heap, because it makes up most of a call's future, which is moved several times before it starts.
-    async fn timed<A>(
+    /// Runs an exchange (request and answer) until the deadline, and converts its end into a [`Call`]. Callers put the
+    /// exchange on the heap, because it makes up most of a call's future, which is moved several times before it starts.
+    async fn run_timed<A>(
         &self,
         rpc: Rpc,
         message: &impl Message,
@@ -308,7 +307,7 @@ impl Client {
             Ok(Err(detail)) => (0, Err(Error::Internal { rpc, detail })),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
         };
-        // An answer that was still arriving at the deadline is unfinished, not silent, whichever side noticed the
+        // An answer that was still arriving at the deadline is unfinished, not silent, no matter which side noticed the
         // deadline.
         let (response_bytes, result) = match result {
             Err(Error::Silent { waited, .. }) => (progress.bytes(), Err(progress.timeout_error(rpc, waited))),
@@ -356,12 +355,12 @@ impl Client {
             }
             None => {}
         }
-        // The transport enforces the deadline too, and may notice it first.
+        // The transport enforces the deadline too, and may report it first.
         if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
-        let message = shortened(status.message());
-        if is_transport(status) {
+        let message = shorten_message(status.message());
+        if is_connection_failure(status) {
             return match self.first_bytes.protocol() {
                 Protocol::Other(first_line) => Error::WrongProtocol {
                     endpoint: self.endpoint.to_string(),
@@ -374,7 +373,7 @@ impl Client {
             };
         }
         match status.code() {
-            // The runtime knows the deadline too, and may answer with that error.
+            // The runtime receives the deadline too, and may answer with the error of an exceeded deadline.
             tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
                 Error::Silent { rpc, waited: self.deadline }
             }
@@ -391,10 +390,12 @@ impl Client {
     }
 }
 
-/// Why an exchange brought no answer.
+/// The reason why an exchange has no answer.
 #[derive(Debug)]
 enum ExchangeError {
+    /// The call ended with a gRPC status other than *ok*.
     Status(Box<Status>),
+    /// The bytes of the answer cannot be decoded.
     Bytes(MessageError),
     /// A batched list exceeds the receive limit.
     OverLimit,
@@ -412,46 +413,49 @@ impl From<MessageError> for ExchangeError {
     }
 }
 
-/// Cuts a long status message and adds its full length.
-fn shortened(words: &str) -> String {
-    if words.len() <= MAX_STATUS_MESSAGE {
-        return words.to_owned();
+/// Shortens a long status message, and adds its full length.
+fn shorten_message(message: &str) -> String {
+    if message.len() <= MAX_STATUS_MESSAGE {
+        return message.to_owned();
     }
-    let end = (0..=MAX_STATUS_MESSAGE).rev().find(|end| words.is_char_boundary(*end)).unwrap_or_default();
-    let kept = words.get(..end).unwrap_or_default();
-    format!("{kept}… ({} bytes in all)", words.len())
+    let end = (0..=MAX_STATUS_MESSAGE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or_default();
+    let kept = message.get(..end).unwrap_or_default();
+    format!("{kept}… ({} bytes in all)", message.len())
 }
 
-async fn sniffed(
+/// Connects, and keeps the first received bytes.
+async fn connect_sniffed(
     connecting: impl Future<Output = Result<UnixStream, Error>>,
     first_bytes: FirstBytes,
 ) -> Result<TokioIo<SniffedStream>, Error> {
-    connecting.await.map(|stream| TokioIo::new(SniffedStream::new(stream, first_bytes)))
+    connecting.await.map(|stream| TokioIo::new(connect::sniffed(stream, first_bytes)))
 }
 
-/// Gives an answer, or one batch of it, to the observer if there is one.
-fn keep_answer(guard: Option<&CallGuard>, message: &Bytes) {
+/// Keeps an answer, or one batch of an answer, for the observer if there is one.
+fn keep_for_observer(guard: Option<&CallGuard>, message: &Bytes) {
     if let Some(guard) = guard {
         guard.keep_message(message.clone());
     }
 }
 
+/// Iterates over the causes of a status, the outermost first.
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(status.source(), |error| (*error).source())
 }
 
-/// The error of the client's own dialler, if that caused `status`.
+/// Returns the error of connecting to the socket, if that caused `status`.
 fn dial_error(status: &Status) -> Option<Error> {
     causes(status).find_map(|cause| cause.downcast_ref::<Error>()).cloned()
 }
 
-/// Whether this side created `status` because the connection broke.
-fn is_transport(status: &Status) -> bool {
+/// Whether the transport library created `status` because the connection failed.
+fn is_connection_failure(status: &Status) -> bool {
     causes(status).any(|cause| {
         cause.is::<tonic::transport::Error>() || cause.is::<hyper::Error>() || cause.is::<h2::Error>()
     })
 }
 
+/// Returns the text of the innermost cause.
 fn innermost_cause(status: &Status) -> String {
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
@@ -522,8 +526,8 @@ impl Runtime for Client {
         self.unary(Rpc::ContainerStats, request).await.map(|_: wire::ContainerStatsResponse| ())
     }
 
-    /// Reads the stream in a task next to the calls. [`Client::connect_for_events`] opens a stream on its own
-    /// connection.
+    /// Reads the stream in a task on the connection of the other calls. [`Client::connect_for_events`] opens a stream on its
+    /// own connection.
     async fn container_events(&self) -> Result<EventStream, Error> {
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let client = self.clone();
@@ -542,17 +546,17 @@ impl Client {
         Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock), self.observer.clone()))
     }
 
-    /// Reads the event stream until it ends or its consumer is gone. As in the kubelet, the stream has no deadline.
-    /// If the stream fails, its last item is the error.
+    /// Reads the event stream into `feed`, until the stream ends or its consumer no longer exists. As in the kubelet, the
+    /// stream has no deadline. If the stream fails, the error is its last item.
     pub(super) async fn feed(&self, feed: EventFeed) {
         let rpc = Rpc::GetContainerEvents;
         let start = self.clock.mono();
         let guard = self.observe(rpc, &wire::GetEventsRequest {});
         let ended = tokio::select! {
-            // A consumer that closed the stream does not need the error that follows.
+            // A consumer that has closed the stream does not need the error of the closed connection.
             biased;
             () = feed.abandoned() => return,
-            ended = catch_panic_async(self.drain(rpc, &feed, guard.as_ref())) => ended,
+            ended = catch_panic_async(self.read_events(rpc, &feed, guard.as_ref())) => ended,
         };
         let took = self.clock.mono().since(start);
         let error = match ended {
@@ -568,34 +572,36 @@ impl Client {
         }
     }
 
-    async fn drain(
+    /// Passes the events to `feed` until the stream ends.
+    async fn read_events(
         &self,
         rpc: Rpc,
         feed: &EventFeed,
         guard: Option<&CallGuard>,
     ) -> Result<(), ExchangeError> {
-        let mut stream =
-            self.open(rpc, &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock)).await?;
+        let mut stream = self
+            .open_stream(rpc, &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock))
+            .await?;
         while let Some(message) = stream.message().await? {
             if let Some(guard) = guard {
                 guard.stream_message(message.clone());
             }
-            feed.offer(received(message, self.clock.wall())?);
+            feed.offer(decode_event(message, self.clock.wall())?);
         }
         Ok(())
     }
 }
 
 /// Decodes a message of the event stream that was read at `at`.
-fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, MessageError> {
+fn decode_event(message: Bytes, at: Wall) -> Result<ReceivedEvent, MessageError> {
     let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-    let (event, memory) = codec::message::<wire::ContainerEventResponse>(message)?;
+    let (event, memory) = codec::decode_message::<wire::ContainerEventResponse>(message)?;
     Ok(ReceivedEvent { event: event.into(), at, bytes, memory })
 }
 
 impl ReceivedEvent {
     /// Decodes an event message that was received at `at`; `None` if it is not valid.
     pub fn decode(message: Bytes, at: Wall) -> Option<Self> {
-        received(message, at).ok()
+        decode_event(message, at).ok()
     }
 }

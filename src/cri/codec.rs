@@ -1,8 +1,8 @@
-//! Decodes messages into plain node types within a memory limit.
+//! Decodes the bytes of messages into plain node types, within a memory limit.
 //!
-//! The gRPC library delivers bytes. Before decoding, a [`DecodeBudget`] estimates the memory that they need. Lists
-//! are decoded entry by entry, so that the generated and the plain types of a whole list are never in memory
-//! together, and a deadline can stop the decoding halfway.
+//! Before a message is decoded, a [`DecodeBudget`] estimates the memory that it needs. Lists are decoded entry by entry, so
+//! that the generated and the plain types of a whole list are never in memory together, and a deadline can stop the
+//! decoding.
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
@@ -15,7 +15,7 @@ use super::decode_budget::{DecodeBudget, HasShape, MessageError};
 use super::generated as wire;
 use super::progress::AnswerProgress;
 
-/// Passes messages through as bytes.
+/// The codec for the gRPC library, which leaves messages as bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawCodec;
 
@@ -54,7 +54,7 @@ impl Decoder for RawCodec {
     }
 }
 
-/// A list response of the CRI. Its only field contains the entries.
+/// A list answer of the CRI. Its only field contains the entries.
 pub trait ListResponse {
     /// The type of an entry.
     type Entry: Message + Default + HasShape;
@@ -79,22 +79,22 @@ impl ListResponse for wire::StreamContainersResponse {
 /// The number of the field that contains the entries, in every list of the CRI.
 const ENTRIES: u32 = 1;
 
-/// How many bytes are decoded before other tasks may run: a few milliseconds of work.
+/// The number of bytes that are decoded before other tasks may run, which needs a few milliseconds.
 const SLICE_BYTES: usize = 128 * 1024;
 
-/// The fixed cost of an entry in addition to its bytes, in bytes.
+/// The fixed cost of decoding an entry in addition to its bytes, in bytes.
 const ENTRY_COST: usize = 64;
 
-/// Decodes one message, and returns the memory that it needs.
-pub fn message<A: Message + Default + HasShape>(bytes: Bytes) -> Result<(A, u64), MessageError> {
+/// Decodes one message. Returns the message and its estimated memory in bytes.
+pub fn decode_message<A: Message + Default + HasShape>(bytes: Bytes) -> Result<(A, u64), MessageError> {
     let mut budget = DecodeBudget::for_message();
     budget.allow_for(bytes.len());
     budget.charge(A::SHAPE, &bytes)?;
     Ok((A::decode(bytes)?, budget.charged()))
 }
 
-/// Decodes the entries of one message of a list and appends them to `into`.
-pub async fn entries<L, T>(
+/// Decodes the entries of one list message, and appends them to `into`.
+pub async fn decode_entries<L, T>(
     bytes: Bytes,
     budget: &mut DecodeBudget,
     into: &mut Vec<T>,
@@ -113,7 +113,7 @@ where
         count += 1;
         yield_after_slice(&mut done, &entry, progress).await;
     }
-    // Reserve exactly: growing by doubling would need three times the memory for a moment.
+    // The exact size is reserved, because growing by doubling would need three times the memory for a moment.
     into.reserve_exact(count);
     let mut left = bytes;
     while let Some(entry) = next_entry(&mut left)? {
@@ -123,7 +123,7 @@ where
     Ok(())
 }
 
-/// Lets other tasks run, deadlines above all, after each slice.
+/// Lets other tasks run after each slice of [`SLICE_BYTES`], above all the timers of deadlines.
 async fn yield_after_slice(done: &mut usize, entry: &Bytes, progress: &AnswerProgress) {
     *done += entry.len() + ENTRY_COST;
     if *done >= SLICE_BYTES {
@@ -166,17 +166,18 @@ mod tests {
         let mut budget = DecodeBudget::for_list();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let progress = AnswerProgress::new(&clock);
-        entries::<wire::ListContainersResponse, Container>(bytes, &mut budget, &mut all, &progress).await?;
+        decode_entries::<wire::ListContainersResponse, Container>(bytes, &mut budget, &mut all, &progress)
+            .await?;
         Ok(all)
     }
 
     #[tokio::test]
-    async fn a_list_comes_out_as_prost_would_decode_it() {
+    async fn a_list_is_decoded_as_prost_decodes_it() {
         let containers: Vec<_> = (0..3000)
             .map(|number| wire::Container { id: format!("c{number}"), ..Default::default() })
             .collect();
         let mut bytes = wire::ListContainersResponse { containers: containers.clone() }.encode_to_vec();
-        // A field that nobody knows, at the beginning and at the end.
+        // The list has an unknown field at the beginning and at the end.
         let unknown = [0x92, 0x03, 2, b'x', b'y'];
         bytes.splice(0..0, unknown);
         bytes.extend(unknown);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_cut_off_is_undecodable() {
+    async fn a_truncated_list_is_undecodable() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0a, 0xff], &[0x0b], &[0x0a, 2, 0x0a, 9], &[7]] {
             let error = listed(Bytes::copy_from_slice(bytes)).await.unwrap_err();
             assert!(matches!(error, MessageError::Undecodable(_)), "{bytes:?}: {error}");

@@ -1,37 +1,40 @@
-//! Connects to the runtime's socket and keeps the first bytes that arrive.
+//! Connects to the runtime's socket, and keeps the first bytes that arrive.
 //!
-//! The transport library merges all failures into one error. This module sees what an SRE needs to know: the error of
+//! The transport library merges all failures into one error. This module keeps the details that help the user: the error of
 //! connect(2), and whether the first bytes were HTTP/2.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{self, AsyncRead, Join, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::UnixStream;
 
 use super::{Error, FileKind};
 
-/// How many of the first received bytes are kept.
+/// The number of received bytes that are kept.
 const FIRST_BYTES: usize = 48;
+
+/// The number of bytes before the payload of an HTTP/2 frame.
+const FRAME_HEADER: usize = 9;
 
 /// The first bytes that the newest connection received.
 #[derive(Clone, Debug, Default)]
 pub struct FirstBytes(Arc<Mutex<Vec<u8>>>);
 
 impl FirstBytes {
-    /// Which protocol the first bytes belong to.
+    /// Returns the protocol to which the first bytes belong.
     pub fn protocol(&self) -> Protocol {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match bytes.as_slice() {
             [] => Protocol::Nothing,
             // An HTTP/2 server begins with a SETTINGS frame: type 4, on stream 0.
             [_, _, _, 4, _, 0, 0, 0, 0, ..] => Protocol::Http2,
-            short if short.len() < 9 && !short.is_ascii() => Protocol::Http2,
+            // A frame that has not arrived completely: its length is below 64 KiB, so its first byte is 0.
+            [0, ..] if bytes.len() < FRAME_HEADER => Protocol::Http2,
             other => {
                 Protocol::Other(String::from_utf8_lossy(other).lines().next().unwrap_or_default().to_owned())
             }
@@ -56,7 +59,7 @@ pub enum Protocol {
     Nothing,
     /// HTTP/2.
     Http2,
-    /// Another protocol; its first line.
+    /// Another protocol, with its first line.
     Other(String),
 }
 
@@ -65,6 +68,7 @@ pub async fn dial(path: PathBuf, endpoint: String) -> Result<UnixStream, Error> 
     UnixStream::connect(&path).await.map_err(|why| explain(&path, endpoint, &why))
 }
 
+/// Converts the error of connect(2) into the error that callers see.
 fn explain(path: &Path, endpoint: String, why: &io::Error) -> Error {
     match why.kind() {
         io::ErrorKind::NotFound => Error::NoSuchSocket { endpoint },
@@ -76,12 +80,14 @@ fn explain(path: &Path, endpoint: String, why: &io::Error) -> Error {
         },
         io::ErrorKind::WouldBlock => Error::Unreachable {
             endpoint,
-            detail: "its queue of waiting connections is full, the daemon accepts none".into(),
+            detail: "its queue of waiting connections is full, because the daemon accepts no connection"
+                .into(),
         },
         _ => Error::Unreachable { endpoint, detail: why.to_string() },
     }
 }
 
+/// Returns the kind of the file at `path`; `None` for a socket or a missing file.
 fn file_kind(path: &Path) -> Option<FileKind> {
     let kind = fs::metadata(path).ok()?.file_type();
     if kind.is_socket() {
@@ -96,22 +102,24 @@ fn file_kind(path: &Path) -> Option<FileKind> {
 }
 
 /// A connection that keeps its first received bytes in a [`FirstBytes`].
+pub type SniffedStream = Join<SniffedReader, WriteHalf<UnixStream>>;
+
+/// Wraps a new connection and clears `first_bytes`.
+pub fn sniffed(stream: UnixStream, first_bytes: FirstBytes) -> SniffedStream {
+    first_bytes.clear();
+    let (stream, writer) = io::split(stream);
+    io::join(SniffedReader { stream, first_bytes, is_filled: false }, writer)
+}
+
+/// The receiving half of a [`SniffedStream`].
 #[derive(Debug)]
-pub struct SniffedStream {
-    stream: UnixStream,
+pub struct SniffedReader {
+    stream: ReadHalf<UnixStream>,
     first_bytes: FirstBytes,
     is_filled: bool,
 }
 
-impl SniffedStream {
-    /// Wraps a new connection and clears `first_bytes`.
-    pub fn new(stream: UnixStream, first_bytes: FirstBytes) -> Self {
-        first_bytes.clear();
-        Self { stream, first_bytes, is_filled: false }
-    }
-}
-
-impl AsyncRead for SniffedStream {
+impl AsyncRead for SniffedReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -128,32 +136,6 @@ impl AsyncRead for SniffedStream {
     }
 }
 
-impl AsyncWrite for SniffedStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +148,11 @@ mod tests {
 
     #[test]
     fn a_settings_frame_is_http2() {
-        assert_eq!(first_bytes(&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5]), Protocol::Http2);
+        let frame = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5];
+        assert_eq!(first_bytes(&frame), Protocol::Http2);
+        for length in 1..FRAME_HEADER {
+            assert_eq!(first_bytes(&frame[..length]), Protocol::Http2, "{length} bytes");
+        }
     }
 
     #[test]

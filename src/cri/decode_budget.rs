@@ -1,8 +1,8 @@
-//! Estimates, before decoding, how much memory a message needs.
+//! Estimates how much memory a message needs before it is decoded, and refuses a message that would need far more memory
+//! than its bytes justify.
 //!
-//! An empty entry of a list has two bytes on the wire and some hundred bytes in memory: 8 MiB of empty entries would
-//! need gigabytes. A [`DecodeBudget`] therefore refuses a message that would need far more memory than its bytes
-//! justify. The messages of real runtimes need about four times their bytes; the tests below check this with real
+//! An empty entry of a list has two encoded bytes, but some hundred bytes in memory, so 8 MiB of empty entries would need
+//! gigabytes. The messages of real runtimes need about four times their bytes; the tests below check this with typical
 //! messages.
 
 use std::mem::size_of;
@@ -13,7 +13,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::generated as wire;
 use crate::report::bytes::bytes;
 
-/// Why a message is not decoded.
+/// The reason why a message is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The bytes are not a valid message.
@@ -30,29 +30,29 @@ impl From<prost::DecodeError> for MessageError {
     }
 }
 
-/// How much memory each byte of an answer may need.
-const PER_BYTE: u64 = 5;
+/// The memory that each byte of an answer may need.
+const MEMORY_PER_BYTE: u64 = 5;
 
-/// How much memory any list may need in addition: on small nodes names are short, so each byte costs more.
-const FREE_LIST: u64 = 12 * 1024 * 1024;
+/// The additional memory of any list. On small nodes names are short, so each byte needs more memory.
+const BASE_LIST_MEMORY: u64 = 12 * 1024 * 1024;
 
-/// How much memory any other message may need in addition.
-const FREE_MESSAGE: u64 = 64 * 1024;
+/// The additional memory of any other message.
+const BASE_MESSAGE_MEMORY: u64 = 64 * 1024;
 
-/// The allocator's cost of a string in addition to its bytes.
-const TEXT: u64 = 16;
+/// The memory of a string in addition to its bytes.
+const STRING_OVERHEAD: u64 = 16;
 
-/// The later cost of a list entry: its PLEG record, its entry in the pod, its status call.
-const ENTRY: u64 = 1024;
+/// The memory that a list entry needs later, for its PLEG record, its place in the pod and its status call.
+const ENTRY_OVERHEAD: u64 = 1024;
 
 /// The number of the field with the id, name, key or path, in every message that has strings.
-const NAME: u32 = 1;
+const NAME_FIELD: u32 = 1;
 
-/// The longest allowed name. Names are copied more often than other strings: into requests, findings and tables.
-const LONGEST_NAME: u64 = 16 * 1024;
+/// The maximum length of a name. Names are copied more often than other strings: into requests, findings and tables.
+const MAX_NAME_LEN: u64 = 16 * 1024;
 
-/// What a message needs in memory: the size of its struct, and which fields are messages. All other length-delimited
-/// fields are strings.
+/// The memory layout of a message: the size of its struct, and the numbers of the fields that are messages. All other
+/// length-delimited fields are strings.
 #[derive(Debug)]
 pub struct MessageShape {
     size: usize,
@@ -113,8 +113,8 @@ shapes! {
     CONTAINER_LIST = ListContainersResponse { 1: CONTAINER }
 }
 
-/// Decodes a stored message; `None` if it is not valid or would need far more memory than its bytes justify.
-pub fn decoded<M: HasShape + prost::Message + Default>(message: &Bytes) -> Option<M> {
+/// Decodes a stored message; `None` if the message is not valid or would need far more memory than its bytes justify.
+pub fn decode_within_budget<M: HasShape + prost::Message + Default>(message: &Bytes) -> Option<M> {
     let mut budget = DecodeBudget::for_list();
     budget.allow_for(message.len());
     budget.charge(M::SHAPE, message).ok()?;
@@ -131,14 +131,14 @@ pub struct DecodeBudget {
 }
 
 impl DecodeBudget {
-    /// The budget of a list, in one message or several.
+    /// Creates the budget of a list, in one message or several.
     pub const fn for_list() -> Self {
-        Self::with(FREE_LIST)
+        Self::with(BASE_LIST_MEMORY)
     }
 
-    /// The budget of any other message.
+    /// Creates the budget of any other message.
     pub const fn for_message() -> Self {
-        Self::with(FREE_MESSAGE)
+        Self::with(BASE_MESSAGE_MEMORY)
     }
 
     const fn with(allowed: u64) -> Self {
@@ -149,10 +149,10 @@ impl DecodeBudget {
     pub fn allow_for(&mut self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.allowed = self.allowed.saturating_add(bytes.saturating_mul(PER_BYTE));
+        self.allowed = self.allowed.saturating_add(bytes.saturating_mul(MEMORY_PER_BYTE));
     }
 
-    /// How much memory has been charged.
+    /// Returns the memory that has been charged.
     pub const fn charged(&self) -> u64 {
         self.charged
     }
@@ -160,7 +160,7 @@ impl DecodeBudget {
     /// Charges an entry of a list.
     pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<(), MessageError> {
         self.entries += 1;
-        self.charge_memory(ENTRY)?;
+        self.charge_memory(ENTRY_OVERHEAD)?;
         self.charge(shape, bytes)
     }
 
@@ -184,15 +184,16 @@ impl DecodeBudget {
             bytes = left;
             match shape.parts.iter().find(|(number, _)| *number == field) {
                 Some((_, part)) => self.charge(part, content)?,
-                None if field == NAME && length > LONGEST_NAME => {
+                None if field == NAME_FIELD && length > MAX_NAME_LEN => {
                     return Err(MessageError::Implausible(format!("it has a name of {length} bytes")));
                 }
-                None => self.charge_memory(length.saturating_add(TEXT))?,
+                None => self.charge_memory(length.saturating_add(STRING_OVERHEAD))?,
             }
         }
         Ok(())
     }
 
+    /// Charges memory, and fails if the budget is exceeded.
     fn charge_memory(&mut self, memory: u64) -> Result<(), MessageError> {
         self.charged = self.charged.saturating_add(memory);
         if self.charged <= self.allowed {
@@ -219,8 +220,8 @@ mod tests {
         wire::Pair { key: key.into(), value: value.into() }
     }
 
-    /// A container of a bare pod, as containerd lists it.
-    fn plain() -> wire::Container {
+    /// A container of a simple pod, as containerd lists it.
+    fn typical_container() -> wire::Container {
         wire::Container {
             id: "d".repeat(64),
             pod_sandbox_id: "e".repeat(64),
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    fn weight_of<M: Message + HasShape>(message: &M) -> (u64, u64) {
+    fn memory_of<M: Message + HasShape>(message: &M) -> (u64, u64) {
         let bytes = message.encode_to_vec();
         let mut budget = DecodeBudget { allowed: u64::MAX, ..DecodeBudget::for_list() };
         budget.charge_entry(M::SHAPE, &bytes).unwrap();
@@ -256,9 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn what_runtimes_list_weighs_less_than_it_may() {
-        let container = weight_of(&plain());
-        let sandbox = weight_of(&wire::PodSandbox {
+    fn lists_of_real_runtimes_stay_within_the_budget() {
+        let container = memory_of(&typical_container());
+        let sandbox = memory_of(&wire::PodSandbox {
             id: "e".repeat(64),
             metadata: Some(wire::PodSandboxMetadata {
                 name: "web-5d4f8c7b6d-x2x4z".into(),
@@ -268,20 +269,27 @@ mod tests {
             }),
             state: 0,
             created_at: 1_790_000_000_000_000_000,
-            labels: plain().labels,
+            labels: typical_container().labels,
             annotations: vec![pair("kubernetes.io/config.seen", "2026-11-21T20:41:13.123456789Z")],
         });
         // A container that was created with crictl has no labels.
-        let bare = weight_of(&wire::Container { labels: Vec::new(), annotations: Vec::new(), ..plain() });
+        let bare = memory_of(&wire::Container {
+            labels: Vec::new(),
+            annotations: Vec::new(),
+            ..typical_container()
+        });
         // More than any node has.
         let many = 20_000;
         for (memory, bytes) in [container, sandbox, bare] {
-            assert!(many * memory < FREE_LIST + many * PER_BYTE * bytes, "{memory} for {bytes}");
+            assert!(
+                many * memory < BASE_LIST_MEMORY + many * MEMORY_PER_BYTE * bytes,
+                "{memory} for {bytes}"
+            );
         }
     }
 
     #[test]
-    fn entries_of_nothing_are_refused() {
+    fn many_empty_entries_are_refused() {
         let mut budget = DecodeBudget::for_list();
         budget.allow_for(8 << 20);
         let refused = (0..4 << 20).find_map(|_| budget.charge_entry(&CONTAINER, b"").err());
@@ -290,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_many_bytes_is_refused_and_an_annotation_is_not() {
+    fn a_very_long_name_is_refused_and_a_long_annotation_is_not() {
         let mut budget = DecodeBudget::for_list();
         let long = "x".repeat(20_000);
         let named = wire::Container { id: long.clone(), ..Default::default() }.encode_to_vec();
@@ -301,15 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn kept_list_of_nothing_is_not_decoded() {
+    fn stored_list_with_many_empty_entries_is_not_decoded() {
         let nothing = Bytes::from([0x0A, 0].repeat(1 << 20));
-        assert_eq!(decoded::<wire::ListContainersResponse>(&nothing), None);
-        let list = wire::ListContainersResponse { containers: vec![plain(); 100] };
-        assert_eq!(decoded(&list.encode_to_vec().into()), Some(list));
+        assert_eq!(decode_within_budget::<wire::ListContainersResponse>(&nothing), None);
+        let list = wire::ListContainersResponse { containers: vec![typical_container(); 100] };
+        assert_eq!(decode_within_budget(&list.encode_to_vec().into()), Some(list));
     }
 
     #[test]
-    fn parts_of_nothing_are_refused_however_deep() {
+    fn many_empty_nested_messages_are_refused() {
         // Empty pairs in one container, and empty mounts in one status.
         let pairs: Vec<u8> = [0x42, 0].repeat(1 << 20);
         let mut budget = DecodeBudget::for_list();
@@ -323,9 +331,9 @@ mod tests {
         assert!(matches!(budget.charge(&CONTAINER_ANSWER, &answer), Err(MessageError::Implausible(_))));
     }
 
-    /// The proto file shows which fields are messages; the table above must have all of them.
+    /// The table of shapes above must have every field whose type is a message in the proto file.
     #[test]
-    fn every_message_inside_a_message_is_in_the_table() {
+    fn every_nested_message_is_in_the_table() {
         let proto = include_str!("../../proto/cri.proto");
         let mut message = None;
         let mut wanted = Vec::new();

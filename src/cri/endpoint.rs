@@ -1,7 +1,8 @@
-//! Finds the endpoint of the runtime.
+//! Finds the endpoint of the runtime, from `--runtime-endpoint`, `$CONTAINER_RUNTIME_ENDPOINT`, crictl's configuration file,
+//! the running kubelet's settings and the well-known sockets, in this order.
 //!
-//! The sources are read in the order of the command-line contract. The first source with a value decides; a bad value
-//! is an error, not a reason to read the next source.
+//! The first source with a value decides. If this value is invalid, plegctl returns an error and does not read the next
+//! source. A kubelet configuration that cannot be read counts as a source without a value.
 
 use std::fmt;
 use std::fs;
@@ -23,27 +24,29 @@ pub enum Endpoint {
     Unix {
         /// The path that plegctl opens, below the host root.
         path: PathBuf,
-        /// The name in the user's words and in reports.
+        /// The name for the user and in reports.
         name: String,
-    },
-    /// A capture of the flight recorder.
-    Capture {
-        /// `PATH[@TIME]`, as the user gave it.
-        what: String,
     },
     /// The built-in simulator.
     Sim {
         /// The name of the scenario.
         scenario: String,
     },
+    /// Answers that the caller provides itself: a scheme of [`Sources::own_schemes`].
+    Own {
+        /// The scheme, without its colon.
+        scheme: &'static str,
+        /// The text after the colon, as the user gave it.
+        name: String,
+    },
 }
 
 impl Endpoint {
-    /// The socket's path as the node's own processes see it.
+    /// Returns the socket's path as the node's own processes see it; `None` if there is no socket.
     pub fn path_on_node(&self) -> Option<&str> {
         match self {
             Self::Unix { name, .. } => name.strip_prefix("unix://"),
-            Self::Sim { .. } | Self::Capture { .. } => None,
+            Self::Sim { .. } | Self::Own { .. } => None,
         }
     }
 }
@@ -53,7 +56,7 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Unix { name, .. } => f.write_str(name),
             Self::Sim { scenario } => write!(f, "sim:{scenario}"),
-            Self::Capture { what } => write!(f, "capture:{what}"),
+            Self::Own { scheme, name } => write!(f, "{scheme}:{name}"),
         }
     }
 }
@@ -63,18 +66,19 @@ impl fmt::Display for Endpoint {
 pub struct Resolved {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// The source, in words for `-v`.
+    /// The source, as text for `-v`.
     pub source: String,
-    /// A configuration file that could not be read in time and was therefore skipped.
-    pub silent_file: Option<PathBuf>,
+    /// A path that was skipped because its disk did not answer in time: crictl's configuration file or a well-known
+    /// socket.
+    pub silent_path: Option<PathBuf>,
 }
 
-/// Why there is no endpoint.
+/// The reason why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The endpoint's scheme is not one that runtimes on Linux use.
-    #[error("cannot use the endpoint `{value}` of {from}: `{scheme}` is not a scheme we speak")]
+    /// No runtime on Linux uses the scheme of the endpoint.
+    #[error("cannot use the endpoint `{value}` of {from}: plegctl does not support the scheme `{scheme}`")]
     Scheme {
         /// The value.
         value: String,
@@ -91,7 +95,7 @@ pub enum EndpointError {
         /// The source of the value.
         from: String,
     },
-    /// The kubelet names a socket in a directory in which any user may create one.
+    /// The kubelet names a socket in a directory in which any user may create a socket.
     #[error(
         "cannot use the endpoint `{value}` of {from}: others may write to `{}`, so that anybody may listen there",
         directory.display()
@@ -104,8 +108,8 @@ pub enum EndpointError {
         /// The directory.
         directory: PathBuf,
     },
-    /// A configuration file exists and cannot be used.
-    #[error("cannot take the endpoint from a settings file: {0}")]
+    /// A configuration file exists but cannot be used.
+    #[error("cannot read the endpoint from a settings file: {0}")]
     Settings(#[from] ScalarsError),
     /// No source has a value, and no well-known socket exists.
     #[error("no container runtime found; tried {}", tried.join(", "))]
@@ -116,27 +120,33 @@ pub enum EndpointError {
 }
 
 impl EndpointError {
-    /// What the user can do.
-    pub fn hint(&self) -> &'static str {
-        match self {
+    /// Returns advice for the user.
+    pub fn hint(&self) -> String {
+        let hint = match self {
+            Self::NotAbsolute { value, .. } if value.starts_with("unix:") => {
+                let path = value.trim_start_matches("unix:").trim_start_matches('/');
+                return format!("did you mean `unix:///{path}`?");
+            }
             Self::Scheme { .. } => {
                 "on Linux a runtime is reached as `unix:///path/of/the.sock` or `/path/of/the.sock`"
             }
-            Self::NotAbsolute { .. } => "three slashes: `unix:///run/containerd/containerd.sock`",
-            Self::OpenToOthers { .. } => "if it is the right one, name it with --runtime-endpoint",
-            Self::Settings(_) => "mend the file, or name the runtime with --runtime-endpoint",
+            Self::NotAbsolute { .. } => "write the whole path, `unix:///path/of/the.sock`, or `sim:SCENARIO`",
+            Self::OpenToOthers { .. } => "if this is the right socket, name it with --runtime-endpoint",
+            Self::Settings(_) => "correct the file, or name the runtime with --runtime-endpoint",
             Self::NothingFound { .. } => {
                 "name the runtime with --runtime-endpoint, the node's root with --host-root (a debug pod has it by \
                  `kubectl debug node/NODE --profile=sysadmin`), or try the simulator: `--runtime-endpoint sim:quiet`"
             }
-        }
+        };
+        hint.to_owned()
     }
 }
 
 /// The time limit for reading a configuration file.
 const READ_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time limit for each further path once one path has not answered: a person waits for all of them together.
+/// The time limit for each further path after one path has not answered. It is short, because the user waits for the
+/// sum of all these times.
 const NEXT_READ_LIMIT: Duration = Duration::from_millis(200);
 
 /// The sources of the endpoint.
@@ -152,54 +162,57 @@ pub struct Sources<'a> {
     pub kubelet: Option<&'a KubeletProcess>,
     /// The node's root.
     pub host: &'a HostRoot,
+    /// The schemes whose answers the caller provides itself.
+    pub own_schemes: &'static [&'static str],
 }
 
-/// A value and its source.
-type NamedValue = Option<(String, String)>;
+/// A value, followed by the description of its source.
+type ValueAndSource = (String, String);
 
-/// Finds the endpoint.
+/// Finds the endpoint: reads the sources in their order until one has a value.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
-    let mut silent_file = None;
+    let mut silent_path = None;
     let named = match from_flag(sources).or_else(|| from_variable(sources)) {
         Some(named) => Some(named),
-        None => from_crictl(sources, &mut silent_file)?,
+        None => from_crictl(sources, &mut silent_path)?,
     };
     if let Some((value, source)) = named {
-        let endpoint = parse(&value, &source, sources.host)?;
-        return Ok(Resolved { endpoint, source, silent_file });
+        let endpoint = parse(&value, &source, sources)?;
+        return Ok(Resolved { endpoint, source, silent_path });
     }
     if let Some((value, source)) = from_kubelet(sources) {
-        let endpoint = parse(&value, &source, sources.host)?;
+        let endpoint = parse(&value, &source, sources)?;
         if let Endpoint::Unix { path, .. } = &endpoint
             && let Some(directory) = open_to_others(sources.host, path)
         {
             return Err(EndpointError::OpenToOthers { value, from: source, directory });
         }
-        return Ok(Resolved { endpoint, source, silent_file });
+        return Ok(Resolved { endpoint, source, silent_path });
     }
-    let found = well_known(sources.host, &mut silent_file).map(|found| Resolved { silent_file, ..found });
+    let found = well_known(sources.host, &mut silent_path).map(|found| Resolved { silent_path, ..found });
     found.ok_or_else(|| EndpointError::NothingFound { tried: tried_sources(sources) })
 }
 
-fn non_empty(value: Option<&str>, source: &str) -> NamedValue {
+fn non_empty(value: Option<&str>, source: &str) -> Option<ValueAndSource> {
     let value = value?.trim();
     (!value.is_empty()).then(|| (value.to_owned(), source.to_owned()))
 }
 
-fn from_flag(sources: &Sources<'_>) -> NamedValue {
+fn from_flag(sources: &Sources<'_>) -> Option<ValueAndSource> {
     non_empty(sources.flag, "--runtime-endpoint")
 }
 
-fn from_variable(sources: &Sources<'_>) -> NamedValue {
+fn from_variable(sources: &Sources<'_>) -> Option<ValueAndSource> {
     non_empty(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
 }
 
-/// Reads crictl's configuration. Unless the user named the file, it may be missing or too slow to read.
+/// Reads crictl's configuration file. If the user did not name the file, a missing or silent file is skipped.
 fn from_crictl(
     sources: &Sources<'_>,
-    silent_file: &mut Option<PathBuf>,
-) -> Result<NamedValue, EndpointError> {
+    silent_path: &mut Option<PathBuf>,
+) -> Result<Option<ValueAndSource>, EndpointError> {
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
+    // If no thread can be started, the file is read in this thread and without a time limit.
     let read = {
         let file = file.clone();
         threads::with_time_limit_if_possible(READ_LIMIT, move || file_scalars(&file))
@@ -207,7 +220,7 @@ fn from_crictl(
     let read = match read {
         Ok(read) => read,
         Err(_) if sources.crictl_config.is_none() => {
-            *silent_file = Some(file);
+            *silent_path = Some(file);
             return Ok(None);
         }
         Err(why) => return Err(ScalarsError::Read { path: file, source: why }.into()),
@@ -222,69 +235,72 @@ fn from_crictl(
     }
 }
 
-/// Reads the kubelet's setting. A kubelet configuration that cannot be read is skipped; the user need not fix it for
-/// plegctl.
-fn from_kubelet(sources: &Sources<'_>) -> NamedValue {
+/// Returns the kubelet's setting; `None` if the kubelet's configuration cannot be read. plegctl then reads the next
+/// source, because the user should not have to correct the kubelet's file first.
+fn from_kubelet(sources: &Sources<'_>) -> Option<ValueAndSource> {
     let setting = sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint");
     setting.ok()?.map(|setting| (setting.value, setting.source))
 }
 
 /// Returns the first well-known socket that exists. A path on a disk that does not answer is skipped.
 fn well_known(host: &HostRoot, silent: &mut Option<PathBuf>) -> Option<Resolved> {
-    let mut patience = READ_LIMIT;
+    let mut limit = READ_LIMIT;
     let mut occupied = None;
     for (runtime, socket) in WELL_KNOWN_SOCKETS {
         let path = host.path(socket);
         let found = || Resolved {
             endpoint: Endpoint::Unix { path: path.clone(), name: format!("unix://{socket}") },
             source: format!("the well-known socket of {runtime}"),
-            silent_file: None,
+            silent_path: None,
         };
-        match path_state(host, &path, patience) {
+        match path_state_within(host, &path, limit) {
             Some(PathState::Socket) => return Some(found()),
-            // A file that is not a socket only matters if there is no socket at all.
+            // This file is not a socket. If no well-known path has a socket, plegctl tries to connect to this file.
+            // That fails, and the error tells the user which file is in the place of a socket.
             Some(PathState::Occupied) => {
                 occupied.get_or_insert_with(found);
             }
-            Some(PathState::Empty) => {}
+            Some(PathState::Unusable) => {}
             None => {
                 silent.get_or_insert(path);
-                patience = NEXT_READ_LIMIT;
+                limit = NEXT_READ_LIMIT;
             }
         }
     }
     occupied
 }
 
-/// What a path where a socket may be leads to.
+/// The state of a path at which a socket is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathState {
+    /// The path is a socket.
     Socket,
-    /// A file that is no socket.
+    /// The path is another kind of file.
     Occupied,
-    /// Nothing, or a socket that others may replace.
-    Empty,
+    /// The path does not exist, or other users could have created the socket.
+    Unusable,
 }
 
 impl PathState {
     fn of(host: &HostRoot, path: &Path) -> Self {
         if open_to_others(host, path).is_some() {
-            return Self::Empty;
+            return Self::Unusable;
         }
         match fs::metadata(path) {
             Ok(about) if about.file_type().is_socket() => Self::Socket,
             Ok(_) => Self::Occupied,
-            Err(_) => Self::Empty,
+            Err(_) => Self::Unusable,
         }
     }
 }
 
-/// What is at `path`; `None` if its disk does not answer in time.
-fn path_state(host: &HostRoot, path: &Path, patience: Duration) -> Option<PathState> {
+/// Returns the state of `path`; `None` if its disk does not answer within `limit`.
+fn path_state_within(host: &HostRoot, path: &Path, limit: Duration) -> Option<PathState> {
     let (root, wanted) = (host.clone(), path.to_path_buf());
-    threads::with_time_limit_if_possible(patience, move || PathState::of(&root, &wanted)).ok()
+    threads::with_time_limit_if_possible(limit, move || PathState::of(&root, &wanted)).ok()
 }
 
+/// Returns the sources without a value, for the error message.
 fn tried_sources(sources: &Sources<'_>) -> Vec<String> {
     let mut tried_sources = vec!["--runtime-endpoint".to_owned(), "$CONTAINER_RUNTIME_ENDPOINT".to_owned()];
     tried_sources.push(sources.host.path(CRICTL_CONFIG).display().to_string());
@@ -297,13 +313,16 @@ fn tried_sources(sources: &Sources<'_>) -> Vec<String> {
     tried_sources
 }
 
-/// Reads `unix:///path`, `unix:/path`, `/path` and `sim:SCENARIO`.
-fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointError> {
+/// Parses `unix:///path`, `unix:/path`, `/path`, `sim:SCENARIO` or one of the caller's own schemes.
+fn parse(value: &str, from: &str, sources: &Sources<'_>) -> Result<Endpoint, EndpointError> {
+    let Sources { host, own_schemes, .. } = sources;
     if let Some(scenario) = value.strip_prefix("sim:") {
         return Ok(Endpoint::Sim { scenario: scenario.to_owned() });
     }
-    if let Some(what) = value.strip_prefix("capture:") {
-        return Ok(Endpoint::Capture { what: what.to_owned() });
+    for scheme in *own_schemes {
+        if let Some(name) = value.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(':')) {
+            return Ok(Endpoint::Own { scheme, name: name.to_owned() });
+        }
     }
     let path = match value.split_once("://") {
         Some(("unix", path)) => path,
@@ -319,6 +338,8 @@ fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointE
     if !path.starts_with('/') {
         return Err(EndpointError::NotAbsolute { value: value.to_owned(), from: from.to_owned() });
     }
+    // This path comes from the user or a configuration file. In tests, such a path may have another root than the
+    // well-known sockets have.
     Ok(Endpoint::Unix { path: host.given_path(path), name: format!("unix://{path}") })
 }
 
@@ -332,8 +353,13 @@ mod tests {
         HostRoot::resolve(Some(Path::new("/")))
     }
 
+    fn sources(host: &HostRoot) -> Sources<'_> {
+        let (flag, variable, crictl_config, kubelet) = (None, None, None, None);
+        Sources { flag, variable, crictl_config, kubelet, host, own_schemes: &["recording"] }
+    }
+
     fn parsed(value: &str) -> Result<Endpoint, EndpointError> {
-        parse(value, "--runtime-endpoint", &root())
+        parse(value, "--runtime-endpoint", &sources(&root()))
     }
 
     #[test]
@@ -345,7 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_scheme_is_named() {
+    fn the_caller_has_schemes_of_its_own() {
+        let endpoint = parsed("recording:/a:b").unwrap();
+        assert_eq!(endpoint, Endpoint::Own { scheme: "recording", name: "/a:b".to_owned() });
+        assert_eq!(endpoint.to_string(), "recording:/a:b");
+    }
+
+    #[test]
+    fn an_unsupported_scheme_is_refused_with_its_name() {
         assert!(
             matches!(parsed("tcp://1.2.3.4:5").unwrap_err(), EndpointError::Scheme { scheme, .. } if scheme == "tcp")
         );
@@ -353,14 +386,17 @@ mod tests {
     }
 
     #[test]
-    fn two_slashes_are_not_silently_another_path() {
-        assert!(matches!(parsed("unix://run/x.sock"), Err(EndpointError::NotAbsolute { .. })));
+    fn a_url_with_two_slashes_is_refused() {
+        let why = parsed("unix://run/x.sock").unwrap_err();
+        assert!(matches!(why, EndpointError::NotAbsolute { .. }));
+        assert_eq!(why.hint(), "did you mean `unix:///run/x.sock`?");
+        assert!(parsed("quiet").unwrap_err().hint().contains("sim:SCENARIO"));
     }
 
     #[test]
-    fn sockets_are_dialled_below_the_host_root() {
+    fn sockets_are_opened_below_the_host_root() {
         let host = HostRoot::resolve(Some(Path::new("/host")));
-        let endpoint = parse("/run/x.sock", "x", &host).unwrap();
+        let endpoint = parse("/run/x.sock", "x", &sources(&host)).unwrap();
         assert_eq!(
             endpoint,
             Endpoint::Unix { path: "/host/run/x.sock".into(), name: "unix:///run/x.sock".into() }
@@ -368,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_where_one_runtime_would_listen_does_not_beat_the_socket_of_another() {
+    fn a_socket_has_priority_over_a_file_at_another_well_known_path() {
         let root = std::env::temp_dir().join(format!("plegctl-endpoint-{}", std::process::id()));
         for folder in ["run/containerd", "run/crio"] {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -385,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_well_known_socket_in_a_directory_that_others_may_write_to_is_not_asked() {
+    fn a_well_known_socket_in_a_directory_that_others_may_write_to_is_not_used() {
         let root = std::env::temp_dir().join(format!("plegctl-open-{}", std::process::id()));
         let folder = root.join("run/containerd");
         fs::create_dir_all(&folder).unwrap();
@@ -402,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_beats_the_variable() {
+    fn the_flag_has_priority_over_the_variable() {
         let host = root();
         let sources = Sources {
             flag: Some("/a.sock"),
@@ -410,6 +446,7 @@ mod tests {
             crictl_config: Some(Path::new("/nowhere/at/all")),
             kubelet: None,
             host: &host,
+            own_schemes: &[],
         };
         let resolved = resolve(&sources).unwrap();
         assert_eq!(resolved.endpoint.to_string(), "unix:///a.sock");
@@ -417,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settings_file_asked_for_by_name_must_exist() {
+    fn a_configuration_file_that_the_user_names_must_exist() {
         let host = root();
         let sources = Sources {
             flag: None,
@@ -425,12 +462,13 @@ mod tests {
             crictl_config: Some(Path::new("/nowhere/at/all")),
             kubelet: None,
             host: &host,
+            own_schemes: &[],
         };
         assert!(matches!(resolve(&sources), Err(EndpointError::Settings(_))));
     }
 
     #[test]
-    fn settings_file_that_does_not_answer_is_passed_over() {
+    fn configuration_file_that_does_not_answer_is_skipped() {
         let root = std::env::temp_dir().join(format!("plegctl-silent-settings-{}", std::process::id()));
         fs::create_dir_all(root.join("etc")).unwrap();
         fs::create_dir_all(root.join("run/crio")).unwrap();
@@ -440,14 +478,24 @@ mod tests {
         let listening = std::os::unix::net::UnixListener::bind(root.join("run/crio/crio.sock")).unwrap();
         let host = HostRoot::resolve(Some(&root));
         let found = |crictl_config| {
-            resolve(&Sources { flag: None, variable: None, crictl_config, kubelet: None, host: &host })
+            resolve(&Sources {
+                flag: None,
+                variable: None,
+                crictl_config,
+                kubelet: None,
+                host: &host,
+                own_schemes: &[],
+            })
         };
         let resolved = found(None).unwrap();
         let named = found(Some(fifo.as_path()));
         drop(listening);
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(resolved.endpoint.to_string(), "unix:///run/crio/crio.sock");
-        assert_eq!(resolved.silent_file, Some(fifo));
-        assert!(matches!(named, Err(EndpointError::Settings(_))), "one that was named must answer");
+        assert_eq!(resolved.silent_path, Some(fifo));
+        assert!(
+            matches!(named, Err(EndpointError::Settings(_))),
+            "a file that the user named must be readable"
+        );
     }
 }

@@ -1,12 +1,12 @@
-//! What can fail between plegctl and a runtime.
+//! The errors of calls to a runtime, with hints for the user.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::{Outcome, Rpc};
 use crate::report::bytes::bytes;
+use crate::report::word_enum;
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +21,7 @@ pub enum Error {
     NotASocket {
         /// The endpoint.
         endpoint: String,
-        /// What the path is.
+        /// The kind of file at the path.
         kind: FileKind,
     },
     /// The user may not open the socket or a directory above it.
@@ -72,7 +72,7 @@ pub enum Error {
         rpc: Rpc,
         /// The deadline.
         waited: Duration,
-        /// How many bytes of the answer had arrived.
+        /// The number of bytes of the answer that had arrived.
         received: u64,
     },
     /// The connection ended during the call.
@@ -96,7 +96,7 @@ pub enum Error {
     TooLarge {
         /// The RPC.
         rpc: Rpc,
-        /// The message of the side that has the limit, with the sizes if known.
+        /// The message of the side whose limit was exceeded, with the sizes if they are known.
         message: String,
     },
     /// The answer cannot be decoded.
@@ -120,19 +120,20 @@ pub enum Error {
     Internal {
         /// The RPC.
         rpc: Rpc,
-        /// Where and why.
+        /// The place and the reason of the failure.
         detail: String,
     },
-    /// The other side is a part of plegctl that cannot know the answer. This shows nothing about a runtime.
+    /// The other side is a part of plegctl (a replayed capture, for example) that does not know the answer. This error shows
+    /// nothing about a runtime.
     #[error("{rpc} {problem}: {why}")]
     Unanswerable {
         /// The RPC.
         rpc: Rpc,
-        /// What is wrong with the call.
+        /// The problem, as the end of a sentence about the call.
         problem: &'static str,
         /// Why there is no answer.
         why: String,
-        /// What the person on call can do.
+        /// The advice for the user.
         hint: &'static str,
     },
     /// The runtime answered with an error.
@@ -148,7 +149,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The outcome of a call with this error.
+    /// Returns the outcome of a call with this error.
     pub const fn outcome(&self) -> Outcome {
         match self {
             Self::Silent { .. } => Outcome::Silent,
@@ -168,7 +169,7 @@ impl Error {
         )
     }
 
-    /// The gRPC status code that corresponds to this error, if any.
+    /// Returns the gRPC status code that corresponds to this error, if there is one.
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Runtime { code, .. } => Some(*code),
@@ -195,24 +196,24 @@ impl Error {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
     }
 
-    /// Whether the runtime answered and plegctl did not read the whole answer, for lack of time or memory. The
+    /// Whether the runtime answered but plegctl did not read the whole answer, because of a time or memory limit. The
     /// runtime is then neither silent nor failing.
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Unfinished { .. } | Self::Implausible { .. })
     }
 
-    /// Whether the runtime failed: it was not silent, the answer was not left unread, and the id was not merely
-    /// unknown.
+    /// Whether the runtime failed. A silent runtime, an answer that plegctl did not read completely, and an unknown id are no
+    /// failures.
     pub const fn is_failure(&self) -> bool {
         !matches!(self, Self::Silent { .. }) && !self.is_unread() && !self.is_not_found()
     }
 
-    /// Whether the other side cannot know the answer, which shows nothing about the runtime.
+    /// Whether the other side is a part of plegctl that does not know the answer, which shows nothing about the runtime.
     pub const fn is_unanswerable(&self) -> bool {
         matches!(self, Self::Unanswerable { .. })
     }
 
-    /// What the person on call can do, if known.
+    /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoSuchSocket { endpoint } => Some(format!(
@@ -220,24 +221,24 @@ impl Error {
                 unit_of(endpoint)
             )),
             Self::NotASocket { .. } => Some("give the runtime's socket with --runtime-endpoint".into()),
-            Self::PermissionDenied { .. } => Some("run plegctl as root (runtime sockets are root's)".into()),
+            Self::PermissionDenied { .. } => Some("run plegctl as root (runtime sockets belong to root)".into()),
             Self::Refused { endpoint } => Some(format!(
                 "the socket file exists but nothing listens: is {} running?",
                 unit_of(endpoint)
             )),
-            Self::WrongProtocol { .. } => Some("this is not a CRI socket; give the runtime's own one".into()),
+            Self::WrongProtocol { .. } => Some("this is not a CRI socket; give the runtime's socket".into()),
             Self::Silent { rpc: Rpc::Version, .. } => Some(
-                "the daemon accepts connections and does not answer: is it stopped, out of CPU time or \
+                "the daemon accepts connections but does not answer: is it stopped, out of CPU time or \
                  blocked? run `plegctl health` to find out"
                     .into(),
             ),
             Self::Silent { .. } => Some(
-                "the call may still be pending in the runtime, so it is not repeated; `plegctl health` finds out what it \
-                 waits for"
+                "the call may still be pending in the runtime, so plegctl does not repeat it; `plegctl health` finds out \
+                 what the call waits for"
                     .into(),
             ),
             Self::Unfinished { .. } => Some("the answer is large or slow: raise --timeout (for health: --budget)".into()),
-            Self::ClosedMidCall { .. } => Some("did the runtime restart? its journal says why".into()),
+            Self::ClosedMidCall { .. } => Some("did the runtime restart? its journal shows why".into()),
             Self::Unimplemented { rpc: Rpc::Version, .. } => Some(
                 "this runtime does not serve the CRI v1 API (containerd before 1.6 and CRI-O before 1.23 do not)".into(),
             ),
@@ -255,7 +256,7 @@ impl Error {
     }
 }
 
-/// The systemd unit that usually owns a socket.
+/// Returns the systemd unit that usually owns a socket.
 fn unit_of(endpoint: &str) -> &'static str {
     const OWNERS: [(&str, &str); 6] = [
         ("k3s", "`k3s.service` or `rke2-server.service`"),
@@ -268,97 +269,40 @@ fn unit_of(endpoint: &str) -> &'static str {
     OWNERS.iter().find(|(part, _)| endpoint.contains(part)).map_or("the runtime", |(_, unit)| unit)
 }
 
-/// What is at the path of the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A pipe or a device.
-    Other,
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::File => "a regular file",
-            Self::Directory => "a directory",
-            Self::Other => "a pipe or a device",
-        })
+word_enum! {
+    /// What is at the path of the socket.
+    #[non_exhaustive]
+    pub enum FileKind: words {
+        /// A regular file.
+        File = "a regular file",
+        /// A directory.
+        Directory = "a directory",
+        /// A pipe or a device.
+        Other = "a pipe or a device",
     }
 }
 
-/// gRPC status codes, with gRPC's own names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are gRPC's own")]
-#[non_exhaustive]
-pub enum Code {
-    Cancelled,
-    Unknown,
-    InvalidArgument,
-    DeadlineExceeded,
-    NotFound,
-    AlreadyExists,
-    PermissionDenied,
-    ResourceExhausted,
-    FailedPrecondition,
-    Aborted,
-    OutOfRange,
-    Unimplemented,
-    Internal,
-    Unavailable,
-    DataLoss,
-    Unauthenticated,
-}
-
-impl Code {
-    /// All codes.
-    pub const ALL: [Self; 16] = [
-        Self::Cancelled,
-        Self::Unknown,
-        Self::InvalidArgument,
-        Self::DeadlineExceeded,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::PermissionDenied,
-        Self::ResourceExhausted,
-        Self::FailedPrecondition,
-        Self::Aborted,
-        Self::OutOfRange,
-        Self::Unimplemented,
-        Self::Internal,
-        Self::Unavailable,
-        Self::DataLoss,
-        Self::Unauthenticated,
-    ];
-
-    /// The name as Go and the kubelet's log write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cancelled => "Canceled",
-            Self::Unknown => "Unknown",
-            Self::InvalidArgument => "InvalidArgument",
-            Self::DeadlineExceeded => "DeadlineExceeded",
-            Self::NotFound => "NotFound",
-            Self::AlreadyExists => "AlreadyExists",
-            Self::PermissionDenied => "PermissionDenied",
-            Self::ResourceExhausted => "ResourceExhausted",
-            Self::FailedPrecondition => "FailedPrecondition",
-            Self::Aborted => "Aborted",
-            Self::OutOfRange => "OutOfRange",
-            Self::Unimplemented => "Unimplemented",
-            Self::Internal => "Internal",
-            Self::Unavailable => "Unavailable",
-            Self::DataLoss => "DataLoss",
-            Self::Unauthenticated => "Unauthenticated",
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+word_enum! {
+    /// gRPC status codes, with gRPC's own names. The words are those of Go and of the kubelet's log.
+    #[derive(Hash)]
+    #[expect(missing_docs, reason = "the names are gRPC's own")]
+    #[non_exhaustive]
+    pub enum Code: name {
+        Cancelled = "Canceled",
+        Unknown = "Unknown",
+        InvalidArgument = "InvalidArgument",
+        DeadlineExceeded = "DeadlineExceeded",
+        NotFound = "NotFound",
+        AlreadyExists = "AlreadyExists",
+        PermissionDenied = "PermissionDenied",
+        ResourceExhausted = "ResourceExhausted",
+        FailedPrecondition = "FailedPrecondition",
+        Aborted = "Aborted",
+        OutOfRange = "OutOfRange",
+        Unimplemented = "Unimplemented",
+        Internal = "Internal",
+        Unavailable = "Unavailable",
+        DataLoss = "DataLoss",
+        Unauthenticated = "Unauthenticated",
+    } ALL
 }

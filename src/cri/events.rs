@@ -1,7 +1,7 @@
-//! Reads the event stream on its own connection and thread.
+//! Reads the event stream on its own connection, in its own thread.
 //!
-//! In containerd 2.x, a client that stops reading the event stream can block the creation of pods on the whole node.
-//! Nothing else may therefore delay the reader: no call, no output, no other task of this process.
+//! In containerd 2.x, a client that stops reading the event stream can block the creation of pods on the whole node. So
+//! nothing else may delay the reader: no call, no output and no other task of this process.
 
 use std::fmt;
 use std::future::ready;
@@ -33,7 +33,7 @@ impl fmt::Debug for EventConnection {
     }
 }
 
-/// Closes a connection for all who hold it: with [`Self::close`], or when dropped.
+/// Closes a connection for every owner of its socket: with [`Self::close`], or when dropped.
 #[derive(Debug)]
 pub struct ConnectionCloser(StdStream);
 
@@ -66,9 +66,9 @@ impl EventConnection {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Subscribes to the events and starts the thread that reads them. That thread also sends everything that arrives
-    /// on `pings` back, which proves that it can still read events. A runtime without events sends nothing, not even
-    /// headers, so the stream counts as open once this function returns.
+    /// Subscribes to the events, and starts the thread that reads them. The thread also sends back everything that arrives on
+    /// `pings`, which proves that it can still read events. A runtime without events sends nothing, not even headers, so the
+    /// stream counts as open once this function returns.
     pub fn subscribe(self, pings: Option<StdStream>) -> io::Result<(EventStream, ConnectionCloser)> {
         let Self { socket, endpoint, clock, observer } = self;
         let close = ConnectionCloser(socket.try_clone()?);
@@ -78,7 +78,7 @@ impl EventConnection {
                 tokio::spawn(echo(pings));
             }
             let connect = single_use(socket, Arc::clone(&endpoint));
-            // No deadline: a stream that is closed after an hour was not silent.
+            // The stream has no deadline: a stream that is closed after an hour was not silent.
             let mut client = Client::over(connect, &endpoint, Duration::MAX, clock);
             if let Some(observer) = observer {
                 client = client.with_observer(observer);
@@ -90,7 +90,7 @@ impl EventConnection {
     }
 }
 
-/// Sends back everything that arrives. If the socket fails, the process at the other end notices.
+/// Sends back everything that arrives. If the socket fails, the guard process at the other end notices.
 async fn echo(socket: StdStream) {
     if let Ok(mut socket) = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)) {
         let (mut received, mut sent) = socket.split();
@@ -98,7 +98,7 @@ async fn echo(socket: StdStream) {
     }
 }
 
-/// A connect function that returns the one connection; a second connection is an error.
+/// Returns a connect function that returns this connection once; a second connection is an error.
 fn single_use(
     socket: StdStream,
     endpoint: Arc<str>,

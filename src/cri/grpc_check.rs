@@ -1,8 +1,8 @@
-//! Checks that answers are gRPC before the gRPC library sees them.
+//! Checks that answers are gRPC before the gRPC library receives them.
 //!
-//! A socket may belong to any program, so an answer may be anything. This module reports an answer that no gRPC
-//! server gives with a description of what it is. It also removes all headers that the client does not read, because
-//! tonic 0.14 panics on a `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
+//! The socket may belong to any program, so an answer may be anything. If the answer cannot come from a gRPC server,
+//! the call fails with a description of the answer. This module also removes all headers that the client does not read,
+//! because tonic 0.14 panics on a `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// How many characters of a header an error message quotes.
-const QUOTED: usize = 80;
+/// The maximum number of characters of a header that an error message quotes.
+const MAX_QUOTED_CHARS: usize = 80;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an answer is not gRPC.
+/// The reason why an answer is not gRPC.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGrpc {
-    /// The answer is in another protocol over HTTP/2, or is the page of a proxy.
+    /// The answer uses another protocol over HTTP/2, or is the page of a proxy.
     #[error("it answered {0}")]
     Protocol(String),
     /// The answer is gRPC, but breaks its rules.
@@ -69,7 +69,7 @@ impl Service<Request<Body>> for CheckedChannel {
         let progress = Arc::clone(&self.progress);
         Box::pin(async move {
             let (mut parts, body) = answer.await?.into_parts();
-            is_grpc(parts.status, &parts.headers)?;
+            check_is_grpc(parts.status, &parts.headers)?;
             parts.headers = kept_headers(&parts.headers)?;
             Ok(Response::from_parts(parts, CheckedBody { body, progress }))
         })
@@ -114,8 +114,8 @@ impl HttpBody for CheckedBody {
     }
 }
 
-/// Fails for an answer that is not gRPC and describes what it is.
-fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), NotGrpc> {
+/// Returns an error that describes the answer if it is not gRPC.
+fn check_is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), NotGrpc> {
     let kind = headers.get(CONTENT_TYPE);
     let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
     // A gRPC status counts more than the HTTP status.
@@ -132,7 +132,7 @@ fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), NotGrpc> {
     Ok(())
 }
 
-/// Returns the headers that are kept, unless the gRPC library could not handle the answer.
+/// Returns the headers that are kept. Fails if the gRPC library could not handle the answer.
 fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
     if let Some(encoding) = headers.get(ENCODING).filter(|encoding| *encoding != "identity") {
         let encoding = quoted(encoding);
@@ -140,7 +140,7 @@ fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
             "it is compressed (`{encoding}`), although plegctl did not request that"
         )));
     }
-    // The kubelet's client too fails a call with such a header, whatever its status.
+    // If this header is not base64, the kubelet's client also returns an error, even if the gRPC status is OK.
     if headers.get_all(DETAILS).iter().any(|details| !is_base64(details.as_bytes())) {
         let status = headers.get(STATUS).map_or_else(|| "none".to_owned(), quoted);
         let message =
@@ -158,13 +158,14 @@ fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
 /// Whether the text can be gRPC's base64, with or without padding.
 fn is_base64(bytes: &[u8]) -> bool {
     let unpadded = bytes.strip_suffix(b"==").or_else(|| bytes.strip_suffix(b"=")).unwrap_or(bytes);
-    // One letter more than a multiple of four encodes less than a byte.
+    // A remainder of one letter after groups of four letters would encode less than a byte.
     unpadded.len() % 4 != 1
         && unpadded.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
+/// Returns the beginning of a header's value for an error message.
 fn quoted(value: &HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).chars().take(QUOTED).collect()
+    String::from_utf8_lossy(value.as_bytes()).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -179,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_read_gets_through() {
+    fn only_the_needed_headers_are_kept() {
         let some = headers(&[("grpc-status", "5"), ("grpc-status-details-bin", "CAU"), ("x-more", "1")]);
         assert_eq!(kept_headers(&some), Ok(headers(&[("grpc-status", "5")])));
     }
 
     #[test]
-    fn details_that_are_not_base64_are_refused_with_the_status_beside_them() {
+    fn details_that_are_not_base64_are_refused_and_the_error_has_the_status() {
         for details in ["!", "A", "CAU===", "C U", "CA=U"] {
             let bad = headers(&[
                 ("grpc-status", "5"),
@@ -214,7 +215,7 @@ mod tests {
             (503, &status, None),
             (200, &grpc, None),
         ] {
-            let error = is_grpc(StatusCode::from_u16(code).unwrap(), headers).err();
+            let error = check_is_grpc(StatusCode::from_u16(code).unwrap(), headers).err();
             assert_eq!(error.map(|error| error.to_string()).as_deref(), why);
         }
     }

@@ -1,8 +1,9 @@
-//! The client of the container runtime: it finds the socket, sends calls and converts the answers.
+//! The client of the container runtime: finds the socket, sends calls, and converts the answers into plain types.
+//! [`server`] is the opposite side, which the simulator and the replay of captures use.
 //!
-//! This is the only module that knows gRPC. All other modules use plain node types, [`Call`] and the [`Runtime`]
-//! trait. The client sends the RPCs of [`Rpc`] and no others, and never retries a call. Every call returns its
-//! duration, the bytes that it received and how it ended.
+//! This is the only module that knows gRPC. All other modules use plain node types, [`Call`] and the [`Runtime`] trait.
+//! The client sends only the RPCs of [`Rpc`], and never retries a call. Every call returns its duration, the number of
+//! received bytes and its outcome.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,11 +34,7 @@ mod decode_budget;
 mod endpoint;
 mod error;
 mod events;
-#[expect(
-    clippy::pedantic,
-    clippy::enum_variant_names,
-    reason = "made by prost, whose taste is not ours to judge"
-)]
+#[expect(clippy::pedantic, clippy::enum_variant_names, reason = "prost generates this code")]
 pub(crate) mod generated;
 mod grpc_check;
 mod node;

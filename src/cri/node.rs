@@ -1,7 +1,7 @@
-//! Plain types for what a runtime answers.
+//! Plain types for the answers of a runtime: sandboxes, containers, statuses and events.
 //!
-//! The conversion repairs nothing: missing metadata stays missing, and a zero time stays zero, because the `pleg`
-//! module decides what the kubelet does with a broken answer.
+//! The types keep the values as the runtime sent them: missing metadata stays missing, and a zero time stays zero, because
+//! the `pleg` module decides what the kubelet does with an invalid answer.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,8 +18,8 @@ pub mod label {
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 }
 
-/// A `map<string, string>` in the order in which it arrived. It needs two allocations however many pairs it has: a
-/// large node has half a million pairs, and each relist reads all of them.
+/// A `map<string, string>` of a message, in the order in which it arrived. It needs two allocations, however many pairs it
+/// has, because a large node has half a million pairs, and each relist reads all of them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// All keys and values, one after another, without separators.
@@ -29,13 +29,13 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// The value of `key`. If a key is repeated, the last value counts, as in protobuf.
+    /// Returns the value of `key`. If a key is repeated, the last value counts, as in protobuf.
     pub fn get(&self, key: &str) -> Option<&str> {
         let is_key = |number: &usize| self.part(2 * number) == Some(key);
         self.numbers().rev().find(is_key).and_then(|number| self.part(2 * number + 1))
     }
 
-    /// All pairs, in the order in which they arrived.
+    /// Iterates over all pairs, in the order in which they arrived.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.numbers().filter_map(|number| Some((self.part(2 * number)?, self.part(2 * number + 1)?)))
     }
@@ -45,11 +45,12 @@ impl Labels {
         self.ends.is_empty()
     }
 
+    /// Returns the indices of the pairs.
     fn numbers(&self) -> Range<usize> {
         0..self.ends.len() / 2
     }
 
-    /// The key or value with this index.
+    /// Returns the key or value with this index in `ends`.
     fn part(&self, number: usize) -> Option<&str> {
         let end_of = |number: usize| self.ends.get(number).and_then(|end| usize::try_from(*end).ok());
         let start = match number.checked_sub(1) {
@@ -69,7 +70,7 @@ impl fmt::Debug for Labels {
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let pairs: Vec<(K, V)> = pairs.into_iter().collect();
-        // Reserve the final size, so that nothing is copied while the buffers grow.
+        // The final size is reserved, so that nothing is copied while the buffers grow.
         let bytes = pairs.iter().map(|(key, value)| key.as_ref().len() + value.as_ref().len()).sum();
         let (mut text, mut ends) = (String::with_capacity(bytes), Vec::with_capacity(2 * pairs.len()));
         for (key, value) in &pairs {
@@ -83,28 +84,28 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// Answer to `Version`.
+/// The answer to `Version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// Version of the kubelet runtime API, always `0.1.0`.
+    /// The version of the kubelet runtime API, always `0.1.0`.
     pub version: String,
-    /// `containerd`, `cri-o`, …
+    /// The name of the runtime, for example `containerd` or `cri-o`.
     pub runtime_name: String,
-    /// The version as the packager of the runtime wrote it; not always semver.
+    /// The version of the runtime, as the packager wrote it; not always semver.
     pub runtime_version: String,
-    /// `v1`
+    /// The version of the CRI, for example `v1`.
     pub runtime_api_version: String,
 }
 
-/// Answer to `Status`.
+/// The answer to `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// `RuntimeReady`, `NetworkReady` and conditions that the runtime adds.
+    /// The conditions `RuntimeReady` and `NetworkReady`, and further conditions of the runtime.
     pub conditions: Vec<RuntimeCondition>,
 }
 
 impl RuntimeStatus {
-    /// The condition called `kind`.
+    /// Returns the condition with this type.
     pub fn condition(&self, kind: &str) -> Option<&RuntimeCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
@@ -123,7 +124,7 @@ pub struct RuntimeCondition {
     pub message: String,
 }
 
-/// Which component creates the cgroups of containers.
+/// The component that creates the cgroups of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CgroupDriver {
     /// systemd, over D-Bus.
@@ -132,7 +133,7 @@ pub enum CgroupDriver {
     Cgroupfs,
 }
 
-/// State of a pod sandbox.
+/// The state of a pod sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SandboxState {
     /// `SANDBOX_READY`
@@ -143,7 +144,7 @@ pub enum SandboxState {
     Unknown,
 }
 
-/// State of a container.
+/// The state of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// `CONTAINER_CREATED`
@@ -159,39 +160,39 @@ pub enum ContainerState {
 /// The pod of a sandbox, and the number of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxMetadata {
-    /// Pod name.
+    /// The pod's name.
     pub name: String,
-    /// Pod UID.
+    /// The pod's UID.
     pub uid: String,
-    /// Pod namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// How many sandboxes the pod had before.
+    /// The number of sandboxes that the pod had before.
     pub attempt: u32,
 }
 
 /// A pod sandbox in the answer to `ListPodSandbox`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Absent in a broken answer.
+    /// The pod; `None` in an invalid answer.
     pub metadata: Option<SandboxMetadata>,
-    /// Its state.
+    /// The state.
     pub state: SandboxState,
-    /// Unix nanoseconds as sent; see [`crate::clock::Wall::known`].
+    /// The creation time in Unix nanoseconds, as the runtime sent it; see [`crate::clock::Wall::known`].
     pub created_at: i64,
-    /// Pod labels and the kubelet's own.
+    /// The labels of the pod and of the kubelet.
     pub labels: Labels,
-    /// Pod annotations.
+    /// The annotations of the pod.
     pub annotations: Labels,
 }
 
 /// The name of a container, and the number of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerMetadata {
-    /// Name in the pod spec.
+    /// The container's name in the pod spec.
     pub name: String,
-    /// Restart count at creation.
+    /// The restart count when the container was created.
     pub attempt: u32,
 }
 
@@ -207,19 +208,19 @@ pub struct Image {
 /// A container in the answer to `ListContainers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Id of its sandbox.
+    /// The id of the container's sandbox.
     pub sandbox_id: String,
-    /// Absent in a broken answer.
+    /// The name and the attempt; `None` in an invalid answer.
     pub metadata: Option<ContainerMetadata>,
-    /// Absent in a broken answer.
+    /// The image; `None` in an invalid answer.
     pub image: Option<Image>,
-    /// Reference of the image in use.
+    /// The reference of the image in use.
     pub image_ref: String,
-    /// Its state.
+    /// The state.
     pub state: ContainerState,
-    /// Unix nanoseconds as sent; see [`crate::clock::Wall::known`].
+    /// The creation time in Unix nanoseconds, as the runtime sent it; see [`crate::clock::Wall::known`].
     pub created_at: i64,
     /// The kubelet's labels.
     pub labels: Labels,
@@ -227,7 +228,7 @@ pub struct Container {
     pub annotations: Labels,
 }
 
-/// The addresses of a sandbox, not parsed.
+/// The IP addresses of a sandbox, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
     /// The primary address; empty if there is none.
@@ -239,26 +240,26 @@ pub struct Network {
 /// A pod sandbox in the answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxStatus {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Absent in a broken answer.
+    /// The pod; `None` in an invalid answer.
     pub metadata: Option<SandboxMetadata>,
-    /// Its state.
+    /// The state.
     pub state: SandboxState,
-    /// Unix nanoseconds as sent.
+    /// The creation time in Unix nanoseconds, as the runtime sent it.
     pub created_at: i64,
-    /// Absent if the runtime does not report it.
+    /// The IP addresses; `None` if the runtime does not report them.
     pub network: Option<Network>,
-    /// Whether the sandbox shares the node's network namespace; absent if the runtime does not report it.
+    /// Whether the sandbox shares the node's network namespace; `None` if the runtime does not report it.
     pub host_network: Option<bool>,
-    /// Pod labels and the kubelet's own.
+    /// The labels of the pod and of the kubelet.
     pub labels: Labels,
-    /// Pod annotations.
+    /// The annotations of the pod.
     pub annotations: Labels,
 }
 
 impl SandboxStatus {
-    /// The part of a status that a list already contains.
+    /// Creates a status with only the fields that a list contains.
     pub fn from_list(sandbox: &Sandbox) -> Self {
         Self {
             id: sandbox.id.clone(),
@@ -273,39 +274,39 @@ impl SandboxStatus {
     }
 }
 
-/// Answer to `PodSandboxStatus`.
+/// The answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStatusAnswer {
-    /// Absent in a broken answer.
+    /// The status of the sandbox; `None` in an invalid answer.
     pub status: Option<SandboxStatus>,
-    /// Filled by runtimes that support `EventedPLEG`.
+    /// The statuses of the pod's containers; only runtimes that support `EventedPLEG` send them.
     pub containers: Vec<ContainerStatus>,
-    /// Unix nanoseconds; 0 if the runtime does not fill [`Self::containers`].
+    /// The time of the statuses in Unix nanoseconds; 0 if the runtime does not send [`Self::containers`].
     pub timestamp: i64,
 }
 
 /// A container in the answer to `ContainerStatus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Absent in a broken answer.
+    /// The name and the attempt; `None` in an invalid answer.
     pub metadata: Option<ContainerMetadata>,
-    /// Its state.
+    /// The state.
     pub state: ContainerState,
-    /// Unix nanoseconds as sent.
+    /// The creation time in Unix nanoseconds, as the runtime sent it.
     pub created_at: i64,
-    /// Unix nanoseconds; 0 if the container never started.
+    /// The start time in Unix nanoseconds; 0 if the container never started.
     pub started_at: i64,
-    /// Unix nanoseconds; 0 if the container has not finished.
+    /// The end time in Unix nanoseconds; 0 if the container has not finished.
     pub finished_at: i64,
-    /// Only set for exited containers.
+    /// The exit code; only set for exited containers.
     pub exit_code: i32,
-    /// Absent in a broken answer.
+    /// The image; `None` in an invalid answer.
     pub image: Option<Image>,
-    /// Reference of the image in use.
+    /// The reference of the image in use.
     pub image_ref: String,
-    /// `Completed`, `Error`, `OOMKilled`, …
+    /// The reason for the state in one word, for example `Completed`, `Error` or `OOMKilled`.
     pub reason: String,
     /// The runtime's message.
     pub message: String,
@@ -315,12 +316,12 @@ pub struct ContainerStatus {
     pub annotations: Labels,
     /// The container's mounts.
     pub mounts: Vec<Mount>,
-    /// Path of the log file.
+    /// The path of the log file.
     pub log_path: String,
 }
 
 impl ContainerStatus {
-    /// The part of a status that a list already contains.
+    /// Creates a status with only the fields that a list contains.
     pub fn from_list(container: &Container) -> Self {
         Self {
             id: container.id.clone(),
@@ -345,9 +346,9 @@ impl ContainerStatus {
 /// One mount of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// Path in the container.
+    /// The path in the container.
     pub container_path: String,
-    /// Path on the node.
+    /// The path on the node.
     pub host_path: String,
     /// Whether the mount is read-only.
     pub readonly: bool,
@@ -371,15 +372,15 @@ pub enum ContainerEventType {
 /// One message of `GetContainerEvents`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerEvent {
-    /// Id of the container, or of the sandbox.
+    /// The id of the container or of the sandbox that changed.
     pub container_id: String,
     /// The change.
     pub kind: ContainerEventType,
-    /// Unix nanoseconds as sent.
+    /// The time of the change in Unix nanoseconds, as the runtime sent it.
     pub created_at: i64,
-    /// Status of the sandbox at the time of the event; absent if the sandbox was gone.
+    /// The status of the sandbox at the time of the event; `None` if the sandbox no longer existed.
     pub sandbox: Option<SandboxStatus>,
-    /// Status of the pod's containers at the time of the event.
+    /// The statuses of the pod's containers at the time of the event.
     pub containers: Vec<ContainerStatus>,
 }
 
@@ -388,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_come_back_as_they_were() {
+    fn labels_keep_their_order_and_values() {
         let pairs = [("ä", "1"), ("", "empty key"), ("empty value", ""), ("ä", "2")];
         let labels: Labels = pairs.into_iter().collect();
         assert_eq!(labels.iter().collect::<Vec<_>>(), pairs);

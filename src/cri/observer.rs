@@ -1,4 +1,5 @@
-//! Lets a caller observe a client: each request before it is sent, and each answer as it was on the wire.
+//! Reports each call of a client to a [`CallObserver`], for example the recorder: the encoded request before it is sent, and
+//! the encoded answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,16 +14,16 @@ use crate::clock::{Clock, Mono};
 pub trait CallObserver: Send + Sync {
     /// The client is about to send a call. It passes the returned number to the other methods.
     fn call_started(&self, rpc: Rpc, request: Bytes) -> u64;
-    /// A message of an endless answer arrived: an event of the event stream.
+    /// An event of the event stream arrived.
     fn message_received(&self, _call: u64, _message: Bytes) {}
     /// The call has ended.
     fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>);
 }
 
-/// How an observed call ended.
+/// The end of an observed call.
 #[derive(Debug)]
 pub enum CallEnd<'a> {
-    /// The runtime answered with these messages, as they were on the wire.
+    /// The runtime answered with these encoded messages.
     Answered(Vec<Bytes>),
     /// The call failed.
     Failed(&'a Error),
@@ -41,6 +42,7 @@ pub(super) struct CallGuard {
 }
 
 impl CallGuard {
+    /// Reports the start of a call.
     pub fn start(observer: &Arc<dyn CallObserver>, clock: &Arc<dyn Clock>, rpc: Rpc, request: Bytes) -> Self {
         let started = clock.mono();
         let call = observer.call_started(rpc, request);
@@ -59,7 +61,7 @@ impl CallGuard {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 
-    /// Passes on a message of an endless answer.
+    /// Reports an event of the event stream.
     pub fn stream_message(&self, message: Bytes) {
         self.observer.message_received(self.call, message);
     }

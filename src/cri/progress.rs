@@ -1,5 +1,5 @@
-//! Measures how much of an answer has arrived, and when the last bytes arrived, so that a large or slow answer is not
-//! called silent.
+//! Measures how much of an answer has arrived, and when the last bytes arrived, so that a large or slow answer does not count
+//! as silent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::clock::{Clock, Mono};
 
 /// Receives the progress of a call while the call is running, so its method must not wait.
 pub trait ProgressObserver: Send + Sync {
-    /// So many bytes arrived; 0 means that received bytes are still being decoded.
+    /// This number of bytes arrived; 0 means that received bytes are still being decoded.
     fn received(&self, bytes: u64);
 }
 
@@ -19,7 +19,7 @@ task_local! {
     static OBSERVER: Arc<dyn ProgressObserver>;
 }
 
-/// Runs `call` and reports its progress to `observer`.
+/// Runs `call`, and reports its progress to `observer`.
 pub async fn observe_progress<T>(observer: Arc<dyn ProgressObserver>, call: impl Future<Output = T>) -> T {
     OBSERVER.scope(observer, call).await
 }
@@ -30,22 +30,23 @@ pub fn report_progress(bytes: u64) {
     let _ = OBSERVER.try_with(|observer| observer.received(bytes));
 }
 
-/// How much of the answer to one call has arrived.
+/// Counts the bytes of the answer to one call.
 pub(super) struct AnswerProgress {
     clock: Arc<dyn Clock>,
-    counters: Mutex<Received>,
+    counters: Mutex<ReceivedBytes>,
 }
 
+/// The number of received bytes, and when the last bytes arrived.
 #[derive(Clone, Copy)]
-struct Received {
+struct ReceivedBytes {
     bytes: u64,
     last: Mono,
 }
 
 impl AnswerProgress {
-    /// Starts with no bytes.
+    /// Creates a counter without any bytes.
     pub fn new(clock: &Arc<dyn Clock>) -> Arc<Self> {
-        let counters = Mutex::new(Received { bytes: 0, last: clock.mono() });
+        let counters = Mutex::new(ReceivedBytes { bytes: 0, last: clock.mono() });
         Arc::new(Self { clock: Arc::clone(clock), counters })
     }
 
@@ -55,7 +56,7 @@ impl AnswerProgress {
         let last = self.clock.mono();
         {
             let mut counters = self.counters();
-            *counters = Received { bytes: counters.bytes.saturating_add(bytes), last };
+            *counters = ReceivedBytes { bytes: counters.bytes.saturating_add(bytes), last };
         }
         report_progress(bytes);
     }
@@ -65,22 +66,22 @@ impl AnswerProgress {
         self.received(0);
     }
 
-    /// How many bytes have arrived.
+    /// Returns the number of bytes that have arrived.
     pub fn bytes(&self) -> u64 {
         self.counters().bytes
     }
 
-    /// The error of a call that reached its deadline after `waited`: silent if nothing arrived during the second half
+    /// Returns the error of a call that reached its deadline after `waited`: silent if nothing arrived during the second half
     /// of that time, otherwise unfinished.
     pub fn timeout_error(&self, rpc: Rpc, waited: Duration) -> Error {
-        let Received { bytes, last } = *self.counters();
+        let ReceivedBytes { bytes, last } = *self.counters();
         if bytes == 0 || self.clock.mono().since(last) >= waited / 2 {
             return Error::Silent { rpc, waited };
         }
         Error::Unfinished { rpc, waited, received: bytes }
     }
 
-    fn counters(&self) -> MutexGuard<'_, Received> {
+    fn counters(&self) -> MutexGuard<'_, ReceivedBytes> {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,14 +92,14 @@ mod tests {
     use crate::clock::ManualClock;
 
     #[test]
-    fn an_arriving_answer_is_not_silent_until_it_stops() {
+    fn an_answer_is_not_silent_while_it_arrives() {
         let manual = Arc::new(ManualClock::default());
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&manual);
         let second = Duration::from_secs(1);
         let progress = AnswerProgress::new(&clock);
         manual.advance(second);
         let silent = Error::Silent { rpc: Rpc::ListContainers, waited: 2 * second };
-        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "nothing came");
+        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "nothing has arrived");
         progress.received(7);
         manual.advance(second / 2);
         progress.still_decoding();
@@ -106,7 +107,7 @@ mod tests {
         let unfinished = Error::Unfinished { rpc: Rpc::ListContainers, waited: 2 * second, received: 7 };
         assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), unfinished);
         manual.advance(second / 2);
-        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "it stopped");
+        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "no more bytes arrive");
     }
 
     #[tokio::test]

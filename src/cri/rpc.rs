@@ -1,67 +1,38 @@
 //! The RPCs that plegctl can send: a closed list, all read-only.
 
-use std::fmt;
+use crate::report::word_enum;
 
-/// An RPC of the CRI. plegctl can send no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rpc {
-    /// Name and version of the runtime. Runtimes answer it without taking a container's lock.
-    Version,
-    /// Runtime and network readiness.
-    Status,
-    /// The cgroup driver.
-    RuntimeConfig,
-    /// Every pod sandbox.
-    ListPodSandbox,
-    /// One pod sandbox.
-    PodSandboxStatus,
-    /// Every container.
-    ListContainers,
-    /// One container.
-    ContainerStatus,
-    /// The stream of container events.
-    GetContainerEvents,
-    /// Every pod sandbox, in batches.
-    StreamPodSandboxes,
-    /// Every container, in batches.
-    StreamContainers,
-    /// Usage of one container; the only read-only call that reaches the container's shim.
-    ContainerStats,
+// The macro adds the method `name`, which returns the word of an RPC, and the constant `ALL`, which contains all RPCs.
+word_enum! {
+    /// An RPC of the CRI. plegctl can send no other.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Rpc: name {
+        /// Name and version of the runtime. Runtimes answer it without taking a container's lock.
+        Version = "Version",
+        /// Runtime and network readiness.
+        Status = "Status",
+        /// The cgroup driver.
+        RuntimeConfig = "RuntimeConfig",
+        /// Every pod sandbox.
+        ListPodSandbox = "ListPodSandbox",
+        /// One pod sandbox.
+        PodSandboxStatus = "PodSandboxStatus",
+        /// Every container.
+        ListContainers = "ListContainers",
+        /// One container.
+        ContainerStatus = "ContainerStatus",
+        /// The stream of container events.
+        GetContainerEvents = "GetContainerEvents",
+        /// Every pod sandbox, in batches.
+        StreamPodSandboxes = "StreamPodSandboxes",
+        /// Every container, in batches.
+        StreamContainers = "StreamContainers",
+        /// Usage of one container; the only read-only call that reaches the container's shim.
+        ContainerStats = "ContainerStats",
+    } ALL
 }
 
 impl Rpc {
-    /// All RPCs.
-    pub const ALL: [Self; 11] = [
-        Self::Version,
-        Self::Status,
-        Self::RuntimeConfig,
-        Self::ListPodSandbox,
-        Self::PodSandboxStatus,
-        Self::ListContainers,
-        Self::ContainerStatus,
-        Self::GetContainerEvents,
-        Self::StreamPodSandboxes,
-        Self::StreamContainers,
-        Self::ContainerStats,
-    ];
-
-    /// The name in the CRI.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Version => "Version",
-            Self::Status => "Status",
-            Self::RuntimeConfig => "RuntimeConfig",
-            Self::ListPodSandbox => "ListPodSandbox",
-            Self::PodSandboxStatus => "PodSandboxStatus",
-            Self::ListContainers => "ListContainers",
-            Self::ContainerStatus => "ContainerStatus",
-            Self::GetContainerEvents => "GetContainerEvents",
-            Self::StreamPodSandboxes => "StreamPodSandboxes",
-            Self::StreamContainers => "StreamContainers",
-            Self::ContainerStats => "ContainerStats",
-        }
-    }
-
     /// The full gRPC method path.
     pub const fn path(self) -> &'static str {
         match self {
@@ -77,11 +48,5 @@ impl Rpc {
             Self::StreamContainers => "/runtime.v1.RuntimeService/StreamContainers",
             Self::ContainerStats => "/runtime.v1.RuntimeService/ContainerStats",
         }
-    }
-}
-
-impl fmt::Display for Rpc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

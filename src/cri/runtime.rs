@@ -1,4 +1,5 @@
-//! The [`Runtime`] trait: the interface between the runtime's API and everything that uses it.
+//! The [`Runtime`] trait, through which all other modules call a container runtime, and the [`EventStream`] with its bounded
+//! queue.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,34 +15,34 @@ use crate::clock::Wall;
 
 /// A container runtime. Each method sends its call once and never retries.
 pub trait Runtime: Send + Sync {
-    /// The runtime's name and version.
+    /// Requests the runtime's name and version.
     fn version(&self) -> impl Future<Output = Call<Version>> + Send;
-    /// Runtime and network readiness.
+    /// Requests whether the runtime and its network are ready.
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
-    /// Which component creates cgroups; `None` if the answer does not contain it.
+    /// Requests the component that creates cgroups; `None` if the answer does not contain it.
     fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
-    /// The two RPCs that list sandboxes and containers.
+    /// Returns the two RPCs with which sandboxes and containers are listed.
     fn list_rpcs(&self) -> [Rpc; 2] {
         [Rpc::ListPodSandbox, Rpc::ListContainers]
     }
-    /// Pod sandboxes, in the runtime's order.
+    /// Lists pod sandboxes, in the runtime's order.
     fn list_sandboxes(
         &self,
         filter: &Filter<SandboxState>,
     ) -> impl Future<Output = Call<Vec<Sandbox>>> + Send;
-    /// Containers, in the runtime's order.
+    /// Lists containers, in the runtime's order.
     fn list_containers(
         &self,
         filter: &Filter<ContainerState>,
     ) -> impl Future<Output = Call<Vec<Container>>> + Send;
-    /// One pod sandbox.
+    /// Requests the status of one pod sandbox.
     fn sandbox_status(&self, sandbox_id: &str) -> impl Future<Output = Call<SandboxStatusAnswer>> + Send;
-    /// One container; `None` is an answer without a status.
+    /// Requests the status of one container; `None` is an answer without a status.
     fn container_status(
         &self,
         container_id: &str,
     ) -> impl Future<Output = Call<Option<ContainerStatus>>> + Send;
-    /// Requests the usage of one container, which shows whether its shim answers.
+    /// Requests the resource usage of one container. The result only shows whether the container's shim answers.
     fn container_stats(&self, container_id: &str) -> impl Future<Output = Call<()>> + Send;
     /// Opens the stream of container events.
     fn container_events(&self) -> impl Future<Output = Result<EventStream, Error>> + Send;
@@ -50,9 +51,9 @@ pub trait Runtime: Send + Sync {
 /// Selects sandboxes or containers in a list call. The default selects all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter<S> {
-    /// Only those in this state.
+    /// The state that an entry must have; `None` for any state.
     pub state: Option<S>,
-    /// Only those with all of these labels.
+    /// The labels that an entry must have.
     pub labels: Vec<(String, String)>,
 }
 
@@ -63,7 +64,7 @@ impl<S> Default for Filter<S> {
 }
 
 impl<S> Filter<S> {
-    /// Selects what belongs to one pod.
+    /// Selects the sandboxes or containers of one pod.
     pub fn pod(uid: &str) -> Self {
         Self { state: None, labels: vec![(label::POD_UID.into(), uid.into())] }
     }
@@ -76,22 +77,22 @@ pub struct ReceivedEvent {
     pub event: ContainerEvent,
     /// When the event was read from the stream, before it waited in the queue.
     pub at: Wall,
-    /// The event's size on the wire.
+    /// The size of the encoded event.
     pub bytes: u64,
-    /// About how many bytes of memory the event needs.
+    /// The estimated memory of the event in bytes.
     pub memory: u64,
 }
 
-/// About how much memory unread events may need. Each event contains the status of its whole pod.
+/// The limit for the estimated memory of unread events. Each event contains the status of its whole pod.
 const MAX_QUEUED_MEMORY: u64 = 64 * 1024 * 1024;
 
-/// An open event stream. Its feed never waits for the reader: an event that does not fit into the queue is counted as
-/// dropped. Dropping the stream closes it.
+/// The receiving end of an event stream. The sending end ([`EventFeed`]) never waits for the reader: an event that does not
+/// fit into the queue counts as dropped. Dropping this value closes the stream.
 #[derive(Debug)]
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
     counters: Arc<QueueCounters>,
-    /// How many events the reader has received.
+    /// The number of events that the reader has received.
     delivered: u64,
 }
 
@@ -100,14 +101,14 @@ pub struct EventStream {
 struct QueueCounters {
     memory: AtomicU64,
     dropped: AtomicU64,
-    /// How many events entered the queue, and how many the reader has processed. An event is processed when the
-    /// reader fetches the next one.
+    /// The number of events that entered the queue.
     offered: AtomicU64,
+    /// The number of events that the reader has processed. An event counts as processed when the reader fetches the next one.
     processed: AtomicU64,
 }
 
 impl EventStream {
-    /// Creates a stream that holds up to `capacity` unread events, and its feed.
+    /// Creates both ends of a stream that holds up to `capacity` unread events.
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
         let counters = Arc::new(QueueCounters::default());
@@ -129,7 +130,7 @@ impl EventStream {
         }
     }
 
-    /// The next event or the end of the stream, if it is already there.
+    /// Returns the next event, or the end of the stream, without waiting; `None` if neither has arrived.
     pub fn ready(&mut self) -> Option<Result<Option<ReceivedEvent>, Error>> {
         self.counters.processed.store(self.delivered, Ordering::SeqCst);
         let next = match self.queue.try_recv() {
@@ -141,12 +142,12 @@ impl EventStream {
         Some(next)
     }
 
-    /// How many events wait in the queue.
+    /// Returns the number of events in the queue.
     pub fn waiting(&self) -> u64 {
         u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
     }
 
-    /// How many events did not fit into the queue so far.
+    /// Returns the number of events that did not fit into the queue so far.
     pub fn dropped(&self) -> u64 {
         self.counters.dropped.load(Ordering::Relaxed)
     }
@@ -164,7 +165,7 @@ impl EventFeed {
     pub fn offer(&self, event: ReceivedEvent) {
         let memory = event.memory;
         let queued = self.counters.memory.fetch_add(memory, Ordering::Relaxed);
-        // One event always fits, however large it is.
+        // An empty queue accepts any event, however large.
         let fits = queued == 0 || queued.saturating_add(memory) <= MAX_QUEUED_MEMORY;
         if fits && self.queue.try_send(Ok(event)).is_ok() {
             self.counters.offered.fetch_add(1, Ordering::SeqCst);
@@ -174,26 +175,26 @@ impl EventFeed {
         }
     }
 
-    /// Waits for room in the queue, then ends the stream with an error.
+    /// Ends the stream with an error, after waiting for space in the queue.
     pub async fn fail(self, error: Error) {
         // The reader may be gone.
         let _ = self.queue.send(Err(error)).await;
     }
 
-    /// Ends the stream without waiting; the caller knows that the queue has room.
+    /// Ends the stream without waiting. The caller makes sure that the queue has space for the error.
     pub fn end(self, error: Option<Error>) {
         if let Some(error) = error {
             let _ = self.queue.try_send(Err(error));
         }
     }
 
-    /// Whether the reader has processed all events, or is gone.
+    /// Whether the reader has processed all events, or no longer exists.
     pub fn all_processed(&self) -> bool {
         let processed = self.counters.processed.load(Ordering::SeqCst);
         self.queue.is_closed() || processed == self.counters.offered.load(Ordering::SeqCst)
     }
 
-    /// Resolves when the reader is gone.
+    /// Waits until the reader no longer exists.
     pub async fn abandoned(&self) {
         self.queue.closed().await;
     }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_is_counted_and_the_rest_arrives() {
+    async fn events_that_do_not_fit_are_counted_and_the_others_arrive() {
         let (feed, mut events) = EventStream::bounded(3);
         (0..10).for_each(|_| feed.offer(event(1)));
         drop(feed);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_events_fill_the_queue_by_their_bytes_and_make_room_when_taken() {
+    async fn large_events_fill_the_queue_and_free_it_when_they_are_read() {
         let (feed, mut events) = EventStream::bounded(100);
         feed.offer(event(MAX_QUEUED_MEMORY + 1));
         feed.offer(event(1));

@@ -1,10 +1,10 @@
-//! The guard: a small process that closes the event stream if plegctl stops reading it.
+//! The guard: a small second process that closes the event stream if plegctl stops reading it.
 //!
-//! On containerd 2.x, a client that keeps its connection open without reading it blocks the creation of every
-//! pod. A process that is stopped (SIGSTOP, a debugger) cannot close its connection, so the guard holds the
-//! same connection. As soon as the connection has unread data, the guard sends a question to the reading
-//! thread; without an answer it shuts the connection down. While no data arrives, the guard sends a question
-//! only now and then.
+//! On containerd 2.x, a client that keeps its connection open without reading it blocks the creation of every pod. A process
+//! that is stopped (SIGSTOP, a debugger) cannot close its connection, so the guard process has the same connection open.
+//!
+//! As soon as the connection has unread data, the guard sends a ping (one byte) to the reading thread, which sends it back.
+//! Without an answer, the guard shuts the connection down. While no data arrives, the guard sends a ping every 10 s.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The command that makes plegctl a guard.
+/// The hidden command with which plegctl starts itself as a guard.
 pub const COMMAND: &str = "guard-stream";
 
 /// The timing of a guard.
 struct GuardTiming {
-    /// How long the reader may take to answer; long enough for a busy machine.
+    /// The time limit for the answer to a ping, long enough for a busy machine.
     answer_limit: Duration,
-    /// The pause after an answer, so that a busy stream does not cause a question for each event.
+    /// The pause after an answer, so that a busy stream does not cause a ping for each event.
     pause: Duration,
-    /// The interval of questions while no data arrives.
+    /// The interval of pings while no data arrives.
     idle_interval: Duration,
 }
 
@@ -43,11 +43,11 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 pub struct StreamGuard {
     process: Child,
     /// The socket on which the guard reports that it closed the connection.
-    line: UnixStream,
+    alarm_socket: UnixStream,
     alarm: Option<GuardAlarm>,
 }
 
-/// Why the stream was closed although the runtime did not end it.
+/// The reason why the stream was closed although the runtime did not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardAlarm {
     /// The reader did not answer, so the guard closed the connection.
@@ -57,31 +57,30 @@ pub enum GuardAlarm {
 }
 
 impl StreamGuard {
-    /// Starts a guard for `connection`. Also returns the socket on which the guard sends its questions to the
-    /// reading thread.
+    /// Starts a guard for `connection`. Also returns the socket on which the guard sends its pings to the reading thread.
     pub fn start(connection: OwnedFd) -> io::Result<(Self, UnixStream)> {
-        let (line, guard_line) = UnixStream::pair()?;
-        let (questions, guard_questions) = UnixStream::pair()?;
-        line.set_nonblocking(true)?;
-        #[expect(clippy::disallowed_methods, reason = "it is this very program")]
+        let (alarm_socket, guard_alarm_socket) = UnixStream::pair()?;
+        let (pings, guard_pings) = UnixStream::pair()?;
+        alarm_socket.set_nonblocking(true)?;
+        #[expect(clippy::disallowed_methods, reason = "the program starts only itself")]
         let mut command = Command::new(OWN_PROGRAM);
         let process = command
             .arg(COMMAND)
             .current_dir("/")
             .stdin(Stdio::from(connection))
-            .stdout(Stdio::from(OwnedFd::from(guard_line)))
-            // The guard prints nothing, so its stderr carries the questions.
-            .stderr(Stdio::from(OwnedFd::from(guard_questions)))
-            // In a process group of its own, so that Ctrl-C and Ctrl-Z do not reach the guard.
+            .stdout(Stdio::from(OwnedFd::from(guard_alarm_socket)))
+            // The guard prints nothing, so its stderr is free for the pings.
+            .stderr(Stdio::from(OwnedFd::from(guard_pings)))
+            // The guard has its own process group, so that Ctrl-C and Ctrl-Z do not reach it.
             .process_group(0)
             .spawn()?;
-        Ok((Self { process, line, alarm: None }, questions))
+        Ok((Self { process, alarm_socket, alarm: None }, pings))
     }
 
-    /// Returns whether the guard has closed the connection, or is gone.
+    /// Returns the alarm if the guard has closed the connection, or if the guard process is gone.
     pub fn alarm(&mut self) -> Option<GuardAlarm> {
         if self.alarm.is_none() {
-            self.alarm = match self.line.read(&mut [0; 1]) {
+            self.alarm = match self.alarm_socket.read(&mut [0; 1]) {
                 Ok(length) if length > 0 => Some(GuardAlarm::ReaderStopped),
                 Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
                 _ => Some(GuardAlarm::GuardGone),
@@ -99,39 +98,39 @@ impl Drop for StreamGuard {
     }
 }
 
-/// Runs the guard. The connection is its stdin, the socket to plegctl its stdout, the socket to the reading
-/// thread its stderr.
+/// Runs the guard, in its own process. Its stdin is the connection, its stdout the socket for the alarm, its stderr the
+/// socket to the reading thread.
 pub fn run() -> io::Result<()> {
     let connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let line = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let alarm_socket = UnixStream::from(io::stdout().as_fd().try_clone_to_owned()?);
     let reader = UnixStream::from(io::stderr().as_fd().try_clone_to_owned()?);
-    watch(&line, &reader, &connection, &TIMING)
+    guard_connection(&alarm_socket, &reader, &connection, &TIMING)
 }
 
-fn watch(
-    mut line: &UnixStream,
+/// Guards the connection until the reader stops answering or ends, then closes the connection.
+fn guard_connection(
+    mut alarm_socket: &UnixStream,
     reader: &UnixStream,
     connection: &UnixStream,
     timing: &GuardTiming,
 ) -> io::Result<()> {
     let answered = watch_reader(reader, connection, timing)?;
     if !answered {
-        // plegctl is informed first, so that it knows the reason when its stream ends. If plegctl is dead,
-        // nobody needs the message.
-        let _ = line.write(&[0]);
+        // The alarm is sent first, so that plegctl knows the reason when its stream ends. If plegctl is dead, nobody needs the
+        // alarm.
+        let _ = alarm_socket.write(&[0]);
     }
     // The runtime may have closed the connection already.
     let _ = connection.shutdown(Shutdown::Both);
     if answered {
-        // If the guard ended before plegctl sees the end of the stream, plegctl would take the guard for
-        // killed.
-        let _ = io::copy(&mut line, &mut io::sink());
+        // The guard waits until plegctl closes the socket. If the guard ended earlier, plegctl would report a killed guard.
+        let _ = io::copy(&mut alarm_socket, &mut io::sink());
     }
     Ok(())
 }
 
-/// Sends questions as long as they are answered. Returns whether the reader has closed its side, on purpose
-/// or because its process ended.
+/// Sends pings until one is not answered (returns false), or until the reader has closed its side, on purpose or because its
+/// process ended (returns true).
 fn watch_reader(mut reader: &UnixStream, connection: &UnixStream, timing: &GuardTiming) -> io::Result<bool> {
     reader.set_read_timeout(Some(timing.answer_limit))?;
     loop {
@@ -148,7 +147,7 @@ fn watch_reader(mut reader: &UnixStream, connection: &UnixStream, timing: &Guard
     }
 }
 
-/// Reads the answer to the open question.
+/// Reads the answer to a ping.
 fn read(mut reader: &UnixStream) -> io::Result<usize> {
     loop {
         match reader.read(&mut [0; 1]) {
@@ -158,12 +157,12 @@ fn read(mut reader: &UnixStream) -> io::Result<usize> {
     }
 }
 
-/// Waits until one of the streams has data or has ended, or for `longest`.
-fn wait_readable<const N: usize>(streams: [&UnixStream; N], longest: Duration) -> io::Result<()> {
+/// Waits until one of the streams has data or has ended, or for `limit`.
+fn wait_readable<const N: usize>(streams: [&UnixStream; N], limit: Duration) -> io::Result<()> {
     let mut watched = streams.map(|stream| PollFd::new(stream, PollFlags::IN));
-    let longest = Timespec::try_from(longest).map_err(io::Error::other)?;
-    match poll(&mut watched, Some(&longest)) {
-        // Returning early does no harm.
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut watched, Some(&limit)) {
+        // An early return causes only an early ping.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(why) => Err(why.into()),
     }
@@ -196,72 +195,75 @@ mod tests {
     #[test]
     fn unread_data_closes_the_connection_after_an_alarm() {
         let (ours, mut runtime) = pair();
-        let (mut line, guard_line) = pair();
-        let (_silent_reader, guard_questions) = pair();
+        let (mut alarm_socket, guard_alarm_socket) = pair();
+        let (_silent_reader, guard_pings) = pair();
         runtime.write_all(b"an event").unwrap();
-        watch(
-            &guard_line,
-            &guard_questions,
+        guard_connection(
+            &guard_alarm_socket,
+            &guard_pings,
             &ours,
             &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: LONG },
         )
         .unwrap();
-        assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
+        assert_eq!(alarm_socket.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
 
     #[test]
-    fn guard_sends_questions_while_no_data_arrives() {
+    fn guard_sends_pings_while_no_data_arrives() {
         let (ours, runtime) = pair();
-        let (mut line, guard_line) = pair();
-        let (_silent_reader, guard_questions) = pair();
-        watch(
-            &guard_line,
-            &guard_questions,
+        let (mut alarm_socket, guard_alarm_socket) = pair();
+        let (_silent_reader, guard_pings) = pair();
+        guard_connection(
+            &guard_alarm_socket,
+            &guard_pings,
             &ours,
             &GuardTiming { answer_limit: SHORT, pause: LONG, idle_interval: SHORT },
         )
         .unwrap();
-        assert_eq!(line.read(&mut [0; 1]).unwrap(), 1);
+        assert_eq!(alarm_socket.read(&mut [0; 1]).unwrap(), 1);
         assert!(is_over(&runtime));
     }
 
     #[test]
     fn connection_of_a_reader_that_answers_stays_open_until_the_reader_ends() {
         let (ours, mut runtime) = pair();
-        let (line, guard_line) = pair();
-        let (mut reader, guard_questions) = pair();
-        // However fast the reader is, the guard may see data each time.
+        let (alarm_socket, guard_alarm_socket) = pair();
+        let (mut reader, guard_pings) = pair();
+        // The event stays unread, so the guard sees data each time.
         runtime.write_all(b"an event").unwrap();
         let guard = thread::spawn(move || {
-            watch(
-                &guard_line,
-                &guard_questions,
+            guard_connection(
+                &guard_alarm_socket,
+                &guard_pings,
                 &ours,
                 &GuardTiming { answer_limit: LONG, pause: SHORT, idle_interval: LONG },
             )
         });
         for _ in 0..5 {
-            assert_eq!(reader.read(&mut [0; 64]).unwrap(), 1, "one question at a time");
+            assert_eq!(reader.read(&mut [0; 64]).unwrap(), 1, "one ping at a time");
             assert!(is_open(&runtime));
             reader.write_all(&[0]).unwrap();
         }
         drop(reader);
         assert!(is_over(&runtime));
-        assert!(is_open(&line), "a reader that closes its side raises no alarm, and the guard still runs");
-        drop(line);
+        assert!(
+            is_open(&alarm_socket),
+            "a reader that closes its side raises no alarm, and the guard still runs"
+        );
+        drop(alarm_socket);
         guard.join().unwrap().unwrap();
     }
 
     #[test]
     fn end_of_plegctl_closes_the_connection() {
         let (ours, runtime) = pair();
-        let (line, guard_line) = pair();
-        let (reader, guard_questions) = pair();
-        drop((line, reader));
-        watch(
-            &guard_line,
-            &guard_questions,
+        let (alarm_socket, guard_alarm_socket) = pair();
+        let (reader, guard_pings) = pair();
+        drop((alarm_socket, reader));
+        guard_connection(
+            &guard_alarm_socket,
+            &guard_pings,
             &ours,
             &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG },
         )
@@ -272,19 +274,19 @@ mod tests {
     #[test]
     fn end_of_the_reader_is_noticed_while_no_data_arrives() {
         let (ours, runtime) = pair();
-        let (line, guard_line) = pair();
-        let (reader, guard_questions) = pair();
+        let (alarm_socket, guard_alarm_socket) = pair();
+        let (reader, guard_pings) = pair();
         let guard = thread::spawn(move || {
-            watch(
-                &guard_line,
-                &guard_questions,
+            guard_connection(
+                &guard_alarm_socket,
+                &guard_pings,
                 &ours,
                 &GuardTiming { answer_limit: LONG, pause: LONG, idle_interval: LONG },
             )
         });
         drop(reader);
         assert!(is_over(&runtime));
-        drop(line);
+        drop(alarm_socket);
         guard.join().unwrap().unwrap();
     }
 }

@@ -1,10 +1,10 @@
-//! Suggests commands for the user to type, for the detected runtime and with the process ids that were found.
-//! plegctl prints these commands and never runs them.
+//! Suggests commands that the user can run, with the names of the detected runtime and with the process ids that were
+//! found. plegctl prints these commands and does not run them.
 
 use std::path::Path;
 
 use super::evidence::Evidence;
-use super::evidence::holders::{self, Holders};
+use super::evidence::container_parts::{self, ContainerParts};
 use super::proc::{Ownership, Process, Role};
 use super::words::short;
 use crate::cri::Rpc;
@@ -21,8 +21,8 @@ pub enum DaemonFamily {
 }
 
 impl Evidence {
-    /// Returns the runtime's family: by the name in its Version answer, else by the name of the process that
-    /// listens on the socket.
+    /// Returns the runtime's family, by the name in its Version answer, otherwise by the name of the process that listens on
+    /// the socket.
     pub fn family(&self) -> DaemonFamily {
         let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
         let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
@@ -36,8 +36,31 @@ impl Evidence {
     /// Returns the process that listens on the runtime's socket.
     pub fn daemon(&self) -> Option<&Process> {
         let host = self.node()?;
-        let Ownership::Ours { daemon: Some(pid) } = host.ownership else { return None };
+        let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership else { return None };
         host.latest().processes.get(&pid)
+    }
+
+    /// Returns the step that shows what blocks the runtime inside, if the runtime can write its goroutine stacks.
+    pub fn show_holder(&self) -> Option<String> {
+        let save = self.save_stacks()?;
+        let signal = save.split("   #").next().unwrap_or_default();
+        Some(match self.family() {
+            DaemonFamily::Containerd => {
+                format!("find out what holds the lock: {signal}; sleep 1; plegctl stacks")
+            }
+            _ => "find out what holds the lock: plegctl stacks".to_owned(),
+        })
+    }
+
+    /// Returns whether the cgroup of a process, or one above it, is frozen.
+    fn is_frozen(&self, process: &Process) -> bool {
+        let frozen = self.node().map(|host| host.latest().frozen.as_slice()).unwrap_or_default();
+        frozen.iter().any(|freeze| {
+            process
+                .cgroup
+                .strip_prefix(&freeze.path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 
     /// Returns the `journalctl` arguments that select the runtime's units.
@@ -49,9 +72,37 @@ impl Evidence {
         }
     }
 
-    /// Returns the command that saves the runtime's goroutine stacks.
+    /// Returns whether the commands of systemd can be suggested: process 1 is systemd, or is not known.
+    pub fn has_systemd(&self) -> bool {
+        let init = self.node().and_then(|host| host.latest().processes.get(&1));
+        init.is_none_or(|init| init.comm == "systemd")
+    }
+
+    /// Returns the command that shows the state of these units and their journal; without systemd, what to do instead.
+    pub fn show_units(&self, units: &str) -> String {
+        if self.has_systemd() {
+            format!("systemctl status {units}   # and its journal")
+        } else {
+            "see how the runtime is started on this node, and its log".to_owned()
+        }
+    }
+
+    /// Returns the command that shows the runtime's journal; without systemd, what to do instead.
+    pub fn show_journal(&self) -> String {
+        if self.has_systemd() {
+            format!("journalctl {} --since -15min", self.runtime_units())
+        } else {
+            "see the runtime's log".to_owned()
+        }
+    }
+
+    /// Returns the command that saves the runtime's goroutine stacks; `None` for a stopped or frozen process, which cannot
+    /// write them.
     pub fn save_stacks(&self) -> Option<String> {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
+        if daemon.is_some_and(|daemon| daemon.is_stopped() || self.is_frozen(daemon)) {
+            return None;
+        }
         match self.family() {
             DaemonFamily::Containerd => {
                 let pid =
@@ -73,7 +124,7 @@ impl Evidence {
 }
 
 impl DaemonFamily {
-    /// Returns the name of the process that watches one container.
+    /// Returns the name of the process that watches a container.
     pub const fn monitor(self) -> &'static str {
         match self {
             Self::Containerd => "shim",
@@ -83,41 +134,49 @@ impl DaemonFamily {
     }
 }
 
-/// Returns the `crictl` command that repeats a status call. The time-out is explicit: `crictl` gives up after
-/// 2 s by default, which proves nothing.
-pub fn ask_again(rpc: Rpc, id: &str) -> String {
+/// The commands that show which resource of the node is short.
+pub const NODE_PRESSURE: &str = "iostat -x 1 5; grep . /proc/pressure/*";
+
+/// The step that ends a hang of the whole runtime when nothing else does.
+pub const RESTART_RUNTIME: &str =
+    "last resort, after saving (below): restart the runtime; its containers keep running (changes state)";
+
+/// Returns the `crictl` command that repeats a status call. It has a time-out of 20 s, because `crictl` gives up after 2 s by
+/// default, which does not prove a hang.
+pub fn repeat_call(rpc: Rpc, id: &str) -> String {
     let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
-    format!("crictl --timeout 20s {verb} {}   # this hangs too", short(id))
+    format!("optional, to see it hang: crictl --timeout 20s {verb} {}", short(id))
 }
 
-/// Returns the commands for a status call that gets no answer: what to look at first, and the last resort.
+/// Returns the commands for a status call that gets no answer: first those that only look, then the last resort.
 pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
-    let holders = holders::holders(evidence, id);
+    let parts = container_parts::parts_of(evidence, id);
     let family = evidence.family();
-    let mut lines = vec![ask_again(rpc, id)];
-    lines.push(look_at(&holders, family, id));
+    let mut lines = vec![look_at(&parts, family, id)];
     let pod = evidence.names.pod(id).filter(|pod| !pod.name.is_empty());
     let delete = pod.map_or_else(
         || "delete its pod".to_owned(),
         |pod| format!("kubectl -n {} delete pod {}", pod.namespace, pod.name),
     );
-    let kill = match (holders.shim, family) {
+    let kill = match (parts.shim, family) {
         (Some(shim), _) => format!("kill {}", shim.label()),
         (None, family) => format!("kill its {}", family.monitor()),
     };
     lines.push(format!("last resort, for this one pod only: {delete}, or {kill} (changes state)"));
+    lines.push(repeat_call(rpc, id));
     lines
 }
 
-fn look_at(holders: &Holders<'_>, family: DaemonFamily, id: &str) -> String {
-    if let Some((process, task)) = holders.blocked.first() {
+/// Returns the command that shows what blocks the call. The command depends on the first known part of the container.
+fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily, id: &str) -> String {
+    if let Some((process, task)) = parts.blocked.first() {
         let (pid, tid, comm) = (process.pid, task.tid, &process.comm);
         return format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel");
     }
-    if let Some(process) = holders.oci.first() {
+    if let Some(process) = parts.oci.first() {
         return format!("cat /proc/{}/stack   # {}, about this container", process.pid, process.comm);
     }
-    match (holders.shim, family) {
+    match (parts.shim, family) {
         (Some(shim), _) if shim.is_stopped() => {
             format!(
                 "find out who stopped {}; to continue it: kill -CONT {} (changes state)",
@@ -130,7 +189,11 @@ fn look_at(holders: &Holders<'_>, family: DaemonFamily, id: &str) -> String {
         }
         (Some(shim), _) => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
         (None, _) => {
-            format!("pgrep -af {}   # its {}, and an OCI runtime that hangs", short(id), family.monitor())
+            format!(
+                "pgrep -af {}   # finds its {}, and an OCI runtime that hangs",
+                short(id),
+                family.monitor()
+            )
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Divides the time budget of a run among its probes.
+//! Divides the time budget of a run (`--budget`) among its probes, and ends the run when the budget is spent or the
+//! caller stops the run. It reserves time for the follow-up, for judging and for the report. In the follow-up, a run
+//! takes second samples of the lists, the processes and the metrics, and reads the journal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,22 +26,28 @@ pub(super) struct RunBudget {
     clock: Arc<dyn Clock>,
     started: Mono,
     total: Duration,
-    /// The number of list entries that the rules have to judge.
+    /// The number of list entries that the rules will judge.
     entries: AtomicU64,
+    /// Measures how many times slower this program runs because of CPU contention.
     slowdown: SlowdownSource,
-    /// The last measured slowdown, and when it was measured.
+    /// The time of the last measurement, and its result.
     current_slowdown: Mutex<Option<(Mono, f64)>>,
     stop: Option<StopSignal>,
-    /// Counts only the time in which this program could have read an answer.
+    /// Measures silence. This clock stands still while the program cannot read an answer: while it decodes a list,
+    /// waits for a processor or is stopped.
     pub(super) listening: Arc<ListeningClock>,
 }
 
 impl RunBudget {
+    /// Creates the budget of a run that began at `inputs.began`.
     pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
         let clock = Arc::clone(&inputs.clock);
         let listen =
             if inputs.is_recorded() { ListeningClock::start_for_capture } else { ListeningClock::start };
-        let listening = listen(Arc::clone(&clock), inputs.cpu_time);
+        let mut listening = listen(Arc::clone(&clock), inputs.cpu_time);
+        if let Some(listening) = Arc::get_mut(&mut listening) {
+            listening.calls = Arc::clone(&inputs.calls);
+        }
         Self {
             clock,
             started: inputs.began,
@@ -52,64 +60,68 @@ impl RunBudget {
         }
     }
 
+    /// Returns the time since the run began.
     pub(super) fn used(&self) -> Duration {
         self.clock.mono().since(self.started)
     }
 
+    /// Returns the time until the end of the budget, without any reserve.
     pub(super) fn left(&self) -> Duration {
         if self.is_stopped() { Duration::ZERO } else { self.total.saturating_sub(self.used()) }
     }
 
-    /// Whether the caller wants the run to end now.
+    /// Returns whether the caller wants the run to end now.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| *stop.borrow())
     }
 
-    /// Reserves time to judge this many more list entries after the last call.
+    /// Reserves time to judge this number of additional list entries.
     pub(super) fn reserve_for_entries(&self, entries: usize) {
         self.entries.fetch_add(u64::try_from(entries).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// Returns the time that is reserved for judging: at most a third of the budget.
     fn reserve_for_judging(&self) -> Duration {
-        let many = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        let of_entries = RESERVE_PER_ENTRY.saturating_mul(many(self.entries.load(Ordering::Relaxed)));
-        // A list that is still arriving has entries too, and its memory has to be freed.
-        let of_bytes = RESERVE_PER_MEBIBYTE.saturating_mul(many(self.listening.received_bytes() >> 20));
+        let factor = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let for_entries = RESERVE_PER_ENTRY.saturating_mul(factor(self.entries.load(Ordering::Relaxed)));
+        // The entries of a list that is still arriving are not counted yet, but its bytes are.
+        let for_bytes = RESERVE_PER_MEBIBYTE.saturating_mul(factor(self.listening.received_bytes() >> 20));
         let third = self.total / 3;
-        of_entries.max(of_bytes).min(third).mul_f64(self.current_slowdown()).min(third)
+        for_entries.max(for_bytes).min(third).mul_f64(self.current_slowdown()).min(third)
     }
 
-    /// The time that is reserved for writing the report.
+    /// Returns the time that is reserved for writing the report.
     fn reserve_for_report(&self) -> Duration {
         RESERVE_FOR_REPORT.min(self.total / 40).mul_f64(self.current_slowdown())
     }
 
-    /// How many times slower this program's own work is than on an idle machine.
+    /// Returns how many times slower this program runs than on an idle machine. Measures at most once in
+    /// [`RECHECK_INTERVAL`].
     fn current_slowdown(&self) -> f64 {
         let now = self.clock.mono();
-        let mut seen = self.current_slowdown.lock().unwrap_or_else(PoisonError::into_inner);
-        match *seen {
+        let mut measured = self.current_slowdown.lock().unwrap_or_else(PoisonError::into_inner);
+        match *measured {
             Some((at, current_slowdown)) if now.since(at) < RECHECK_INTERVAL => current_slowdown,
             _ => {
                 let current_slowdown = (self.slowdown)().unwrap_or(1.0).clamp(1.0, MAX_SLOWDOWN);
-                *seen = Some((now, current_slowdown));
+                *measured = Some((now, current_slowdown));
                 current_slowdown
             }
         }
     }
 
-    /// Returns the time that is left for new calls; some of the rest is reserved for the follow-up samples.
-    pub(super) fn for_asking(&self) -> Duration {
+    /// Returns the time that is left for new calls, without the reserves for the follow-up and for judging.
+    pub(super) fn for_new_calls(&self) -> Duration {
         self.left().saturating_sub(RESERVE_FOR_FOLLOW_UP.min(self.total / 4) + self.reserve_for_judging())
     }
 
-    /// Returns the time that is left for waiting; the rest is reserved for the report.
+    /// Returns the time that is left for waiting, without the reserves for judging and for the report.
     pub(super) fn for_waiting(&self) -> Duration {
         self.left().saturating_sub(self.reserve_for_report() + self.reserve_for_judging())
     }
 
-    /// Returns how long a probe with this deadline may take, or `None` if less than half of the deadline is
-    /// left: a probe that is cut short would look like one that hangs.
+    /// Returns the time limit of a probe: `deadline`, or less if the run has less time left for waiting. Returns `None`
+    /// if this is less than half of `deadline`: a probe with too little time would look like a probe that hangs.
     pub(super) fn allow(&self, deadline: Duration) -> Option<Duration> {
         let left = self.for_waiting();
         (left >= deadline / 2).then(|| left.min(deadline))
@@ -138,13 +150,13 @@ impl RunBudget {
         }
     }
 
-    /// Returns the result of `work` if it ends within the budget. What `work` has written elsewhere by then
-    /// stays.
+    /// Returns the result of `work`, or `None` if the budget is spent or the caller stops the run before. Then `work` is
+    /// dropped, and only what it has stored elsewhere remains.
     pub(super) async fn until_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            // This comes before the work: without time left, the work would skip every probe and end
-            // normally.
+            // This branch comes first: after a stop, no time is left, so the work would skip all its probes and seem
+            // complete.
             () = self.stopped() => None,
             done = work => Some(done),
             () = self.spent() => None,
@@ -170,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn under_cpu_contention_more_time_is_reserved() {
+    fn cpu_contention_increases_the_reserves() {
         let mut budget = budget();
         budget.slowdown = || Some(3.0);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3700));
@@ -181,28 +193,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_that_arrive_shorten_the_wait() {
+    async fn received_bytes_increase_the_reserve_for_judging() {
         let mut budget = budget();
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         budget.clock = Arc::clone(&clock);
-        let received_bytes = Arc::clone(&budget.listening);
+        let listening = Arc::clone(&budget.listening);
         let arriving = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            received_bytes.add_received(100 << 20);
+            listening.add_received(100 << 20);
             std::future::pending::<()>().await;
         };
         assert_eq!(budget.until_over(arriving).await, None);
         let used = clock.mono().since(Mono::default());
-        assert!((2800..3100).contains(&used.as_millis()), "a second is kept for 100 MiB: {used:?}");
+        assert!((2800..3100).contains(&used.as_millis()), "a second is reserved for 100 MiB: {used:?}");
     }
 
     #[test]
-    fn more_entries_reserve_more_time_for_judging() {
+    fn list_entries_increase_the_reserve_for_judging_up_to_a_third() {
         let budget = budget();
         assert_eq!(budget.for_waiting(), Duration::from_millis(3900));
         budget.reserve_for_entries(50_000);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3400));
-        assert_eq!(budget.for_asking(), Duration::from_millis(2500));
+        assert_eq!(budget.for_new_calls(), Duration::from_millis(2500));
         // Most of the time stays available for calls, whatever the number of entries.
         budget.reserve_for_entries(10_000_000);
         assert!(budget.for_waiting() > Duration::from_millis(2500));

@@ -1,5 +1,5 @@
-//! Runs `journalctl` and `systemctl is-system-running`, each with a time limit; either may be missing. No
-//! other module runs programs.
+//! Runs `journalctl` and `systemctl is-system-running`, each with a time limit. A missing program is reported as not
+//! checked. No other module of `diagnosis` runs programs.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -12,18 +12,18 @@ use rustix::process::geteuid;
 
 use super::evidence::{Evidence, suspicion};
 use super::input_file::InputFile;
+use super::journal::{Journal, SystemState};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, offload, probes};
 use crate::children::ProcessGroup;
 use crate::cri::{CgroupDriver, Rpc, Runtime};
 use crate::host::{HostRoot, open_to_others};
-use crate::kubelet::go_duration;
 
-/// The number of bytes that are read of a program's output.
+/// The most bytes that are read of a program's output.
 const MAX_OUTPUT: u64 = 8 * 1024 * 1024;
-/// The number of journal lines that are read.
+/// The most journal lines that are read.
 const MAX_LINES: &str = "4000";
-/// The start of the journal section that is read, as `journalctl --since` takes it.
+/// The start of the part of the journal that is read, for `journalctl --since`.
 const SINCE: &str = "-15min";
 
 /// The units whose journal messages matter.
@@ -41,8 +41,8 @@ const UNITS: [&str; 8] = [
 /// Why a program gave no output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The program is not installed, or must not be run.
-    #[error("{program} is not here: {detail}")]
+    /// The program is not installed, or plegctl must not run it.
+    #[error("{program} is not available: {detail}")]
     Absent {
         /// The program's name.
         program: &'static str,
@@ -67,15 +67,6 @@ pub enum Error {
     },
 }
 
-/// The result of `systemctl is-system-running`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SystemState {
-    /// systemd answered with this word: `running`, `degraded`, …
-    Says(String),
-    /// systemd did not answer for this long.
-    Silent(Duration),
-}
-
 /// Runs `systemctl is-system-running`, to see whether systemd answers.
 async fn system_state(limit: Duration) -> Result<SystemState, Error> {
     match run("systemctl", &["is-system-running"], limit).await {
@@ -84,10 +75,10 @@ async fn system_state(limit: Duration) -> Result<SystemState, Error> {
             if matches!(word.as_str(), "" | "offline" | "unknown") {
                 return Err(Error::Absent {
                     program: "systemctl",
-                    detail: "this node is not run by systemd".into(),
+                    detail: "systemd does not run on this node".into(),
                 });
             }
-            Ok(SystemState::Says(word))
+            Ok(SystemState::Answered(word))
         }
         Err(Error::Silent { waited, .. }) => Ok(SystemState::Silent(waited)),
         Err(absent) => Err(absent),
@@ -118,8 +109,8 @@ impl SystemAnswers {
     }
 }
 
-/// Reads the journal and calls systemd, if there is a reason to run other programs.
-pub(super) async fn ask_system<R: Runtime + 'static>(
+/// Reads the journal and calls systemd, if something is suspicious, a bundle is written or a kubelet runs here.
+pub(super) async fn read_journal_and_systemd<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
 ) -> SystemAnswers {
@@ -129,7 +120,8 @@ pub(super) async fn ask_system<R: Runtime + 'static>(
     }
     let suspicious =
         inputs.mode == HealthMode::Deep || suspicion::of_calls(evidence) || suspicion::of_node(evidence);
-    if !suspicious && !inputs.keeps_input_files() && evidence.kubelet.pid.is_none() {
+    let is_missed = evidence.kubelet.pid.is_none() && evidence.kubelet.installed;
+    if !suspicious && !inputs.keeps_input_files() && !is_missed && evidence.kubelet.pid.is_none() {
         return SystemAnswers::without_journal(
             "everything is answered and no kubelet runs here; use --deep to read it",
         );
@@ -175,10 +167,14 @@ async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration
 /// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
 async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     let host_root = host_root.to_path_buf();
-    run_by("journalctl", limit, move || {
-        // A journal that is not kept across reboots is under /run.
-        let kept = host_root.join("var/log/journal");
-        let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
+    run_with("journalctl", limit, move || {
+        // A journal that does not survive a reboot is in /run.
+        let persistent = host_root.join("var/log/journal");
+        let dir = if persistent.symlink_metadata().is_ok() {
+            persistent
+        } else {
+            host_root.join("run/log/journal")
+        };
         let dir = dir.to_string_lossy();
         let mut args =
             vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
@@ -198,7 +194,7 @@ async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     reason = "the one place that the ban on other programs names as its exception"
 )]
 fn start(program: &'static str, args: &[impl AsRef<OsStr>]) -> Result<Started, Error> {
-    let mut command = Command::new(place_of(program, geteuid().is_root())?);
+    let mut command = Command::new(path_of(program, geteuid().is_root())?);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     ProcessGroup::start(&mut command).map_err(|why| match (why.kind(), why.to_string()) {
         (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
@@ -209,61 +205,64 @@ fn start(program: &'static str, args: &[impl AsRef<OsStr>]) -> Result<Started, E
 /// A running program and its standard output.
 type Started = (ProcessGroup, Option<ChildStdout>);
 
-/// The directories in which systems keep programs that only root may replace.
+/// The directories of programs that only root may replace.
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
 
-/// Returns the path to run for `program`. Root runs only programs from system directories: root's `$PATH` may
-/// name a directory that other users may write to.
-fn place_of(program: &'static str, we_are_root: bool) -> Result<PathBuf, Error> {
-    if !we_are_root {
+/// Returns the path by which plegctl runs `program`. As root, plegctl runs only programs from system directories, because
+/// `$PATH` may have a directory to which other users may write.
+fn path_of(program: &'static str, is_root: bool) -> Result<PathBuf, Error> {
+    if !is_root {
         return Ok(PathBuf::from(program));
     }
     let own = HostRoot::resolve(Some(Path::new("/")));
-    let mut places = PROGRAM_FOLDERS.into_iter().map(|folder| Path::new(folder).join(program));
-    places.find(|place| place.is_file() && open_to_others(&own, place).is_none()).ok_or_else(|| {
-        let detail = format!("it is not in {}; for root $PATH does not count", PROGRAM_FOLDERS.join(", "));
+    let mut paths = PROGRAM_FOLDERS.into_iter().map(|folder| Path::new(folder).join(program));
+    paths.find(|path| path.is_file() && open_to_others(&own, path).is_none()).ok_or_else(|| {
+        let detail = format!("it is not in {}; as root, plegctl ignores $PATH", PROGRAM_FOLDERS.join(", "));
         Error::Absent { program, detail }
     })
 }
 
+/// Runs a program and returns its output.
 async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
     let args: Vec<String> = args.iter().map(|&word| word.to_owned()).collect();
-    run_by(program, limit, move || start(program, &args)).await
+    run_with(program, limit, move || start(program, &args)).await
 }
 
-/// A program that a thread starts and reads; `group` is `None` until the program runs.
+/// A program that a separate thread starts and whose output it reads.
 #[derive(Default)]
 struct RunningProgram {
+    /// The program and its children; `None` until the program runs.
     group: Option<Arc<ProcessGroup>>,
-    is_unwanted: bool,
+    /// Whether nobody waits for the output any more.
+    is_abandoned: bool,
 }
 
 impl RunningProgram {
-    /// Stores the running program, and kills it at once if its caller is gone.
-    fn begin(&mut self, group: Arc<ProcessGroup>) {
-        if self.is_unwanted {
+    /// Stores the running program, or kills it if nobody waits for its output any more.
+    fn set(&mut self, group: Arc<ProcessGroup>) {
+        if self.is_abandoned {
             group.end();
         }
         self.group = Some(group);
     }
 }
 
-/// Kills the program on drop: its time is over, or its caller is gone.
+/// Kills the program when it is dropped: the time limit is over, or the caller gave up.
 struct EndOnDrop(Arc<Mutex<RunningProgram>>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        running.is_unwanted = true;
+        running.is_abandoned = true;
         if let Some(group) = &running.group {
             group.end();
         }
     }
 }
 
-/// Returns what a program prints. `start` may block on a disk that does not answer, so it runs in the thread
-/// that reads the output, never on the event loop.
-async fn run_by(
+/// Runs a program with a function that starts it, and returns the output. `start` may block on a disk that does not answer,
+/// so it runs in the thread that reads the output, never on the event loop.
+async fn run_with(
     program: &'static str,
     limit: Duration,
     start: impl FnOnce() -> Result<Started, Error> + Send + 'static,
@@ -273,12 +272,12 @@ async fn run_by(
     let text = offload::value(limit, move || {
         let (group, stdout) = start()?;
         let group = Arc::new(group);
-        shared.lock().unwrap_or_else(PoisonError::into_inner).begin(Arc::clone(&group));
+        shared.lock().unwrap_or_else(PoisonError::into_inner).set(Arc::clone(&group));
         let mut text = Vec::new();
         // The output up to a read error is still useful.
         let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT).read_to_end(&mut text));
         group.end();
-        // The program was killed a moment ago, so its exit status means nothing.
+        // The line above may have killed the program, so its exit status means nothing.
         let _ = group.wait();
         Ok(String::from_utf8_lossy(&text).into_owned())
     })
@@ -286,164 +285,29 @@ async fn run_by(
     text.unwrap_or(Err(Error::Silent { program, waited: limit }))
 }
 
-/// The counts and lines of interest in the journal.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Journal {
-    /// The number of lines.
-    pub lines: usize,
-    /// The ages in "PLEG is not healthy" messages, in seconds, oldest message first.
-    pub pleg_ages: Vec<f64>,
-    /// The number of messages that say that PLEG has never relisted: "pleg has yet to be successful", or an
-    /// age since year one.
-    pub never_relisted: usize,
-    /// The last message about a list that was refused for its size.
-    pub too_large: Option<String>,
-    /// The last message "name … is reserved".
-    pub name_reserved: Option<String>,
-    /// The number of `ExecSync` calls that timed out.
-    pub exec_timeouts: usize,
-    /// The seconds from the first to the last line.
-    pub span_seconds: f64,
-    /// Kernel messages about tasks that were blocked for more than 120 seconds.
-    pub blocked_tasks: Vec<String>,
-    /// The last kernel message about a file server that does not respond.
-    pub server_silent: Option<String>,
-    /// The last kernel message about memory that ran out.
-    pub out_of_memory: Option<String>,
-    /// The last message about processes, threads or descriptors that ran out.
-    pub exhausted: Option<String>,
-    /// The number of time-outs of D-Bus or systemd.
-    pub bus_timeouts: usize,
-    /// The number of failed network set-ups or tear-downs.
-    pub network_failures: usize,
-    /// Whether the runtime started to recover its state and did not report the end of the recovery.
-    pub recovering: bool,
-    /// The number of starts of the runtime.
-    pub runtime_starts: usize,
-    /// The last message of a watchdog that restarts the kubelet.
-    pub watchdog: Option<String>,
-}
-
-impl Journal {
-    /// Parses the output of `journalctl --output=short-unix`.
-    pub fn of(text: &str) -> Self {
-        let mut found = Self::default();
-        let mut first = None;
-        let mut last = None;
-        for line in text.lines() {
-            let stamp = line.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-            first = first.or(stamp);
-            last = stamp.or(last);
-            found.lines += 1;
-            found.take(line);
-        }
-        if let (Some(first), Some(last)) = (first, last) {
-            found.span_seconds = (last - first).max(0.0);
-        }
-        found
-    }
-
-    fn take(&mut self, line: &str) {
-        let has = |part: &str| line.contains(part);
-        let kept = || line.chars().take(300).collect::<String>();
-        if has("PLEG is not healthy") {
-            if let Some(age) = pleg_age(line) {
-                self.pleg_ages.push(age);
-            }
-            self.never_relisted +=
-                usize::from(has("yet to be successful") || has("2562047h47m16.854775807s"));
-        }
-        if has("ResourceExhausted") && has("larger than max") {
-            self.too_large = Some(kept());
-        }
-        if has("is reserved for") {
-            self.name_reserved = Some(kept());
-        }
-        self.exec_timeouts += usize::from(has("ExecSync") && has("DeadlineExceeded"));
-        if has("blocked for more than") && has("kernel") {
-            self.blocked_tasks.push(kept());
-        }
-        if has("not responding") && has("server ") && has("kernel") {
-            self.server_silent = Some(kept());
-        }
-        if has("Out of memory") || has("oom-kill:") {
-            self.out_of_memory = Some(kept());
-        }
-        if has("pthread_create failed")
-            || has("too many open files")
-            || has("resource temporarily unavailable")
-        {
-            self.exhausted = Some(kept());
-        }
-        self.bus_timeouts += usize::from(
-            has("Failed to propagate agent release message") || (has("dbus") && has("Connection timed out")),
-        );
-        self.network_failures +=
-            usize::from(has("failed to setup network") || has("failed to destroy network"));
-        if has("Start recovering state") {
-            self.recovering = true;
-        }
-        if has("containerd successfully booted") || has("Start event monitor") {
-            self.recovering = false;
-        }
-        self.runtime_starts += usize::from(has("starting containerd") || has("Starting CRI-O"));
-        if has("node-problem-detector") && has("restart") && has("kubelet") {
-            self.watchdog = Some(kept());
-        }
-    }
-}
-
-/// Parses the age in "pleg was last seen active 3m5.5s ago".
-fn pleg_age(line: &str) -> Option<f64> {
-    let (_, rest) = line.split_once("last seen active ")?;
-    let age = go_duration(rest.split(' ').next()?)?;
-    Some(age.as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ages_in_pleg_messages_are_collected_in_order() {
-        let line = |at: u32, age: &str| {
-            format!(
-                "17000000{at:02}.0 n kubelet[1]: \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was \
-                 last seen active {age} ago; threshold is 3m0s\""
-            )
-        };
-        let journal = Journal::of(&[line(1, "3m1.5s"), line(11, "3m11.5s")].join("\n"));
-        assert_eq!(journal.pleg_ages, [181.5, 191.5]);
-        assert!((journal.span_seconds - 10.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn finished_recovery_does_not_count() {
-        let begun = "1.0 n containerd[1]: msg=\"Start recovering state\"";
-        assert!(Journal::of(begun).recovering);
-        let ended = format!("{begun}\n2.0 n containerd[1]: msg=\"containerd successfully booted in 0.1s\"");
-        assert!(!Journal::of(&ended).recovering);
-    }
-
-    #[test]
     fn root_runs_a_program_by_its_absolute_path_or_not_at_all() {
         let programs = ["sh", "plegctl-test-no-such-program"];
-        let [known, unknown] = programs.map(|program| place_of(program, true));
+        let [known, unknown] = programs.map(|program| path_of(program, true));
         assert!(known.unwrap().is_absolute());
         let why = unknown.unwrap_err().to_string();
-        assert!(why.contains("it is not in /usr/bin, /bin") && why.contains("$PATH does not count"), "{why}");
-        assert_eq!(place_of("sh", false).unwrap(), Path::new("sh"), "a plain user's own affair");
+        assert!(why.contains("it is not in /usr/bin, /bin") && why.contains("ignores $PATH"), "{why}");
+        assert_eq!(path_of("sh", false).unwrap(), Path::new("sh"), "other users may use their $PATH");
     }
 
     #[tokio::test]
-    async fn child_of_a_program_that_is_given_up_ends_too() {
+    async fn a_program_that_is_given_up_ends_together_with_its_child() {
         let fifo = std::env::temp_dir().join(format!("plegctl-commands-{}", std::process::id()));
         #[expect(clippy::disallowed_methods, reason = "there is no safe call for it here")]
         let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
-        // Opening the FIFO waits for the child; reading to its end waits until nobody holds the FIFO open.
-        let place = fifo.clone();
-        let begun = tokio::task::spawn_blocking(move || std::fs::File::open(place).unwrap());
+        // To open the FIFO waits for the child. To read to its end waits until no process has the FIFO open.
+        let path = fifo.clone();
+        let begun = tokio::task::spawn_blocking(move || std::fs::File::open(path).unwrap());
         let script = format!("sleep 600 9>'{}' & wait", fifo.display());
         let arguments = ["-c", &script];
         let mut held = tokio::select! {
@@ -456,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn absent_program_is_an_error() {
+    async fn a_program_that_is_not_installed_is_absent() {
         let answer = run("plegctl-test-no-such-program", &[], Duration::from_secs(5)).await;
         assert!(matches!(answer, Err(Error::Absent { .. })));
     }
@@ -471,18 +335,18 @@ mod tests {
             Err(Error::Absent { program: "journalctl", detail: "not there".to_owned() })
         };
         let (answer, ()) =
-            tokio::join!(run_by("journalctl", Duration::from_secs(600), start), async { drop(release) });
+            tokio::join!(run_with("journalctl", Duration::from_secs(600), start), async { drop(release) });
         assert!(matches!(answer, Err(Error::Absent { .. })), "{answer:?}");
     }
 
     #[tokio::test]
-    async fn program_that_does_not_start_in_time_is_silent() {
+    async fn a_program_that_does_not_start_in_time_is_silent() {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let start = move || {
             let _ = blocked.recv();
             Err(Error::Absent { program: "journalctl", detail: "not there".to_owned() })
         };
-        let answer = run_by("journalctl", Duration::from_millis(1), start).await;
+        let answer = run_with("journalctl", Duration::from_millis(1), start).await;
         drop(release);
         assert!(matches!(answer, Err(Error::Silent { .. })), "{answer:?}");
     }

@@ -1,5 +1,5 @@
-//! Finds the directories to which the runtime and the kubelet write, and reads how full their file systems
-//! are.
+//! Finds the directories to which the runtime and the kubelet write, and reads how full the file systems of these
+//! directories are. It does not query network mounts, because their servers may not answer.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,6 +12,7 @@ use super::report::NotChecked;
 use super::{HealthRun, offload};
 use crate::host::disks::{Disk, DiskError, disk, resolve};
 use crate::host::{self, Arguments, kernel_text};
+use crate::ordered;
 
 /// The time limit for all disks together.
 const TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -28,22 +29,24 @@ const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/con
 /// The owner of a directory, and the directory's path on the node.
 type OwnedDirectory = (&'static str, PathBuf);
 
-/// The processes that decide where the directories are, by their command lines.
+/// The command lines of the processes, which may name directories and settings files.
 struct Owners {
+    /// The name and the arguments of the runtime's process.
     runtime: Option<(String, Arguments)>,
+    /// The arguments of the kubelet.
     kubelet: Option<Arguments>,
 }
 
-/// Looks at the disk under each directory, in a thread that may be left behind if the disk does not answer.
+/// Reads the file system of each directory, within a time limit for all.
 ///
-/// Returns the disks and those that could not be read; `None` if the node's processes are not known.
+/// Returns the file systems, and notes about those that could not be read; `None` if the node's processes are not known.
 pub(super) async fn read_disks<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
 ) -> Option<(Vec<WrittenDisk>, Vec<NotChecked>)> {
     let inputs = run.inputs;
     let host = evidence.node()?;
-    let Ownership::Ours { daemon } = host.ownership else { return None };
+    let Ownership::OfRuntime { daemon } = host.ownership else { return None };
     let processes = &host.first.processes;
     let daemon = daemon.and_then(|pid| processes.get(&pid));
     let owners = Owners {
@@ -51,61 +54,65 @@ pub(super) async fn read_disks<R>(
         kubelet: crate::kubelet::kubelet_of(&host.first).map(|process| process.command.clone()),
     };
     let root = inputs.host_root.clone();
-    // Paths are resolved in this process's own mount namespace, so its own mounts are needed.
-    let seen = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
-    let seen = seen.then(|| host.first.mounts.clone());
-    let own = || NodeMount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
+    // Paths are resolved in the mount namespace of this process, so the mounts of this process are needed. The first
+    // sample has them if it was read from this process's `/proc`.
+    let is_own_proc = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
+    let sampled_mounts = is_own_proc.then(|| host.first.mounts.clone());
+    let read_mounts =
+        || NodeMount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
     let work = move |send: &dyn Fn(DiskStep)| {
-        let mounts = seen.unwrap_or_else(own);
-        for (whose, path) in directories(&owners, &root, &mounts) {
-            let named = format!("{} ({whose})", path.display());
-            send(DiskStep::Started(named.clone()));
-            send(DiskStep::Done(named, disk(&root, &mounts, &path)));
+        let mounts = sampled_mounts.unwrap_or_else(read_mounts);
+        for (owner, path) in directories(&owners, &root, &mounts) {
+            let directory = format!("{} ({owner})", path.display());
+            send(DiskStep::Started(directory.clone()));
+            send(DiskStep::Done(directory, disk(&root, &mounts, &path)));
         }
     };
     let (steps, ended) = offload::collect(TIME_LIMIT.min(run.budget.left()), work).await;
     Some(by_device(steps, ended))
 }
 
+/// What the reading thread reports for each directory.
 enum DiskStep {
     Started(String),
     Done(String, Result<Disk, DiskError>),
 }
 
-/// Groups the directories by disk, and lists the disks that could not be read.
+/// Groups the directories by disk, and lists the disks that could not be read. `ended` means that the thread ended in
+/// time.
 fn by_device(steps: Vec<DiskStep>, ended: bool) -> (Vec<WrittenDisk>, Vec<NotChecked>) {
     let mut disks: Vec<WrittenDisk> = Vec::new();
     let mut not_checked = Vec::new();
-    let mut skip = |named: &str, why: String| {
-        not_checked.push(NotChecked { what: format!("the disk under {named}"), why });
+    let mut skip = |directory: &str, why: String| {
+        not_checked.push(NotChecked { what: format!("the disk under {directory}"), why });
     };
     let mut waits_for = None;
     for step in steps {
         match step {
-            DiskStep::Started(named) => waits_for = Some(named),
-            DiskStep::Done(named, seen) => {
+            DiskStep::Started(directory) => waits_for = Some(directory),
+            DiskStep::Done(directory, result) => {
                 waits_for = None;
-                match seen {
+                match result {
                     Ok(disk) => match disks.iter_mut().find(|known| known.disk.device == disk.device) {
-                        Some(known) => known.directories.push(named),
-                        None => disks.push(WrittenDisk { directories: vec![named], disk }),
+                        Some(known) => known.directories.push(directory),
+                        None => disks.push(WrittenDisk { directories: vec![directory], disk }),
                     },
                     Err(DiskError::Absent(_)) => {}
                     Err(why @ DiskError::Remote { .. }) => {
-                        skip(&named, why.to_string());
+                        skip(&directory, why.to_string());
                     }
                 }
             }
         }
     }
-    if let Some(named) = waits_for.filter(|_| !ended) {
-        skip(&named, "it did not answer in time".to_owned());
+    if let Some(directory) = waits_for.filter(|_| !ended) {
+        skip(&directory, "it did not answer in time".to_owned());
     }
     (disks, not_checked)
 }
 
-/// Returns the directories to which the runtime and the kubelet write: from flags and settings files, else
-/// the defaults.
+/// Returns the directories to which the runtime and the kubelet write: those in flags or settings files, otherwise the
+/// defaults.
 fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedDirectory> {
     let mut found = Vec::new();
     if let Some((comm, arguments)) = &owners.runtime {
@@ -118,18 +125,18 @@ fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedD
             let file = file.unwrap_or("/etc/containerd/config.toml");
             let file =
                 if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
-            let of =
+            let value_of =
                 |name: &str| arguments.flag(name).or_else(|| setting(&file, None, name)).map(str::to_owned);
-            (of("root"), of("state"))
+            (value_of("root"), value_of("state"))
         };
         let defaults = match comm.as_str() {
             "crio" => ["/var/lib/containers/storage", "/run/containers/storage"],
             "dockerd" | "cri-dockerd" => ["/var/lib/docker", "/run/docker"],
             _ => ["/var/lib/containerd", "/run/containerd"],
         };
-        let whose = ["the runtime's root", "the runtime's state"];
-        for ((whose, set), default) in whose.into_iter().zip([root_of, state_of]).zip(defaults) {
-            found.push((whose, PathBuf::from(set.as_deref().unwrap_or(default))));
+        let owners = ["the runtime's root", "the runtime's state"];
+        for ((owner, value), default) in owners.into_iter().zip([root_of, state_of]).zip(defaults) {
+            found.push((owner, PathBuf::from(value.as_deref().unwrap_or(default))));
         }
     }
     if let Some(arguments) = &owners.kubelet {
@@ -140,11 +147,12 @@ fn directories(owners: &Owners, root: &Path, mounts: &[NodeMount]) -> Vec<OwnedD
     found
 }
 
+/// Reads a settings file of the node; returns an empty text if it cannot be read.
 fn settings(root: &Path, mounts: &[NodeMount], path: &Path) -> String {
     let mut text = Vec::new();
     let file = resolve(root, mounts, path).ok().and_then(|place| File::open(place).ok());
     if let Some(file) = file {
-        // What was read before an error is used.
+        // The part before a read error is used.
         let _ = file.take(MAX_SETTINGS_BYTES).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()
@@ -197,7 +205,7 @@ fn files_in(root: &Path, mounts: &[NodeMount], dir: &Path) -> Vec<PathBuf> {
     };
     let mut files: Vec<PathBuf> =
         entries.flatten().take(MAX_DROP_INS).map(|entry| dir.join(entry.file_name())).collect();
-    files.sort_unstable();
+    ordered::sort(&mut files);
     files
 }
 
@@ -228,7 +236,7 @@ mod tests {
     use super::*;
 
     fn arguments(words: &[&str]) -> Arguments {
-        Arguments::of_kernel(words.join("\0").as_bytes())
+        Arguments::from_cmdline(words.join("\0").as_bytes())
     }
 
     fn paths(owners: &Owners, root: &Path) -> Vec<String> {
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn each_runtime_and_the_kubelet_have_their_directories() {
+    fn flags_override_settings_files_and_files_override_defaults() {
         let root = std::env::temp_dir().join(format!("plegctl-places-{}", std::process::id()));
         std::fs::create_dir_all(root.join("etc/containerd")).unwrap();
         let settings = "version = 3\n# root = \"/no\"\nroot = '/data/root' # big\n[grpc]\nstate = \"/no\"\n";
@@ -259,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn crios_settings_name_its_directories() {
+    fn crios_directories_come_from_its_settings_in_crios_order() {
         let root = std::env::temp_dir().join(format!("plegctl-crio-places-{}", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join(path);
@@ -294,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_disk_under_two_directories_is_listed_once_and_an_unread_disk_is_noted() {
+    fn a_disk_under_two_directories_is_listed_once_and_an_unread_disk_is_noted() {
         let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
         let remote = DiskError::Remote { path: "/k".into(), kind: "nfs4".into() };
         let steps = vec![

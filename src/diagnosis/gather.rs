@@ -1,29 +1,31 @@
-//! Gathers the evidence in three phases: [`ask`] calls the runtime and the kubelet, [`look`] reads the node, and
-//! [`ask_again`] takes second samples of what is suspicious.
+//! Gathers the evidence of a run in three phases: [`make_first_calls`] calls the runtime and the kubelet, [`read_node`]
+//! reads files and processes of the node, and [`follow_up`] takes second samples of what is suspicious.
 //!
-//! Each step returns what it found; only this file stores it. So what is known when the run ends early is kept.
+//! Each step returns what it found, and only this file stores it in the evidence. So if the run ends early, the evidence
+//! has everything that was found until then.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::budget::RunBudget;
 use super::evidence::{Evidence, RuntimeEvidence, missing, suspicion};
+use super::kernel_waits::FirstLook;
 use super::kubelet::requests::{self, KubeletAnswers};
-use super::kubelet::{MetricsReading, MetricsSource, files};
+use super::kubelet::{MetricsReading, MetricsSource, files, start};
 use super::names::OutsideId;
 use super::probes::{self, PendingCalls};
 use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
-    AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, limits, node_files, offload,
-    stacks,
+    AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, limits,
+    node_files, offload, old_commands, runtime_start, stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
 use crate::host::WELL_KNOWN_SOCKETS;
 use crate::panics::catch_panic_async;
 
-/// How often the pending calls are checked.
+/// The interval at which the run checks the pending calls.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Runs all probes and returns the evidence.
@@ -33,24 +35,24 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     let mut pending = PendingCalls::default();
     let taken_at = inputs.clock.wall();
     // Each future is boxed: together they exceed a thread's stack.
-    let answers = Box::pin(ask(run, &mut pending)).await;
+    let answers = Box::pin(make_first_calls(run, &mut pending)).await;
     let mut in_time = answers.in_time.is_some();
     let (mut evidence, first) = assemble(inputs, answers);
     evidence.taken_at = taken_at;
     if in_time {
-        let more = Box::pin(async {
-            let sampled_at = look(run, &mut evidence, first, &mut pending).await;
-            ask_again(run, &mut evidence, sampled_at, &mut pending).await;
+        let other_phases = Box::pin(async {
+            let looked = read_node(run, &mut evidence, first, &mut pending).await;
+            follow_up(run, &mut evidence, looked, &mut pending).await;
         });
-        let more = budget.until_over(catch_panic_async(more)).await;
-        in_time = more.is_some();
-        evidence.value_or_skip("the last checks", more.unwrap_or(Ok(())));
+        let ended = budget.until_over(catch_panic_async(other_phases)).await;
+        in_time = ended.is_some();
+        evidence.value_or_skip("the last checks", ended.unwrap_or(Ok(())));
     }
     let throttled = processes::throttled_at_end(run, &evidence).await;
     if let Some(host) = evidence.host.as_mut().filter(|_| throttled.is_some()) {
         host.throttled_at_end = throttled;
     }
-    pending.note(&budget, &mut evidence.runtime).await;
+    pending.store_outcomes(&budget, &mut evidence.runtime).await;
     if inputs.at_end == AtEnd::LeavePending {
         pending.leave();
     }
@@ -72,16 +74,16 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: OnProbe<
     evidence
 }
 
-/// What the first phase found.
+/// The results of the first phase.
 struct FirstAnswers {
     runtime: RuntimeEvidence,
     /// Ids that were found outside the CRI.
     outside: Vec<OutsideId>,
-    /// What ended in time; `None` if the run ended before.
+    /// The results of the parallel parts; `None` if the run ended before all of them did.
     in_time: Option<ParallelParts>,
 }
 
-/// The results of the parts that run in parallel: each is what the part found, or the panic that ended the part.
+/// The results of the parts that run in parallel. An error is the message of the panic that ended the part.
 struct ParallelParts {
     runtime: Result<(), String>,
     kubelet: Result<KubeletAnswers, String>,
@@ -89,7 +91,10 @@ struct ParallelParts {
 }
 
 /// Calls the runtime and the kubelet and samples the processes, all in parallel.
-async fn ask<R: Runtime + 'static>(run: HealthRun<'_, R>, pending: &mut PendingCalls) -> FirstAnswers {
+async fn make_first_calls<R: Runtime + 'static>(
+    run: HealthRun<'_, R>,
+    pending: &mut PendingCalls,
+) -> FirstAnswers {
     let mut runtime = RuntimeEvidence { silence: run.inputs.silence(), ..RuntimeEvidence::default() };
     let mut outside = Vec::new();
     let calls = Box::pin(probes::make_calls(run, &mut runtime, &mut outside, pending));
@@ -100,12 +105,12 @@ async fn ask<R: Runtime + 'static>(run: HealthRun<'_, R>, pending: &mut PendingC
     };
     let in_time = run.budget.until_over(all).await;
     let in_time = in_time.map(|(runtime, kubelet, sample)| ParallelParts { runtime, kubelet, sample });
-    pending.note(run.budget, &mut runtime).await;
+    pending.store_outcomes(run.budget, &mut runtime).await;
     FirstAnswers { runtime, outside, in_time }
 }
 
-/// Makes the evidence of the first phase. The first sample is returned, because only the listed ids show whose
-/// processes it has.
+/// Stores the results of the first phase in new evidence. Returns the first sample of the processes separately: only with
+/// the ids from the lists can the next phase decide whether these processes belong to the probed runtime.
 fn assemble<R>(inputs: &Inputs<R>, answers: FirstAnswers) -> (Evidence, Option<FirstSample>) {
     let mut evidence = Evidence {
         node: inputs.node.clone(),
@@ -132,19 +137,27 @@ fn assemble<R>(inputs: &Inputs<R>, answers: FirstAnswers) -> (Evidence, Option<F
     (evidence, first)
 }
 
-/// Reads the node's files and the runtime's goroutine dump, as far as the first answers need it. Returns when the
-/// first sample was taken.
-async fn look<R: Runtime + 'static>(
+/// The time of the first sample of the node's processes, and the first look at tasks that wait in the kernel.
+struct FirstReading {
+    sampled_at: Mono,
+    look: Option<FirstLook>,
+}
+
+/// Reads the node's files and the runtime's goroutine dump, as far as the first answers make that necessary.
+async fn read_node<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut Evidence,
     first: Option<FirstSample>,
     pending: &mut PendingCalls,
-) -> Mono {
+) -> FirstReading {
     let sampled_at = first.as_ref().map_or_else(|| run.inputs.clock.mono(), |first| first.at);
     if let Some(first) = first {
         match first.sample {
             Ok(sample) => {
-                let (host, skipped) = processes::owned(sample, sampled_at, evidence);
+                let (mut host, skipped) = processes::with_ownership(sample, sampled_at, evidence);
+                if let Some(simulated) = &run.inputs.simulated_processes {
+                    host.waits = simulated.waits(&host.first);
+                }
                 evidence.host = Some(host);
                 evidence.not_checked.extend(skipped);
             }
@@ -171,10 +184,20 @@ async fn look<R: Runtime + 'static>(
     if let Some(host) = &mut evidence.host {
         host.network_plugins = files.network_plugins;
     }
+    let commands = old_commands::identify(run, evidence).await;
+    for (pid, id) in commands {
+        evidence.names.learn_outside(std::slice::from_ref(&id));
+        if let Some(host) = &mut evidence.host {
+            host.command_ids.insert(pid, id.id);
+        }
+    }
+    let look =
+        if suspicion::of_node(evidence) { kernel_waits::first_look(run, evidence).await } else { None };
     evidence.kubelet.installed = files.installed;
     evidence.kubelet.pid = files.pid;
     evidence.kubelet.age = files.age;
-    // What `/configz` answers overrides the command line and the files.
+    evidence.kubelet.certificates = files.certificates;
+    // The answer of `/configz` overrides the command line and the files.
     evidence.kubelet.config = std::mem::take(&mut evidence.kubelet.config).over(files.config);
     if let Some((disks, skipped)) = disks::read_disks(run, evidence).await
         && let Some(host) = &mut evidence.host
@@ -183,23 +206,23 @@ async fn look<R: Runtime + 'static>(
         evidence.not_checked.extend(skipped);
     }
     evidence.settings = files::settings(&run.inputs.kubelet, &evidence.kubelet);
-    pending.note(run.budget, &mut evidence.runtime).await;
-    let dump = stacks::explain(run, evidence).await;
+    pending.store_outcomes(run.budget, &mut evidence.runtime).await;
+    let dump = stacks::judge_dump(run, evidence).await;
     evidence.stacks = dump.report;
     evidence.input_files.extend(dump.input_file);
     evidence.not_checked.extend(dump.not_checked);
-    sampled_at
+    FirstReading { sampled_at, look }
 }
 
 /// Takes second samples, reads the journal, collects files for a bundle, and waits for the pending calls.
-async fn ask_again<R: Runtime + 'static>(
+async fn follow_up<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut Evidence,
-    sampled_at: Mono,
+    first: FirstReading,
     pending: &mut PendingCalls,
 ) {
-    take_second_samples(run, evidence, sampled_at).await;
-    let system = commands::ask_system(run, evidence).await;
+    take_second_samples(run, evidence, first).await;
+    let system = commands::read_journal_and_systemd(run, evidence).await;
     evidence.journal = system.journal;
     evidence.systemd = system.systemd;
     evidence.input_files.extend(system.input_file);
@@ -211,6 +234,10 @@ async fn ask_again<R: Runtime + 'static>(
         evidence.other_sockets = other_sockets(run.inputs).await;
         let outside = restored_container(run, evidence).await;
         evidence.names.learn_outside(&outside);
+        evidence.runtime_start = runtime_start::read(run, evidence).await;
+    }
+    if kubelet_is_missed(evidence) {
+        evidence.kubelet.start_error = start::first_error(run).await;
     }
     if run.inputs.keeps_input_files() {
         (run.progress)("files for the bundle");
@@ -220,15 +247,25 @@ async fn ask_again<R: Runtime + 'static>(
             evidence.skip("part of the files for the bundle", "they were not read in time");
         }
     }
-    wait(run, evidence, pending).await;
+    wait_for_pending(run, evidence, pending).await;
 }
 
-/// Takes second samples of the lists, the node's processes and the kubelet's metrics, if the first ones are
-/// suspicious.
+/// Returns whether a kubelet is installed, none runs, and the journal does not show the reason.
+fn kubelet_is_missed(evidence: &Evidence) -> bool {
+    let is_explained =
+        evidence.journal.as_ref().is_some_and(|journal| journal.kubelet_runs.last_exit().is_some());
+    evidence.kubelet.pid.is_none()
+        && evidence.kubelet.installed
+        && evidence.daemon().is_some()
+        && !is_explained
+}
+
+/// Takes second samples of the lists, the node's processes and the kubelet's metrics, each only if the first one is
+/// suspicious or the mode is [`HealthMode::Deep`].
 async fn take_second_samples<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut Evidence,
-    sampled_at: Mono,
+    FirstReading { sampled_at, look }: FirstReading,
 ) {
     let HealthRun { inputs, budget, .. } = run;
     let deep = inputs.mode == HealthMode::Deep;
@@ -246,7 +283,7 @@ async fn take_second_samples<R: Runtime + 'static>(
     }
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
     let since_reading = first_reading.map(|reading| inputs.clock.wall().duration_since(reading.at));
-    let since_sample = inputs.clock.mono().since(sampled_at);
+    let since_sample = inputs.clock.mono().since(look.as_ref().map_or(sampled_at, |look| look.at));
     // The rules need a minimum time between two readings; the first reading is later than the first sample.
     let wait = wanted.saturating_sub(since_reading.unwrap_or(since_sample).min(since_sample));
     if budget.for_waiting() < wait + inputs.deadlines().list {
@@ -266,6 +303,12 @@ async fn take_second_samples<R: Runtime + 'static>(
     {
         host.second = Some(second);
     }
+    if let Some(look) = look {
+        let waits = kernel_waits::second_look(run, evidence, look).await;
+        if let Some(host) = &mut evidence.host {
+            host.waits = waits;
+        }
+    }
     if let Some(source) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
         if let Ok((metrics, _)) = requests::read_metrics(source, limit, budget).await {
@@ -274,25 +317,28 @@ async fn take_second_samples<R: Runtime + 'static>(
     }
 }
 
-/// Finds the ids of the container that a recovering runtime restores: such a runtime lists no containers, but
-/// its files name them.
+/// Searches ids outside the CRI if the runtime restores a container at its start: it lists no containers then, but its
+/// files name them.
 async fn restored_container<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<OutsideId> {
     let inputs = run.inputs;
-    if evidence.restored_by_child().is_none() || inputs.outside.is_some() {
+    if evidence.hung_state_process().is_none() || inputs.outside.is_some() {
         return Vec::new();
     }
     id_search::collect(&inputs.host_root, inputs.proc.as_deref(), run.budget).await
 }
 
-/// Returns the other sockets on this node on which a runtime usually listens.
+/// Returns the other sockets on this node on which a runtime usually listens. A simulated or recorded node has none.
 async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     use std::os::unix::fs::FileTypeExt;
     let root = inputs.host_root.clone();
-    let ours = inputs.socket.clone();
+    let Some(ours) = inputs.socket.clone() else { return Vec::new() };
     let is_socket = move |path: &&str| {
+        // The same socket may have two names, for example below /var/run, which is a link to /run.
+        let real = |path: &Path| std::fs::canonicalize(id_search::under_root(&root, path)).ok();
         let path = Path::new(path);
         let here = std::fs::symlink_metadata(id_search::under_root(&root, path));
-        ours.as_deref() != Some(path) && here.is_ok_and(|found| found.file_type().is_socket())
+        let is_ours = ours == path || (real(path).is_some() && real(path) == real(&ours));
+        !is_ours && here.is_ok_and(|found| found.file_type().is_socket())
     };
     let work = move || {
         let paths = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path).filter(is_socket);
@@ -301,22 +347,22 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     offload::value(offload::FILES_TIME_LIMIT, work).await.unwrap_or_default()
 }
 
-/// Waits for the pending calls until they are answered, until waiting cannot change the verdict any more, or
-/// until the time is over.
-async fn wait<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pending: &mut PendingCalls) {
+/// Waits for the pending calls until they are answered, until more waiting cannot change the verdict, or until the time
+/// is over.
+async fn wait_for_pending<R>(run: HealthRun<'_, R>, evidence: &mut Evidence, pending: &mut PendingCalls) {
     loop {
-        pending.note(run.budget, &mut evidence.runtime).await;
+        pending.store_outcomes(run.budget, &mut evidence.runtime).await;
         if run.inputs.is_recorded() {
             return;
         }
-        let Some(waits_for) = pending.undecided(run.inputs.patience, evidence) else {
+        if !pending.undecided(run.inputs.patience, evidence) {
             return;
-        };
+        }
         let limit = TICK.min(run.budget.for_waiting());
         if limit.is_zero() {
             return;
         }
-        (run.progress)(&waits_for);
+        run.budget.listening.name_silent(&|id| evidence.names.pod(id).map(|_| evidence.names.name(id)));
         tokio::time::sleep(limit).await;
     }
 }

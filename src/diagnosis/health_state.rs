@@ -1,8 +1,8 @@
-//! What one run of `health` leaves for the next: the hung call, since when it hangs, and when it may be
-//! repeated.
+//! The document that one run of `health` stores for the next run (`--state`): the hung call, when a run first found it
+//! silent, and when it was last made. From these times the next run computes whether it may repeat the call.
 //!
-//! A run every half minute would leave one more pending call in the runtime each time. So the next run only
-//! calls Version and repeats the hung call, with a pause that grows up to the kubelet's own time-out.
+//! Without it, a run every half minute would leave another pending call in the runtime each time. With it, the next run
+//! calls only Version and the hung call, and repeats the hung call with pauses that grow up to the kubelet's own time-out.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::clock::Wall;
 use crate::cri::{Outcome, Rpc};
 use crate::report::{API_VERSION, Confidence};
 
-/// The pause after the first call.
+/// The pause between the first call and its repetition.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The longest pause between two calls: the kubelet's own time-out, so that plegctl never adds more calls
-/// than the kubelet.
+/// The longest pause between two calls. It is the kubelet's own time-out, so that plegctl makes no more calls than the
+/// kubelet.
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
-/// The number of good runs in a row after which an announced problem ends.
+/// The number of consecutive good runs after which a reported problem ends.
 const GOOD_RUNS: u32 = 2;
 
 /// The document that is stored between two runs.
@@ -35,12 +35,12 @@ pub struct HealthState {
     #[serde(default)]
     hang: Option<RememberedHang>,
     /// Whether the last run reported a problem.
-    #[serde(default)]
-    announced: bool,
-    /// The number of bad runs in a row, up to the last one.
+    #[serde(default, rename = "announced")]
+    reported: bool,
+    /// How many runs in a row were bad, counted back from the last run.
     #[serde(default)]
     bad_runs: u32,
-    /// The number of good runs in a row, up to the last one.
+    /// How many runs in a row were good, counted back from the last run.
     #[serde(default)]
     good_runs: u32,
 }
@@ -54,12 +54,14 @@ pub struct RememberedHang {
     /// The id of the sandbox or container.
     #[serde(default)]
     id: Option<String>,
-    /// When the call was first silent.
+    /// The time of the run that first found the call silent.
     since: Wall,
     /// When the call was last made.
-    asked_at: Wall,
-    /// How often the call was made.
-    asked: u32,
+    #[serde(rename = "askedAt")]
+    called_at: Wall,
+    /// How many times the call was made.
+    #[serde(rename = "asked")]
+    times_called: u32,
     /// The report of the run that first found the call silent.
     report: Box<HealthReport>,
 }
@@ -67,32 +69,32 @@ pub struct RememberedHang {
 /// What the next run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
-    /// It runs all probes, because no call is known to hang.
-    Judge,
+    /// It is a full run with all probes, because no call is known to hang.
+    FullRun,
     /// It calls Version and repeats the hung call.
-    AskAgain,
+    RepeatCall,
     /// It calls Version only: it is too early to repeat the hung call.
     Wait,
 }
 
 impl HealthState {
-    /// Value of `kind`.
+    /// The value of `kind`.
     pub const KIND: &'static str = "HealthState";
 
-    /// Creates the state for a runtime of which nothing is known.
+    /// Creates the state for a runtime without an earlier run.
     pub fn new(endpoint: &str) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
             kind: Self::KIND.to_owned(),
             endpoint: endpoint.to_owned(),
             hang: None,
-            announced: false,
+            reported: false,
             bad_runs: 0,
             good_runs: 0,
         }
     }
 
-    /// Whether the document is of this kind and about this runtime.
+    /// Returns whether the document is of this kind and about this runtime.
     pub fn is_about(&self, endpoint: &str) -> bool {
         self.api_version == API_VERSION && self.kind == Self::KIND && self.endpoint == endpoint
     }
@@ -105,30 +107,30 @@ impl HealthState {
     /// Decides what a run at `now` does. If the clock went backwards, the call is repeated.
     pub fn step(&self, now: Wall) -> NextRun {
         let Some(hang) = self.hang.as_ref().filter(|hang| hang.call().is_some()) else {
-            return NextRun::Judge;
+            return NextRun::FullRun;
         };
-        if now < hang.asked_at || now >= hang.asked_at.plus(hang.pause()) {
-            NextRun::AskAgain
+        if now < hang.called_at || now >= hang.called_at.plus(hang.pause()) {
+            NextRun::RepeatCall
         } else {
             NextRun::Wait
         }
     }
 
-    /// Notes that the call was made again at `now` and was silent.
-    pub fn asked_again(&mut self, now: Wall) {
+    /// Records that the call was repeated at `now` and was silent.
+    pub fn call_repeated(&mut self, now: Wall) {
         if let Some(hang) = &mut self.hang {
-            hang.asked_at = now;
-            hang.asked = hang.asked.saturating_add(1);
+            hang.called_at = now;
+            hang.times_called = hang.times_called.saturating_add(1);
         }
     }
 
-    /// Notes that Version is silent too, so that only Version is called from now on.
-    pub fn nobody_answers(&mut self, now: Wall) {
+    /// Records that Version is silent too, so that the next runs call only Version.
+    pub fn version_is_silent(&mut self, now: Wall) {
         if let Some(hang) = &mut self.hang {
             Rpc::Version.name().clone_into(&mut hang.rpc);
             hang.id = None;
-            hang.asked_at = now;
-            hang.asked = 1;
+            hang.called_at = now;
+            hang.times_called = 1;
         }
     }
 
@@ -138,37 +140,41 @@ impl HealthState {
             rpc: rpc.name().to_owned(),
             id,
             since: report.taken_at,
-            asked_at: now,
-            asked: 1,
+            called_at: now,
+            times_called: 1,
             report: Box::new(report.clone()),
         });
     }
 
-    /// Decides whether to report a problem, if this run's own judgement is `bad`, and `certain` or not. A
-    /// likely problem has to be found twice, and a reported problem ends with the second good run: whoever
-    /// acts on the report may drain a node without checking again.
-    pub fn announce(&mut self, bad: bool, certain: bool) -> bool {
+    /// Records the result of one run. Returns whether to report a problem. `bad` and `certain` are the result of this
+    /// run alone.
+    ///
+    /// A certain problem is reported at once. A problem that is only likely is reported after the second bad run in a
+    /// row, because the reader of the report may drain the node without another check. A reported problem ends after
+    /// the second good run in a row.
+    pub fn record_run(&mut self, bad: bool, certain: bool) -> bool {
         if bad {
             self.good_runs = 0;
             self.bad_runs = self.bad_runs.saturating_add(1);
-            self.announced |= certain || self.bad_runs > 1;
+            self.reported |= certain || self.bad_runs > 1;
         } else {
             self.bad_runs = 0;
             self.good_runs = self.good_runs.saturating_add(1);
-            self.announced &= self.good_runs < GOOD_RUNS;
+            self.reported &= self.good_runs < GOOD_RUNS;
         }
-        self.announced
+        self.reported
     }
 }
 
 impl RememberedHang {
-    /// Returns the call and its id.
+    /// Returns the call and the id of its sandbox or container.
     pub fn call(&self) -> Option<(Rpc, Option<&str>)> {
         Some((rpc_named(&self.rpc)?, self.id.as_deref()))
     }
 
+    /// Returns the pause before the call may be repeated; it doubles with each call.
     fn pause(&self) -> Duration {
-        let doublings = self.asked.saturating_sub(1).min(8);
+        let doublings = self.times_called.saturating_sub(1).min(8);
         FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE)
     }
 
@@ -184,17 +190,18 @@ impl RememberedHang {
         report.duration_seconds = 0.0;
         report.probes.clear();
         let age = humantime::format_duration(Duration::from_secs(self.age(now).as_secs()));
-        let times = if self.asked == 1 { "once".to_owned() } else { format!("{} times", self.asked) };
-        let said = format!("{} is still silent after {age}, asked {times}", self.rpc);
-        let twice = self.asked > 1;
+        let times =
+            if self.times_called == 1 { "once".to_owned() } else { format!("{} times", self.times_called) };
+        let still_silent = format!("{} is still silent after {age}, called {times}", self.rpc);
+        let repeated = self.times_called > 1;
         for finding in report.primary.iter_mut().chain(report.findings.first_mut()) {
-            finding.evidence.insert(0, said.clone());
-            if twice && finding.confidence == Confidence::Likely {
+            finding.evidence.insert(0, still_silent.clone());
+            if repeated && finding.confidence == Confidence::Likely {
                 finding.confidence = Confidence::Certain;
             }
         }
         for culprit in &mut report.culprits {
-            if Some(&culprit.id) == self.id.as_ref() && twice {
+            if Some(&culprit.id) == self.id.as_ref() && repeated {
                 culprit.confidence = Confidence::Certain;
                 culprit.waited_seconds = self.age(now).as_secs_f64();
             }
@@ -207,7 +214,8 @@ fn rpc_named(name: &str) -> Option<Rpc> {
     Rpc::ALL.into_iter().find(|rpc| rpc.name() == name)
 }
 
-/// Returns the call that the next run repeats: Version if silent, else a list, else a status call.
+/// Returns the call that the next run repeats: Version if it is silent, otherwise a silent list call, otherwise a silent
+/// status call.
 fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
     if report.verdict == Verdict::Healthy {
         return None;
@@ -266,40 +274,40 @@ mod tests {
     }
 
     #[test]
-    fn pause_between_two_calls_grows_to_the_kubelets_own() {
+    fn the_pause_between_two_calls_grows_to_the_kubelets_time_out() {
         let mut state = hung_list();
-        let mut asked = Vec::new();
+        let mut calls = Vec::new();
         for second in (4..604).step_by(10) {
-            if state.step(at(second)) == NextRun::AskAgain {
-                asked.push(second);
-                state.asked_again(at(second));
+            if state.step(at(second)) == NextRun::RepeatCall {
+                calls.push(second);
+                state.call_repeated(at(second));
             }
         }
-        assert_eq!(asked, [34, 94, 214, 334, 454, 574]);
+        assert_eq!(calls, [34, 94, 214, 334, 454, 574]);
     }
 
     #[test]
-    fn clock_that_goes_back_does_not_suppress_calls() {
-        assert_eq!(hung_list().step(at(3)), NextRun::AskAgain);
+    fn a_call_is_repeated_if_the_clock_went_backwards() {
+        assert_eq!(hung_list().step(at(3)), NextRun::RepeatCall);
         assert_eq!(hung_list().step(at(5)), NextRun::Wait);
     }
 
     #[test]
-    fn call_that_is_silent_twice_is_certain_and_reported_with_its_age() {
+    fn the_finding_about_a_call_that_is_silent_twice_is_certain_and_has_the_calls_age() {
         let mut state = hung_list();
         let first = state.hang().unwrap().report(at(20));
         assert_eq!(first.primary.unwrap().confidence, Confidence::Likely);
-        state.asked_again(at(34));
+        state.call_repeated(at(34));
         let again = state.hang().unwrap().report(at(64));
         assert_eq!(again.taken_at, at(64));
         let primary = again.primary.unwrap();
         assert_eq!(primary.confidence, Confidence::Certain);
         assert_eq!(again.findings[0], primary);
-        assert_eq!(primary.evidence, ["ListContainers is still silent after 1m 4s, asked 2 times"]);
+        assert_eq!(primary.evidence, ["ListContainers is still silent after 1m 4s, called 2 times"]);
     }
 
     #[test]
-    fn first_silent_call_of_a_relist_is_repeated() {
+    fn the_next_run_repeats_version_before_lists_and_lists_before_status_calls() {
         let culprit = CulpritReport {
             rpc: "ContainerStatus".to_owned(),
             id: "abc".to_owned(),
@@ -326,28 +334,28 @@ mod tests {
     }
 
     #[test]
-    fn silent_runtime_gets_only_version_calls() {
+    fn a_runtime_whose_version_is_silent_gets_only_version_calls() {
         let mut state = hung_list();
-        state.nobody_answers(at(34));
+        state.version_is_silent(at(34));
         assert_eq!(state.hang().and_then(RememberedHang::call), Some((Rpc::Version, None)));
         assert_eq!(state.step(at(63)), NextRun::Wait);
-        assert_eq!(state.step(at(64)), NextRun::AskAgain);
+        assert_eq!(state.step(at(64)), NextRun::RepeatCall);
     }
 
     #[test]
-    fn likely_finding_counts_from_the_second_run_and_ends_with_the_second_good_run() {
+    fn a_likely_problem_is_reported_from_the_second_bad_run_to_the_second_good_run() {
         let mut state = HealthState::new("unix:///x");
-        let said: Vec<bool> =
+        let reported: Vec<bool> =
             [(true, false), (true, false), (false, true), (true, false), (false, true), (false, true)]
                 .into_iter()
-                .map(|(bad, certain)| state.announce(bad, certain))
+                .map(|(bad, certain)| state.record_run(bad, certain))
                 .collect();
-        assert_eq!(said, [false, true, true, true, true, false]);
-        assert!(state.announce(true, true), "what is certain needs no second run");
+        assert_eq!(reported, [false, true, true, true, true, false]);
+        assert!(state.record_run(true, true), "a certain problem is reported at once");
     }
 
     #[test]
-    fn state_belongs_to_one_runtime() {
+    fn a_stored_state_is_about_one_endpoint() {
         let state = hung_list();
         let text = serde_json::to_string(&state).unwrap();
         let read: HealthState = serde_json::from_str(&text).unwrap();

@@ -1,8 +1,9 @@
-//! Searches for ids of sandboxes and containers outside the CRI, for a runtime whose lists do not answer.
+//! Searches for ids of sandboxes and containers on the node, without the CRI, when a list call does not answer. With an
+//! id, `health` can make a status call.
 //!
-//! There are three sources: the links under `/var/log/containers`, the runtime's state directories with the
-//! OCI bundles, and the cgroups of processes. The state directories of shims are found through the shims'
-//! working directories, because a runtime's root may be anywhere.
+//! It has three sources: the links in `/var/log/containers`, the runtime's state directories with the OCI bundles, and
+//! the cgroups and command lines of processes. A runtime may keep its state in any directory, so the working directories
+//! of shims show further state directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,6 +21,7 @@ use super::proc::cgroup::container_id;
 use super::proc::{ProcessTrust, Role, command_line, conmon_container, is_conmon, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, KernelDir, kernel_text};
+use crate::ordered::IntoOrdered;
 
 /// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
@@ -33,7 +35,7 @@ const MAX_CONFIG: u64 = 1024 * 1024;
 /// The time limit for the search.
 const TIME_LIMIT: Duration = Duration::from_millis(800);
 
-/// Collects ids, in a thread that is left behind if a file system does not answer.
+/// Collects ids within a time limit, also if a file system does not answer.
 pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunBudget) -> Vec<OutsideId> {
     let host_root = host_root.to_owned();
     let proc = proc.map(Path::to_owned);
@@ -42,7 +44,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunB
         send(from_logs(&host_root));
         let (ids, working_dirs) = proc.as_deref().map(from_processes).unwrap_or_default();
         send(ids);
-        let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).collect();
+        let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).into_set();
         dirs.extend(working_dirs.iter().map(|dir| under_root(&host_root, dir)));
         for dir in dirs {
             send(from_state_dir(&dir));
@@ -52,7 +54,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &RunB
     merge(parts.into_iter().flatten())
 }
 
-/// Returns the namespaces that have or had pods on this node, from the names of the pod log directories.
+/// Returns the namespaces of pods that run or ran on this node, from the names of the pod log directories.
 pub(super) async fn namespaces(host_root: &Path, budget: &RunBudget) -> Vec<String> {
     let dir = host_root.join("var/log/pods");
     let found = offload::value(TIME_LIMIT.min(budget.left()), move || {
@@ -61,7 +63,7 @@ pub(super) async fn namespaces(host_root: &Path, budget: &RunBudget) -> Vec<Stri
             .iter()
             .filter_map(|name| name.split_once('_').map(|(namespace, _)| namespace.to_owned()))
             .take(super::limits::MAX_SHARDS)
-            .collect();
+            .into_set();
         namespaces
     })
     .await;
@@ -80,7 +82,7 @@ fn entries(dir: &Path) -> Vec<String> {
     found.take(MAX_OUTSIDE_IDS).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Merges what several sources know about the same id.
+/// Merges the entries of several sources for the same id.
 fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
     let mut by_id: BTreeMap<String, OutsideId> = BTreeMap::new();
     for new in found {
@@ -90,7 +92,7 @@ fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
         known.container = known.container.take().or(new.container);
         known.sandbox_id = known.sandbox_id.take().or(new.sandbox_id);
     }
-    let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).collect();
+    let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).into_set();
     for sandbox in sandboxes {
         if let Some(found) = by_id.get_mut(&sandbox) {
             found.kind = Some(ItemKind::Sandbox);
@@ -103,7 +105,7 @@ fn from_logs(host_root: &Path) -> Vec<OutsideId> {
     entries(&host_root.join("var/log/containers")).iter().filter_map(|name| from_log_name(name)).collect()
 }
 
-/// Parses `<pod>_<namespace>_<container>-<id>.log`, the name that the kubelet gives its links.
+/// Parses the name of a link that the kubelet creates: `<pod>_<namespace>_<container>-<id>.log`.
 fn from_log_name(name: &str) -> Option<OutsideId> {
     let stem = name.strip_suffix(".log")?;
     let (front, id) = stem.rsplit_once('-')?;
@@ -119,8 +121,8 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
     })
 }
 
-/// Returns the ids in cgroup paths, and the parents of the shims' working directories: each shim works in the
-/// bundle of its sandbox.
+/// Returns the ids in cgroup paths and on command lines of conmon, and the state directories of shims: each shim's
+/// working directory is the bundle of its sandbox, and its parent is the state directory.
 fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut ids = Vec::new();
     let mut dirs = BTreeSet::new();
@@ -132,16 +134,15 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
             ids.push(OutsideId::bare(&id));
         }
         let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
-        // A process that only has a shim's name may belong to any user, who chooses its command line and
-        // directory.
-        let counts = |opened: &KernelDir| trust.judge(opened, Role::Shim, true).is_ok();
-        if is_conmon(&comm) && KernelDir::open(&dir).is_ok_and(|opened| counts(&opened)) {
+        // Any user can start a process with a shim's name and choose its command line and directory.
+        let is_trusted = |opened: &KernelDir| trust.judge(opened, Role::Shim, true).is_ok();
+        if is_conmon(&comm) && KernelDir::open(&dir).is_ok_and(|opened| is_trusted(&opened)) {
             ids.extend(from_conmon(&command_line(&dir)));
         }
         if comm.starts_with("containerd-shim")
             && !waits_uninterruptibly(&dir)
             && let Ok(opened) = KernelDir::open(&dir)
-            && counts(&opened)
+            && is_trusted(&opened)
             && let Ok(bundle) = opened.link("cwd")
             && let Some(parent) = bundle.parent()
         {
@@ -151,8 +152,7 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     (ids, dirs)
 }
 
-/// Parses conmon's command line: CRI-O passes the container's id (`-c`) and a name made of pod and container
-/// (`-n`).
+/// Parses conmon's command line: `-c` has the container's id, and `-n` a name that contains pod and container.
 fn from_conmon(command: &Arguments) -> Option<OutsideId> {
     let (id, name) = conmon_container(command)?;
     let name = name?;
@@ -183,8 +183,13 @@ fn from_state_dir(dir: &Path) -> Vec<OutsideId> {
         .collect()
 }
 
-/// Reads the annotations of a bundle: containerd keeps `config.json` in the directory itself, CRI-O in
-/// `userdata` below it.
+/// Returns the names of the container `id` from its bundle in `dir`.
+pub(super) fn bundle_identity(dir: &Path, id: &str) -> Option<OutsideId> {
+    Some(from_annotations(id, &bundle_annotations(dir)?))
+}
+
+/// Reads the annotations of a bundle. containerd writes `config.json` to the bundle's directory, CRI-O to the directory
+/// `userdata` in it.
 fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let file = ["config.json", "userdata/config.json"]
         .iter()
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_process_is_searched() {
+    fn ids_of_all_processes_are_found_even_above_the_limit_of_other_sources() {
         let proc = std::env::temp_dir().join(format!("plegctl-id-search-{}", std::process::id()));
         let _ = fs::remove_dir_all(&proc);
         let pids = 1..=MAX_OUTSIDE_IDS + 100;
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn id_that_a_container_names_as_its_sandbox_is_a_sandbox() {
+    fn an_id_that_a_container_names_as_its_sandbox_is_a_sandbox() {
         let sandbox = OutsideId::bare("a");
         let container = OutsideId { sandbox_id: Some("a".into()), ..OutsideId::bare("b") };
         let merged = merge([sandbox, container].into_iter());

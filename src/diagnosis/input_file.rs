@@ -1,8 +1,9 @@
-//! One text file of a bundle, unchanged except for characters that control a terminal.
+//! One text file of a bundle. Its content is unchanged, except that characters that control a terminal are escaped and
+//! that a long file is cut.
 
 use crate::report::escape;
 
-/// The largest size of a file. Only the end of a longer file is kept: in a log the end matters more.
+/// The largest size of a file. Only the end of a longer file is kept, because in a log the end matters most.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// The first bytes of a gzip file.
@@ -22,7 +23,7 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// Creates a file with the end of `bytes`, as far as it fits.
+    /// Creates a file with the last [`MAX_BYTES`] of `bytes`.
     pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::within(MAX_BYTES, name, about, bytes)
     }
@@ -32,19 +33,19 @@ impl InputFile {
         Self { name: name.into(), about, bytes, cut: false }
     }
 
-    /// Creates a file with the last `most` bytes of `bytes`.
+    /// Creates a file with the last `max_bytes` of `bytes`.
     pub fn within(
-        most: usize,
+        max_bytes: usize,
         name: impl Into<String>,
         about: &'static str,
         bytes: impl Into<Vec<u8>>,
     ) -> Self {
         let mut bytes: Vec<u8> = bytes.into();
-        let cut = bytes.len() > most;
+        let cut = bytes.len() > max_bytes;
         if cut {
-            bytes.drain(..bytes.len() - most);
+            bytes.drain(..bytes.len() - max_bytes);
         }
-        // A goroutine dump may be compressed; nobody prints such a file to a terminal.
+        // A goroutine dump may be compressed, and to escape it would destroy it.
         if !bytes.starts_with(&GZIP) {
             bytes = escape::lines(&String::from_utf8_lossy(&bytes)).into_owned().into_bytes();
         }

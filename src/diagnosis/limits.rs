@@ -1,6 +1,6 @@
-//! Every threshold of the diagnosis.
+//! All thresholds of the diagnosis: sizes, durations and counts from which on a rule reports something.
 //!
-//! A threshold without a source in the kubelet is a starting value, to be corrected by experience.
+//! A threshold without a source in the kubelet is an estimate, which experience may correct.
 
 use std::time::Duration;
 
@@ -11,98 +11,102 @@ pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
 
 /// A list slower than this is reported as slow.
 pub const LIST_SLOW: Duration = Duration::from_secs(1);
-/// A list slower than this waits for something. Only a long deadline allows it.
+/// A list slower than this is critical: the runtime waits for something. Only a run with a long deadline can measure it.
 pub const LIST_VERY_SLOW: Duration = Duration::from_secs(10);
 
 /// A serial relist longer than this is a warning.
 pub const RELIST_SLOW: Duration = Duration::from_secs(10);
 /// A serial relist longer than this is critical.
 pub const RELIST_VERY_SLOW: Duration = Duration::from_secs(60);
-/// The duration of one serial status call from which on each call is slow; below it, the number of calls is
-/// to blame.
+/// The duration of one serial status call from which on the calls themselves are slow. Below it, a long relist is caused by
+/// the number of calls.
 pub const CALL_SLOW: Duration = Duration::from_millis(100);
 /// A status call slower than this is reported with its pod and container.
 pub const STATUS_SLOW: Duration = Duration::from_secs(2);
-/// The least time that CRI-O waits for a lost exit; its six steps add up to 3.74 s.
+/// The least duration of a status call in which CRI-O waits for a lost exit; CRI-O's six steps add up to 3.74 s.
 pub const LOST_EXIT_WAIT: Duration = Duration::from_secs(3);
 /// How many times slower than the median a call has to be to count as an outlier.
 pub const OUTLIER_FACTOR: u32 = 5;
 /// A pod that changed within this time is visited by the next relist.
 pub const CHURN_WINDOW: Duration = Duration::from_secs(60);
 
-/// Dead sandboxes plus exited containers that are a backlog in any case.
+/// The number of dead sandboxes and exited containers from which on they are a backlog.
 pub const DEAD_BACKLOG: usize = 2000;
-/// Exited containers for each running one that are a backlog.
+/// The number of exited containers for each running container from which on they are a backlog.
 pub const DEAD_PER_RUNNING: usize = 10;
-/// With fewer dead ones than this, the ratio [`DEAD_PER_RUNNING`] does not count.
+/// The number of dead sandboxes and exited containers from which on [`DEAD_PER_RUNNING`] counts.
 pub const DEAD_RATIO_FLOOR: usize = 200;
 
-/// An OCI runtime's process that is younger than this may be doing a normal command.
+/// An OCI runtime process that is younger than this may execute a normal command.
 pub const OCI_COMMAND: Duration = Duration::from_secs(1);
+/// An `exec` or `state` process of the OCI runtime that is younger than this may execute a normal command.
+pub const LONG_OCI_COMMAND: Duration = Duration::from_secs(5);
 
-/// An OCI runtime process older than this hangs.
+/// An OCI runtime process or a CNI plugin process older than this is suspicious; beside a silent call for its container, it
+/// hangs.
 pub const OCI_PROCESS_OLD: Duration = Duration::from_secs(30);
-/// A CNI plugin process older than this is suspicious.
-pub const CNI_PROCESS_OLD: Duration = Duration::from_secs(30);
+/// A `create` process of the OCI runtime older than this hangs, although no call waits for it.
+pub const OCI_CREATE_STUCK: Duration = Duration::from_secs(60);
 /// A CNI plugin process older than this hangs.
 pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
 /// Something younger than this may still be starting.
 pub const STARTING: Duration = Duration::from_secs(60);
 
-/// `full avg10` of I/O pressure that is a hint.
+/// The I/O pressure (`full avg10`) from which on a storage stall is possible.
 pub const IO_FULL_HINT: f64 = 20.0;
-/// `full avg10` of I/O pressure that explains a hang.
+/// The I/O pressure (`full avg10`) from which on a storage stall explains a hang.
 pub const IO_FULL_STALL: f64 = 50.0;
-/// Blocked tasks of kubelet and runtime that are a storage stall.
+/// The number of blocked tasks of kubelet and runtime from which on they are a storage stall.
 pub const BLOCKED_TASKS: usize = 2;
-/// `full avg10` of memory pressure that counts.
+/// The memory pressure (`full avg10`) from which on it is a sign of D12.
 pub const MEMORY_FULL: f64 = 10.0;
-/// Available memory, in percent, below which it counts.
+/// The available memory, in percent, below which it is a sign of D12.
 pub const MEMORY_AVAILABLE_PERCENT: u64 = 5;
-/// The number of major page faults per second that counts.
+/// The number of major page faults per second from which on they are a sign of D12.
 pub const MAJOR_FAULTS_PER_SECOND: f64 = 500.0;
-/// `some avg10` of CPU pressure that counts.
+/// The CPU pressure (`some avg10`) from which on it is a sign of D13.
 pub const CPU_SOME: f64 = 60.0;
-/// How many times slower than the quickest status call Version has to be.
+/// A Version that is this many times slower than the quickest status call is a sign of D13.
 pub const VERSION_FACTOR: u32 = 10;
-/// A Version quicker than this is never slow: any busy machine has such durations, and they block nothing.
+/// A Version that is quicker than this is no sign of D13: on a busy machine, such durations are normal.
 pub const VERSION_FLOOR: Duration = Duration::from_millis(500);
-/// Share of stolen CPU time, in percent, that counts.
+/// The share of stolen CPU time, in percent, from which on it is a sign of D13.
 pub const STEAL_PERCENT: f64 = 20.0;
-/// The part of the time, in percent, from which on a daemon that its CPU limit stops can do next to nothing.
-pub const HELD_BACK_PERCENT: f64 = 50.0;
-/// The part of the time, in percent, from which on a CPU limit of the daemon is mentioned.
-pub const HELD_BACK_HINT: f64 = 5.0;
-/// The use of a limit, in percent, that counts as exhaustion.
+/// The share of the time, in percent, for which a CPU limit stops the daemon, from which on D35 reports it.
+pub const THROTTLED_PERCENT: f64 = 50.0;
+/// The share of the time, in percent, for which a CPU limit stops the daemon, from which on it is a sign of D13.
+pub const THROTTLED_HINT: f64 = 5.0;
+/// The used part of a limit, in percent, from which on the limit is exhausted.
 pub const EXHAUSTED_PERCENT: u64 = 90;
-/// A disk is full if less than this share is free, in percent …
+/// A disk is full if less than this share is free, in percent, and less than [`DISK_FREE_BYTES`].
 pub const DISK_FREE_PERCENT: u64 = 1;
-/// … and less than these bytes: a large disk has enough room in its last percent.
+/// A disk is full if fewer bytes than this are free, and less than [`DISK_FREE_PERCENT`]: one percent of a large disk may
+/// be enough.
 pub const DISK_FREE_BYTES: u64 = 1 << 30;
-/// A disk on which only root may write is full if less than this share is free, in percent: ext4 may reserve
-/// two percent even from root.
+/// A disk whose free space only root may use is full if less than this share is free, in percent: ext4 may refuse up to two
+/// percent to root, too.
 pub const DISK_WITHHELD_PERCENT: u64 = 3;
-/// A disk with fewer free inodes than this is full.
+/// A disk is full if fewer inodes than this are free, and less than [`DISK_FREE_PERCENT`].
 pub const DISK_FREE_INODES: u64 = 10_000;
-/// The number of mounts that overloads systemd.
+/// The number of mounts above which they are a sign of D15: systemd reads all of them again and again.
 pub const MANY_MOUNTS: usize = 5000;
-/// The share of one CPU, in percent, that an overloaded systemd uses.
+/// The share of one CPU, in percent, that systemd uses, from which on it is a sign of D15.
 pub const INIT_BUSY_PERCENT: f64 = 80.0;
-/// Threads of the runtime, as a multiple of (containers + sandboxes + shims + [`LEAK_OFFSET`]).
+/// The runtime leaks threads if it has this many times (containers + sandboxes + shims + [`LEAK_OFFSET`]).
 pub const LEAK_FACTOR: u64 = 3;
-/// Descriptors of the runtime, as the same multiple. containerd 2.1 was measured with five for each container
-/// and eleven for each shim.
+/// The runtime leaks file descriptors if it has this many times (containers + sandboxes + shims + [`LEAK_OFFSET`]).
+/// containerd 2.1 was measured with five descriptors for each container and eleven for each shim.
 pub const DESCRIPTOR_FACTOR: u64 = 8;
-/// See [`LEAK_FACTOR`].
+/// The constant in the formulas of [`LEAK_FACTOR`] and [`DESCRIPTOR_FACTOR`].
 pub const LEAK_OFFSET: u64 = 200;
-/// The number of failed exec probes per minute that counts as a storm.
+/// The number of exec probes per minute that time out, from which on it is a sign of D17.
 pub const EXEC_ERRORS_PER_MINUTE: u64 = 10;
-/// Growth between two samples below this, in percent, does not count.
+/// The growth of the runtime's threads between two samples, in percent, from which on it is a sign of D17.
 pub const GROWTH_PERCENT: u64 = 5;
 
 /// The PLEG age from which on D22 may warn.
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
-/// A PLEG age below which the kubelet relists as it should.
+/// The PLEG age below which the kubelet relists normally.
 pub const PLEG_AGE_YOUNG: Duration = Duration::from_secs(10);
 /// Metrics from a file older than this are reported with their age.
 pub const READING_OLD: Duration = Duration::from_secs(60);
@@ -110,7 +114,7 @@ pub const READING_OLD: Duration = Duration::from_secs(60);
 pub const RECORDED_READING: Duration = Duration::from_secs(3);
 /// The least time between two readings of the kubelet's metrics.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
-/// An uninterruptible wait shorter than this is normal.
+/// The pause before a blocked task is read again; a shorter uninterruptible wait is normal.
 pub const UNINTERRUPTIBLE_WAIT_NORMAL: Duration = Duration::from_millis(100);
 /// The least time between two samples of the node.
 pub const SAMPLES_APART: Duration = Duration::from_secs(2);
@@ -119,32 +123,31 @@ pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 pub const ID_SEARCH_AFTER: Duration = Duration::from_secs(1);
 /// The number of parallel status calls.
 pub const PASS_PARALLEL: usize = 4;
-/// The number of parallel status calls for ids found outside the CRI: each silent call occupies one of them
-/// for a while.
+/// The number of parallel status calls for ids found outside the CRI. It is larger than [`PASS_PARALLEL`], because some of
+/// these calls are expected to be silent.
 pub const ID_SEARCH_PARALLEL: usize = 8;
 /// The number of status calls made one at a time, for the estimate.
 pub const SERIAL_SAMPLES: usize = 32;
 /// The time limit for all serial samples together.
 pub const SERIAL_PHASE: Duration = Duration::from_millis(1500);
-/// The number of silent status calls after which no further ones are made: each may cost the runtime a
-/// goroutine.
+/// The number of silent status calls from which on no more are made, because each may use a goroutine of the runtime.
 pub const MAX_SILENT: usize = 16;
-/// The number of silent ids up to which each one may be named as a culprit.
+/// The number of silent ids above which none is named as a culprit if more than half of all status calls are silent.
 pub const MAX_CULPRITS: usize = 8;
-/// The number of ids that one finding lists; its evidence has the total.
-pub const MOST_IDS: usize = 256;
-/// The number of ids that are taken from outside the CRI.
+/// The most ids that one finding lists; its evidence has the total.
+pub const MAX_LISTED_IDS: usize = 256;
+/// The most ids from outside the CRI.
 pub const MAX_OUTSIDE_IDS: usize = 4096;
-/// The number of namespaces for which a list that is too large is fetched separately.
+/// The most namespaces for which a list that is too large is fetched in parts.
 pub const MAX_SHARDS: usize = 256;
 
 /// The silence from which on a call is likely hung.
 pub const SILENT_LIKELY: Duration = Duration::from_secs(5);
 /// The silence from which on a call is certainly hung.
 pub const SILENT_CERTAIN: Duration = Duration::from_secs(10);
-/// A silence below this is never a hang, however short the run.
+/// A silence shorter than this is not a hang, even in a very short run.
 pub const SILENT_AT_LEAST: Duration = Duration::from_secs(1);
-/// How long a run waits for a pending call.
+/// The longest time that a run waits for a pending call.
 pub const PATIENCE: Duration = Duration::from_secs(12);
 /// The part of the budget that is reserved for the follow-up samples after the calls.
 pub const RESERVE_FOR_FOLLOW_UP: Duration = Duration::from_secs(3);
@@ -154,7 +157,7 @@ pub const RESERVE_FOR_REPORT: Duration = Duration::from_millis(200);
 pub const RESERVE_PER_ENTRY: Duration = Duration::from_micros(10);
 /// The part of the budget that is reserved for each mebibyte of answers.
 pub const RESERVE_PER_MEBIBYTE: Duration = Duration::from_millis(10);
-/// The upper bound on the slowdown under CPU contention.
+/// The largest factor for slowdown by CPU contention that is assumed.
 pub const MAX_SLOWDOWN: f64 = 8.0;
 /// The silence after which Version is also sent on the second connection.
 pub const VERSION_SOON: Duration = Duration::from_secs(2);
@@ -162,25 +165,25 @@ pub const VERSION_SOON: Duration = Duration::from_secs(2);
 /// The deadlines of the probes that are not part of the main sequence of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Each further list call.
+    /// For each list call after the first two.
     pub list: Duration,
-    /// Each sample of `/proc`.
+    /// For each sample of `/proc`.
     pub proc: Duration,
-    /// Each HTTP request to the kubelet.
+    /// For each HTTP request to the kubelet.
     pub http: Duration,
-    /// Each program that is run.
+    /// For each program that is run.
     pub command: Duration,
 }
 
 impl Deadlines {
-    /// Scales the deadlines to the budget.
+    /// Returns the deadlines for a run with this budget: at most a third of the budget each.
     pub fn within(budget: Duration) -> Self {
         let at_most = |seconds| Duration::from_secs(seconds).min(budget / 3);
         Self { list: at_most(4), proc: at_most(3), http: at_most(3), command: at_most(2) }
     }
 }
 
-/// Whether `part` is at least `percent` of `whole`.
+/// Returns whether `part` is at least `percent` of `whole`.
 pub fn reaches(part: u64, whole: u64, percent: u64) -> bool {
     whole > 0 && u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
 }

@@ -1,27 +1,28 @@
-//! Measures how long the runtime could have answered. A silence counts only while this program could have
-//! read an answer, and not while it decodes a list, waits for a processor or is stopped.
+//! A clock that measures silence. It runs only while this program could have read an answer, and not while the program
+//! decodes a list, waits for a processor or is stopped.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::open_calls::{OpenCallGuard, OpenCalls};
 use crate::clock::{Clock, Mono};
+use crate::cri::Rpc;
 
 /// The interval of the clock's ticks.
 const TICK: Duration = Duration::from_millis(100);
-/// The longest time that one tick counts. At each tick the program has seen that no answer is there, however
-/// late the tick is; a later tick than this means that the program did not run.
+/// The longest time that one tick adds. A tick that comes later than this means that the program did not run.
 const MAX_TICK: Duration = Duration::from_secs(1);
-/// The most by which the ticks may be wrong about a single call.
+/// The largest error of the ticks for a single call.
 const TICK_TOLERANCE: Duration = Duration::from_millis(200);
 
-/// Returns the CPU time that this program has used so far, including its waits for a processor; `None` if the
-/// kernel does not report it.
+/// A function that returns the CPU time that this program has used so far, including its waits for a processor; `None` if
+/// the kernel does not report the time.
 pub type CpuTimeSource = fn() -> Option<Duration>;
 
-/// Returns how many times slower this program runs because of CPU contention; `None` if the kernel does not
-/// report it.
+/// A function that returns how many times slower this program runs because of CPU contention; `None` if the kernel does
+/// not report CPU pressure.
 pub type SlowdownSource = fn() -> Option<f64>;
 
 /// A clock that runs only while this program could read an answer.
@@ -31,25 +32,32 @@ pub(super) struct ListeningClock {
     ticks: Mutex<Ticks>,
     /// The bytes of all answers so far.
     received_bytes: AtomicU64,
-    /// Whether the answers come from a capture, with the durations of that time.
+    /// Whether the answers come from a capture, with their recorded durations.
     recorded: bool,
+    /// The calls whose answers the program waits for.
+    pub(super) calls: Arc<OpenCalls>,
 }
 
+/// The state of the clock at its last tick.
 struct Ticks {
+    /// The time that the clock has counted.
     counted: Duration,
+    /// The real time of the tick.
     last: Mono,
-    own: Option<Duration>,
+    /// The CPU time that this program had used.
+    cpu_time: Option<Duration>,
 }
 
 impl ListeningClock {
     pub(super) fn start(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
-        let ticks = Ticks { counted: Duration::ZERO, last: clock.mono(), own: cpu_time() };
+        let ticks = Ticks { counted: Duration::ZERO, last: clock.mono(), cpu_time: cpu_time() };
         Arc::new(Self {
             clock,
             cpu_time,
             ticks: Mutex::new(ticks),
             received_bytes: AtomicU64::new(0),
             recorded: false,
+            calls: Arc::default(),
         })
     }
 
@@ -62,7 +70,18 @@ impl ListeningClock {
         listening
     }
 
-    /// Returns the part of a call's duration during which this program could have read the answer.
+    /// Counts a call as sent, until the returned guard is dropped.
+    pub(super) fn send(&self, rpc: Rpc, id: Option<&str>) -> OpenCallGuard {
+        self.calls.send(self.clock.mono(), rpc, id)
+    }
+
+    /// Names the pods of the silent calls.
+    pub(super) fn name_silent(&self, name_of: &dyn Fn(&str) -> Option<String>) {
+        self.calls.name_silent(self.clock.mono(), name_of);
+    }
+
+    /// Returns the part of a call's duration `took` during which this program could have read the answer; `waited` is the
+    /// time on this clock. A recorded duration is returned unchanged.
     pub(super) fn runtime_share(&self, took: Duration, waited: Duration) -> Duration {
         if self.recorded { took } else { took.min(waited + TICK_TOLERANCE) }
     }
@@ -92,20 +111,21 @@ impl ListeningClock {
         }
     }
 
+    /// Adds the time since the last tick, without the CPU time that this program used.
     fn tick(&self) {
-        let (now, own) = (self.clock.mono(), (self.cpu_time)());
+        let (now, cpu_time) = (self.clock.mono(), (self.cpu_time)());
         let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = now.since(ticks.last);
-        let busy = match (ticks.own, own) {
+        let busy = match (ticks.cpu_time, cpu_time) {
             (Some(before), Some(after)) => after.saturating_sub(before),
             _ => Duration::ZERO,
         };
         ticks.counted += passed.saturating_sub(busy).min(MAX_TICK);
         ticks.last = now;
-        ticks.own = own;
+        ticks.cpu_time = cpu_time;
     }
 
-    /// Returns the result of `work`, if it ends within `limit` on this clock.
+    /// Returns the result of `work`, or `None` if it does not end within `limit` on this clock.
     pub(super) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let started = self.now();
         let over = async {
@@ -135,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_this_program_did_not_run_is_no_silence() {
+    fn the_clock_does_not_count_time_in_which_this_program_did_not_run() {
         let clock = Arc::new(ManualClock::default());
         let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
@@ -152,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_which_this_program_works_or_waits_for_a_processor_is_no_silence() {
+    fn the_clock_does_not_count_the_cpu_time_of_this_program() {
         static OWN: AtomicU64 = AtomicU64::new(0);
         let clock = Arc::new(ManualClock::default());
         let own = || Some(Duration::from_millis(OWN.load(Ordering::Relaxed)));
@@ -174,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn late_ticks_under_load_still_count() {
+    fn ticks_that_are_half_a_second_late_count_in_full() {
         let clock = Arc::new(ManualClock::default());
         let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
@@ -186,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn limit_counts_only_listening_time() {
+    async fn within_gives_up_work_after_the_limit_and_returns_results_before() {
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         let listening = ListeningClock::start(Arc::clone(&clock), || None);
         let started = clock.mono();

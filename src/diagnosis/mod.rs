@@ -1,9 +1,9 @@
 //! `health`: finds out what blocks PLEG, and how certain that is.
 //!
-//! A run gathers evidence, applies rules and writes a report. [`gather`] calls the runtime, the kubelet and
-//! the node, each call once and with a deadline; [`judge`] is a pure function of the evidence. Nothing here
-//! changes the node: the calls are the read-only ones of [`crate::cri::Rpc`], and a call that hangs is not
-//! repeated.
+//! A run has two steps. [`gather()`] calls the runtime and the kubelet and reads files of the node, and returns the
+//! evidence. [`judge()`] applies the rules to the evidence and returns the report; it makes no calls. Each call has a
+//! deadline, and a call that hangs is not repeated. Nothing here changes the node: the calls are the read-only ones of
+//! [`crate::cri::Rpc`].
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,17 +38,23 @@ mod gather;
 pub(crate) mod health_state;
 pub(crate) mod id_search;
 pub(crate) mod input_file;
+pub(crate) mod journal;
+mod journal_line;
 mod judge;
+pub(crate) mod kernel_waits;
 pub(crate) mod kubelet;
 pub(crate) mod limits;
 mod listening_clock;
 pub(crate) mod names;
 mod node_files;
 mod offload;
+pub(crate) mod old_commands;
+mod open_calls;
 mod probes;
 mod processes;
 pub mod report;
 pub(crate) mod rules;
+pub(crate) mod runtime_start;
 pub(crate) mod silence;
 mod simulated_processes;
 pub(crate) mod stacks;
@@ -70,6 +76,7 @@ pub use judge::judge;
 pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};
+pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use report::HealthReport;
 pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
@@ -83,15 +90,16 @@ use limits::Deadlines;
 /// Receives the name of each probe as it begins.
 pub type OnProbe<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// How thorough a run is.
+/// How thoroughly a run measures. A sample is one reading of the lists, of the node's processes or of the kubelet's
+/// metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HealthMode {
-    /// The mode for a person.
+    /// Takes a second sample only if the first one looks suspicious.
     #[default]
     Normal,
-    /// Takes second samples everywhere.
+    /// Always takes a second sample.
     Deep,
-    /// The mode for node-problem-detector, which has little time.
+    /// Never takes a second sample, because node-problem-detector ends a run after five seconds.
     Npd,
 }
 
@@ -125,9 +133,9 @@ pub struct Inputs<R> {
     pub clock: Arc<dyn Clock>,
     /// The endpoint as the user gave it.
     pub endpoint: String,
-    /// The runtime's socket as a path in the daemon's file system; `None` for a simulator.
+    /// The path of the runtime's socket for the processes of the node; `None` for a simulator and a capture.
     pub socket: Option<PathBuf>,
-    /// The same socket as a path in this process's file system.
+    /// The path of the same socket for plegctl, which may run in a pod.
     pub socket_here: Option<PathBuf>,
     /// The node's name.
     pub node: String,
@@ -136,7 +144,7 @@ pub struct Inputs<R> {
     /// The node's `/proc`; `None` leaves processes out.
     pub proc: Option<PathBuf>,
     /// The processes of a simulated node, used instead of `/proc`.
-    pub played: Option<SimulatedProcesses>,
+    pub simulated_processes: Option<SimulatedProcesses>,
     /// Whether the user named [`Self::proc`]; then a wrong path is an error instead of a note.
     pub proc_is_explicit: bool,
     /// The node's cgroup file system.
@@ -145,11 +153,12 @@ pub struct Inputs<R> {
     pub budget: Duration,
     /// When the run began.
     pub began: Mono,
-    /// How long the run waits for a pending call.
+    /// The longest time that the user lets the run wait for a pending call.
     pub patience: Duration,
-    /// The divisor of all limits of silence: 1 except in tests.
+    /// The run divides by this number all times after which a call without an answer counts as hung. It is 1; tests set
+    /// a larger number to wait for a shorter time.
     pub(crate) silence_divisor: u32,
-    /// How thorough the run is.
+    /// How thoroughly the run measures.
     pub mode: HealthMode,
     /// Whether to call `ContainerStats` for every running container.
     pub probe_shims: bool,
@@ -157,26 +166,29 @@ pub struct Inputs<R> {
     pub kubelet: KubeletInputs,
     /// Whether `journalctl` and `systemctl` may be run.
     pub commands: bool,
-    /// Where a goroutine dump may come from if a call is silent.
-    pub stacks: stacks::Wanted,
-    /// Calls that the caller of this run has pending, and that are not repeated.
+    /// Which goroutine dump of the runtime the run uses if a call is silent.
+    pub stacks: stacks::WantedDump,
+    /// Calls to the runtime that plegctl made before this run and that are still pending. The run does not repeat them.
     pub callers_pending: Vec<CallersPendingCall>,
-    /// Calls that the caller of this run gave up a moment ago, and that are not repeated.
+    /// Calls to the runtime that plegctl made before this run and gave up without an answer. The run does not repeat
+    /// them.
     pub callers_abandoned: Vec<CallersAbandonedCall>,
-    /// Ids of sandboxes and containers, used instead of a search outside the CRI.
+    /// Known ids of sandboxes and containers. If `None`, the run may search the node's files and processes for ids.
     pub outside: Option<Vec<OutsideId>>,
-    /// The moment of the capture that is judged, if it is one. Recorded answers arrive at once, with their
-    /// recorded duration; a call without an answer at that moment stays silent.
+    /// The moment that the run judges, if the endpoint is a capture. The run does not wait for recorded answers; it
+    /// takes the duration of each call from the capture. A call that had no answer at that moment stays silent.
     pub recorded: Option<report::JudgedMoment>,
     /// What happens to pending calls at the end of the run.
     pub at_end: AtEnd,
     /// What the evidence keeps in addition to what the rules need.
     pub keep: Keep,
-    /// Ends the run early, with what is known by then.
+    /// Ends the run early; the report then contains what is known so far.
     pub stop: Option<StopSignal>,
-    /// Reports the CPU time that this program uses itself.
+    /// The calls of the run, for a caller that shows them while the run waits.
+    pub calls: Arc<OpenCalls>,
+    /// Returns the CPU time that this program has used.
     pub cpu_time: CpuTimeSource,
-    /// Reports how much CPU contention slows this program down.
+    /// Returns how much CPU contention slows this program down.
     pub slowdown: SlowdownSource,
 }
 
@@ -196,7 +208,7 @@ impl<R> Inputs<R> {
             node: String::new(),
             host_root: PathBuf::from("/"),
             proc: Some(host::proc()),
-            played: None,
+            simulated_processes: None,
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),
@@ -207,7 +219,7 @@ impl<R> Inputs<R> {
             probe_shims: false,
             kubelet: KubeletInputs::default(),
             commands: false,
-            stacks: stacks::Wanted::Never,
+            stacks: stacks::WantedDump::Never,
             callers_pending: Vec::new(),
             callers_abandoned: Vec::new(),
             outside: None,
@@ -215,6 +227,7 @@ impl<R> Inputs<R> {
             at_end: AtEnd::CancelPending,
             keep: Keep::Nothing,
             stop: None,
+            calls: Arc::default(),
             cpu_time: host::time_on_processors,
             slowdown: host::slowed,
         }
@@ -236,13 +249,14 @@ impl<R> Inputs<R> {
         silence::SilenceLimits::within(self.patience.min(self.budget), self.silence_divisor)
     }
 
-    /// How long the run waits for one silent call.
-    fn enough(&self) -> Duration {
+    /// Returns how long the run waits for one silent call: until `patience` ends or the hang is certain. After that,
+    /// more silence does not change the report.
+    fn max_silence(&self) -> Duration {
         self.patience.min(self.silence().certain)
     }
 }
 
-/// What the steps of one run share.
+/// The values that all steps of one run use.
 struct HealthRun<'a, R> {
     inputs: &'a Inputs<R>,
     budget: &'a RunBudget,

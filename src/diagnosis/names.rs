@@ -1,4 +1,4 @@
-//! Maps ids to pod, namespace and container names, from every source that has them.
+//! Collects the names of pods and containers by id, from the lists and from outside the CRI.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,12 +26,12 @@ impl ItemKind {
     }
 }
 
-/// An id that was found outside the CRI, and what its source says about it.
+/// An id that was found outside the CRI, with the names from the same source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutsideId {
     /// The id, 64 hex digits.
     pub id: String,
-    /// Sandbox or container, where it is known.
+    /// Sandbox or container, if known.
     pub kind: Option<ItemKind>,
     /// Its pod.
     pub pod: Option<PodRef>,
@@ -59,8 +59,8 @@ pub struct ItemIdentity {
     pub sandbox_id: Option<String>,
 }
 
-/// What is known about each id. Two keyed hashes represent an id, because there may be a hundred thousand ids
-/// of any length.
+/// The names for each id. The map has two keyed hashes instead of each id, because there may be a hundred thousand ids of
+/// any length.
 #[derive(Clone, Debug, Default)]
 pub struct IdNames {
     known: HashMap<(u64, u64), ItemIdentity>,
@@ -116,7 +116,7 @@ impl IdNames {
         self.known.get(&self.key(id))
     }
 
-    /// Adds what was not known; values from a list are not overwritten.
+    /// Adds the values that were not known; known values are not overwritten.
     fn learn(&mut self, id: &str, new: ItemIdentity) {
         let known = self.known.entry(self.key(id)).or_default();
         match (&mut known.pod, new.pod) {
@@ -156,7 +156,7 @@ impl IdNames {
 
     /// Returns the pod with this UID.
     pub fn pod_by_uid(&self, uid: &str) -> Option<PodRef> {
-        // The minimum makes the result the same in every run, whatever the hashes are.
+        // The map has another order in every run. The minimum makes the result the same.
         self.known
             .values()
             .filter_map(|identity| identity.pod.as_ref())
@@ -165,12 +165,12 @@ impl IdNames {
             .cloned()
     }
 
-    /// Whether any source knows this id.
+    /// Returns whether any source has this id.
     pub fn knows(&self, id: &str) -> bool {
         self.get(id).is_some()
     }
 
-    /// Formats `namespace/pod/container`, as far as known; else the short id.
+    /// Formats `namespace/pod/container`, as far as known, otherwise the short id.
     pub fn name(&self, id: &str) -> String {
         match (self.pod(id), self.container(id)) {
             (Some(pod), Some(container)) => format!("{pod}/{}", container.name),
@@ -190,6 +190,7 @@ impl IdNames {
     }
 }
 
+/// Sets `known` if it is empty.
 fn fill(known: &mut String, new: String) {
     if known.is_empty() {
         *known = new;

@@ -1,6 +1,6 @@
-//! Collects files of the node for a bundle: kernel log, the kubelet's configuration file, and `/proc` files
-//! of the node and of the processes concerned. The size of each is limited, and none contains what may be a
-//! secret: no environment, no verbose status, no header and no token.
+//! Collects files of the node for a bundle: the kernel's log, the kubelet's configuration file, and files below `/proc` of
+//! the node and of the processes that may block a call. Each file has a size limit. What may be a secret is removed or
+//! not read: environments, keys in configuration files and command lines, options of mounts.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,35 +9,36 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::evidence::{Evidence, StatusRecord, holders};
+use super::evidence::{Evidence, StatusRecord, container_parts};
 use super::input_file::{InputFile, MAX_BYTES};
 use super::proc::{Process, Role};
 use super::{Inputs, offload};
 use crate::host::{HostRoot, kernel_text};
+use crate::ordered::IntoOrdered;
 use crate::report::load::load;
-use crate::report::redaction::{without_secret_keys, without_secrets, without_secrets_of_mounts};
+use crate::report::redaction::{without_secret_values, without_secrets, without_secrets_of_mounts};
 
-/// The largest size of a file of `/proc`.
-const MAX_PROC_FILE_BYTES: usize = 64 * 1024;
+/// The maximum size of each collected file about one process.
+const MAX_PROCESS_FILE_BYTES: usize = 64 * 1024;
 /// The number of processes whose files are collected.
 const MAX_PROCESSES: usize = 64;
-/// The time limit for reading all of them.
+/// The time limit for reading all files.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-/// The files that the kernel answers alone, whatever state the process is in. `environ` is left out on
-/// purpose.
+/// The files of a process. Reading them never blocks, even if the process is blocked in the kernel. `cmdline` is
+/// absent, because reading it can block; `environ` is absent, because it may contain secrets.
 const PROCESS_FILES: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", "limits", "schedstat"];
 const NODE_FILES: [&str; 6] =
     ["pressure/cpu", "pressure/io", "pressure/memory", "meminfo", "loadavg", "self/mountinfo"];
 
-/// Collects the files, and returns whether all were read in time. Answers that the run received are in the
-/// evidence already.
+/// Collects the files, and returns whether all were read in time.
 pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &Evidence) -> (Vec<InputFile>, bool) {
     let processes_concerned = processes_concerned(evidence);
     let kubelet = evidence.kubelet.pid;
     let root = inputs.host_root.clone();
     let proc = inputs.proc.clone();
-    // A simulated or recorded node has another kernel.
-    let of_this_machine = inputs.commands;
+    // plegctl may run `journalctl` and `systemctl` only if this machine is the node. The kernel log of this machine
+    // does not belong to a simulated or recorded node.
+    let is_this_machine = inputs.commands;
     let work = move |send: &dyn Fn(InputFile)| {
         if let Some(proc) = &proc {
             collect_node_files(proc, send);
@@ -48,26 +49,26 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &Evidence) -> (Vec<
         if let Some(process) = processes_concerned.iter().find(|process| Some(process.pid) == kubelet) {
             collect_kubelet_config(&HostRoot::resolve(Some(&root)), process, send);
         }
-        if let Some(log) = of_this_machine.then(read_kernel_log).flatten() {
+        if let Some(log) = is_this_machine.then(read_kernel_log).flatten() {
             send(InputFile::new("kernel.txt", "the kernel's log", log));
         }
     };
     offload::collect(TIME_LIMIT, work).await
 }
 
-/// Returns the daemon, the kubelet, and the processes that may hold up a silent call.
+/// Returns the daemon, the kubelet, and the processes that may block a silent or slow call.
 fn processes_concerned(evidence: &Evidence) -> Vec<Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let sample = host.latest();
-    let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().collect();
+    let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().into_set();
     pids.extend(evidence.kubelet.pid);
     for id in
         evidence.runtime.status_calls.iter().filter(|record| is_late(record)).map(|record| &record.target.id)
     {
-        let holders = holders::holders(evidence, id);
-        pids.extend(holders.shim.map(|shim| shim.pid));
-        pids.extend(holders.oci.iter().map(|process| process.pid));
-        pids.extend(holders.blocked.iter().map(|(process, _)| process.pid));
+        let parts = container_parts::parts_of(evidence, id);
+        pids.extend(parts.shim.map(|shim| shim.pid));
+        pids.extend(parts.oci.iter().map(|process| process.pid));
+        pids.extend(parts.blocked.iter().map(|(process, _)| process.pid));
     }
     let blocked = sample.processes.values().filter(|process| !process.blocked.is_empty());
     pids.extend(blocked.filter(|process| evidence.concerns(process)).map(|process| process.pid));
@@ -94,18 +95,18 @@ fn collect_process_files(proc: &Path, process: &Process, send: &dyn Fn(InputFile
     for name in PROCESS_FILES {
         if let Ok(text) = kernel_text(&proc.join(pid.to_string()).join(name)) {
             let name = format!("proc/{pid}/{name}");
-            send(InputFile::within(MAX_PROC_FILE_BYTES, name, "of a process concerned", text));
+            send(InputFile::within(MAX_PROCESS_FILE_BYTES, name, "of a process concerned", text));
         }
     }
     for task in &process.blocked {
         let text = format!("{}\n{}\n", task.wchan, task.stack.join("\n"));
         let name = format!("proc/{pid}/task-{}-stack", task.tid);
-        send(InputFile::within(MAX_PROC_FILE_BYTES, name, "where a task waits in the kernel", text));
+        send(InputFile::within(MAX_PROCESS_FILE_BYTES, name, "where a task waits in the kernel", text));
     }
     if !process.command.is_empty() {
         let words = without_secrets(process.command.iter().map(String::as_str));
         let name = format!("proc/{pid}/cmdline");
-        send(InputFile::within(MAX_PROC_FILE_BYTES, name, "its command line", words.join("\n") + "\n"));
+        send(InputFile::within(MAX_PROCESS_FILE_BYTES, name, "its command line", words.join("\n") + "\n"));
     }
 }
 
@@ -119,12 +120,12 @@ fn collect_kubelet_config(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Inpu
     }
     let path: PathBuf = root.path(path);
     if let Ok(bytes) = load(&path, MAX_BYTES) {
-        let text = without_secret_keys(&String::from_utf8_lossy(&bytes));
+        let text = without_secret_values(&String::from_utf8_lossy(&bytes));
         send(InputFile::new("kubelet/config.txt", "its configuration file", text));
     }
 }
 
-/// Reads the kernel's log as far as permitted; no other file has all of it.
+/// Reads the kernel's log, as far as this user may read it.
 fn read_kernel_log() -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut log = std::fs::File::from(rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?);
@@ -147,18 +148,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_long_text_is_kept() {
+    fn only_the_end_of_a_long_file_is_kept() {
         let input_file = InputFile::within(4, "journal.txt", "", "0123456789");
         assert_eq!((input_file.bytes.as_slice(), input_file.cut), (&b"6789"[..], true));
         assert!(!InputFile::within(4, "journal.txt", "", "0123").cut);
     }
 
     #[test]
-    fn text_file_is_escaped_and_compressed_file_is_unchanged() {
+    fn a_text_file_is_escaped_and_a_compressed_file_is_unchanged() {
         let input_file = InputFile::new("journal.txt", "", &b"a\x1b]0;b\x07\n\xc2\x9b2J\xff\tc"[..]);
         let text = String::from_utf8(input_file.bytes).unwrap();
         assert_eq!(text, "a\\u{1b}]0;b\\u{7}\n\\u{9b}2J\u{fffd}\tc");
-        let packed = [0x1f, 0x8b, 0x08, 0x00, 0xff, 0x1b];
-        assert_eq!(InputFile::new("stacks.txt", "", packed).bytes, packed);
+        let compressed = [0x1f, 0x8b, 0x08, 0x00, 0xff, 0x1b];
+        assert_eq!(InputFile::new("stacks.txt", "", compressed).bytes, compressed);
     }
 }

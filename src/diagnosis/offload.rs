@@ -1,4 +1,5 @@
-//! Runs work that may block for ever in threads that can be left behind.
+//! Runs work that may block for ever, such as reading a file whose disk does not answer, in a separate thread with a
+//! time limit. When the limit is over, the run continues, and the thread stays behind until its work ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,21 +9,21 @@ use tokio::sync::mpsc;
 /// The time limit for reading a few files.
 pub(super) const FILES_TIME_LIMIT: Duration = Duration::from_millis(500);
 
-/// Whether the operating system refused this process a thread: a limit that may show nowhere else.
+/// Whether the operating system refused to start a thread. This shows that a limit of processes is reached.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the operating system refused this process a thread.
+/// Returns whether the operating system refused to start a thread.
 pub(super) fn refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Explains why such a thread gave no result.
+/// Explains why a thread returned no result.
 pub(super) fn why_nothing() -> String {
     if refused() { "no thread could be started to read it" } else { "it was not read in time" }.to_owned()
 }
 
-/// Runs `work` in a thread of its own and collects what it sends, until it ends or `limit` is over. The
-/// second value says whether it ended; if not, the thread is left behind, with only the values sent so far.
+/// Runs `work` in a separate thread and collects the values that it sends, until it ends or `limit` is over. Returns the
+/// values, and whether the work ended.
 pub(super) async fn collect<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&dyn Fn(T)) + Send + 'static,
@@ -30,7 +31,7 @@ pub(super) async fn collect<T: Send + 'static>(
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let job = move || {
         work(&|part| {
-            // The receiver is gone: the rest is not needed.
+            // If the receiver is gone, nobody needs the value.
             let _ = sender.send(part);
         });
     };
@@ -48,7 +49,7 @@ pub(super) async fn collect<T: Send + 'static>(
     (parts, ended)
 }
 
-/// Returns one value from such a thread, or `None` if it does not come in time.
+/// Runs `work` in a separate thread and returns its result, or `None` if the result does not come in time.
 pub(super) async fn value<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -59,10 +60,10 @@ pub(super) async fn value<T: Send + 'static>(
 
 #[cfg(not(test))]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
-    std::thread::Builder::new().name("look".into()).spawn(job).is_ok()
+    crate::threads::spawn("look", job).is_ok()
 }
 
-/// The test version uses a thread that tokio knows: tokio's paused clock does not wait for others.
+/// The version for tests. It uses a thread of tokio, because tokio's paused clock waits only for its own threads.
 #[cfg(test)]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     drop(tokio::task::spawn_blocking(job));

@@ -1,4 +1,5 @@
-//! Samples the node's process table, and reads parts of it again where the first sample is suspicious.
+//! Takes samples of the node's process table, decides whether it belongs to the probed runtime, and reads suspicious
+//! processes a second time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, limits, offload};
 use crate::clock::Mono;
 
-/// What is not checked without a process table.
+/// The name of this check in the report, for a run without a process table.
 pub(super) const WHAT: &str = "processes, pressure and limits of the node";
 
-/// The first sample, and when it was taken.
+/// The first sample, or why there is none, and its time.
 pub(super) struct FirstSample {
     pub(super) sample: Result<ProcSample, String>,
     pub(super) at: Mono,
@@ -33,16 +34,16 @@ fn paths<R>(inputs: &Inputs<R>) -> Option<ProcPaths> {
 pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
     let inputs = run.inputs;
     let at = inputs.clock.mono();
-    let sample = match (&inputs.played, paths(inputs)) {
-        (Some(played), _) => Ok(played.sample()),
+    let sample = match (&inputs.simulated_processes, paths(inputs)) {
+        (Some(simulated), _) => Ok(simulated.sample()),
         (None, None) => Err("left out".to_owned()),
         (None, Some(paths)) => {
-            let whole = inputs.mode == HealthMode::Deep || inputs.keeps_input_files();
-            let shims = if whole { Shims::Detailed } else { Shims::Counted };
+            let detailed = inputs.mode == HealthMode::Deep || inputs.keeps_input_files();
+            let shims = if detailed { Shims::Detailed } else { Shims::Counted };
             let mut sample = sample_proc(run, paths.clone(), shims).await;
             if let Ok(sample) = &mut sample
                 && sample.socket_owner.is_none()
-                && let Some(daemon) = listener(inputs, sample).await
+                && let Some(daemon) = listening_process(inputs, sample).await
             {
                 sample.socket_owner = Some(daemon.pid);
                 let throttled = move || proc::throttled_now(&paths, &daemon);
@@ -61,19 +62,19 @@ pub(super) async fn second_sample<R>(run: HealthRun<'_, R>, first: Mono) -> Opti
     Some((apart, sample_proc(run, paths, Shims::Detailed).await.ok()?))
 }
 
-/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon waits in
-/// the kernel, or if another user's files may not be read.
-async fn listener<R>(inputs: &Inputs<R>, sample: &ProcSample) -> Option<Process> {
+/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon waits in the
+/// kernel, or if this user may not read the daemon's files in `/proc`.
+async fn listening_process<R>(inputs: &Inputs<R>, sample: &ProcSample) -> Option<Process> {
     let connect = UnixStream::connect(inputs.socket_here.as_deref()?);
     let stream = tokio::time::timeout(FILES_TIME_LIMIT, connect).await.ok()?.ok()?;
     let pid = u32::try_from(stream.peer_cred().ok()?.pid()?).ok()?;
-    let listens = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);
-    sample.processes.get(&pid).filter(listens).cloned()
+    let is_daemon = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);
+    sample.processes.get(&pid).filter(is_daemon).cloned()
 }
 
 async fn sample_proc<R>(run: HealthRun<'_, R>, paths: ProcPaths, shims: Shims) -> Result<ProcSample, String> {
     let limit = run.inputs.deadlines().proc.min(run.budget.left());
-    let shown = paths.proc.display().to_string();
+    let path = paths.proc.display().to_string();
     let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
         if paths.is_proc() {
             proc::read(&paths, shims, send);
@@ -82,38 +83,38 @@ async fn sample_proc<R>(run: HealthRun<'_, R>, paths: ProcPaths, shims: Shims) -
     .await;
     if sections.is_empty() {
         return Err(if offload::refused() {
-            format!("no thread could be started to read `{shown}`")
+            format!("no thread could be started to read `{path}`")
         } else if ended {
-            format!("`{shown}` is not a process file system")
+            format!("`{path}` is not a process file system")
         } else {
-            format!("`{shown}` did not answer in time")
+            format!("`{path}` did not answer in time")
         });
     }
     Ok(proc::assemble(sections, ended))
 }
 
-/// Decides whose process table a sample shows, and what it therefore cannot show.
-pub(super) fn owned(
+/// Decides whether a sample shows the process table of the probed runtime. Returns also what the sample cannot show, and
+/// why.
+pub(super) fn with_ownership(
     sample: ProcSample,
     sampled_at: Mono,
     evidence: &Evidence,
 ) -> (HostEvidence, Option<NotChecked>) {
-    // Only ids from the runtime count: ids that were found outside the CRI may come from this very process
-    // table.
+    // Only ids from the runtime are compared, because ids from outside the CRI may come from this process table.
     let runtime = &evidence.runtime;
     let answered = runtime.status_calls.iter().filter(|record| record.result.is_ok());
     let ids = runtime.listed_ids().chain(answered.map(|record| record.target.id.as_str()));
     let ownership = sample.ownership(ids);
-    let is_hidden = ownership == (Ownership::Ours { daemon: None }) && evidence.socket.is_some();
+    let is_hidden = ownership == (Ownership::OfRuntime { daemon: None }) && evidence.socket.is_some();
     let skipped = if ownership == Ownership::Foreign {
         Some((WHAT, "the process table belongs to another machine or pod, not to this runtime"))
     } else if !sample.complete {
         Some(("part of /proc", "it was not read in time"))
     } else if is_hidden && sample.with_role(Role::Daemon).next().is_some() {
-        let why = "several runtimes run here, and plegctl may not see which one listens on this socket";
+        let why = "several runtimes run here, and plegctl cannot see which of them listens on this socket";
         Some(("the runtime's daemon", why))
     } else if is_hidden {
-        // A pod without hostPID sees only its own processes.
+        // In a pod without hostPID, `/proc` has only the pod's own processes.
         Some(("processes outside of this pod", "the runtime's daemon is not in this process table"))
     } else {
         None
@@ -122,7 +123,7 @@ pub(super) fn owned(
     (host, skipped.map(|(what, why)| NotChecked { what: what.into(), why: why.into() }))
 }
 
-/// Reads what the shims wait for, and their command lines, if something suggests that a call hangs.
+/// Reads the command lines of the shims and what their tasks wait for, if a sign suggests that a shim does not answer.
 pub(super) async fn details_of_shims<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
@@ -134,7 +135,8 @@ pub(super) async fn details_of_shims<R>(
     offload::value(limit, move || proc::read_again(&paths, shims)).await
 }
 
-/// Reads the processes with blocked tasks again a moment later: every write to a disk blocks for a moment.
+/// Reads the processes with blocked tasks again a moment later, because every write to a disk blocks a task for a moment.
+/// Returns the process ids and the processes.
 pub(super) async fn blocked_again<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,
@@ -149,8 +151,8 @@ pub(super) async fn blocked_again<R>(
     Some((pids, again))
 }
 
-/// Reads how much the CPU limit of the daemon's cgroup has stopped the daemon since the first sample. This reads
-/// one file, so it fits into a short run.
+/// Reads at the end of the run how long the CPU limit of its cgroup has stopped the daemon, and returns also the time
+/// since the first sample. It reads only one file, so that a short run has time for it.
 pub(super) async fn throttled_at_end<R>(
     run: HealthRun<'_, R>,
     evidence: &Evidence,

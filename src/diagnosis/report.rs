@@ -1,4 +1,5 @@
-//! The report of `health`: the JSON document that the contract describes and that `--from` reads.
+//! The types of the report of `plegctl health`. Their field names are the JSON names of the output with `-o json`, which
+//! `--from` reads again.
 
 use std::fmt;
 
@@ -6,18 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::report::RuntimeRef;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
+use crate::report::{RuntimeRef, word_enum};
 use crate::stacks::report::StackReport;
 
 /// The id of a rule in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the title of each is in `rules::CATALOGUE`")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(missing_docs, reason = "the title of each is in `rules/rules.txt`")]
 #[rustfmt::skip]
 #[non_exhaustive]
 pub enum RuleId {
     D00, D01, D02, D03, D04, D05, D06, D07, D08, D09, D10, D11, D12, D13, D14, D15, D16, D17, D18, D19, D20,
-    D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33, D34, D35,
+    D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33, D34, D35, D36, D37,
 }
 
 impl fmt::Display for RuleId {
@@ -26,63 +28,39 @@ impl fmt::Display for RuleId {
     }
 }
 
-/// The verdict in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// No finding matters.
-    Healthy,
-    /// Something is wrong, but the node does not become `NotReady` because of it.
-    Degraded,
-    /// The runtime or the kubelet makes the node `NotReady`.
-    Unhealthy,
-    /// The runtime cannot be judged.
-    Unknown,
-}
-
-impl Verdict {
-    /// The word in the report.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Degraded => "degraded",
-            Self::Unhealthy => "unhealthy",
-            Self::Unknown => "unknown",
-        }
+word_enum! {
+    /// The verdict in one word.
+    pub json enum Verdict: as_str {
+        /// No finding is worse than *info*.
+        Healthy = "healthy",
+        /// Something is wrong, but the node does not become `NotReady` because of it.
+        Degraded = "degraded",
+        /// The runtime or the kubelet makes the node `NotReady`.
+        Unhealthy = "unhealthy",
+        /// The runtime cannot be judged.
+        Unknown = "unknown",
     }
 }
 
-/// The step of the kubelet's work that is affected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// None, or no step of a relist.
-    None,
-    /// The connection to the runtime.
-    Connect,
-    /// A list call.
-    List,
-    /// A status call.
-    Status,
-    /// The kubelet's own work.
-    Kubelet,
-}
-
-impl Phase {
-    /// The word in the report.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Connect => "connect",
-            Self::List => "list",
-            Self::Status => "status",
-            Self::Kubelet => "kubelet",
-        }
+word_enum! {
+    /// The step of the kubelet's work that is affected.
+    pub json enum Phase: as_str {
+        /// No step is affected, or no step of a relist.
+        None = "none",
+        /// The connection to the runtime.
+        Connect = "connect",
+        /// A list call.
+        List = "list",
+        /// A status call.
+        Status = "status",
+        /// The kubelet's own work.
+        Kubelet = "kubelet",
     }
 }
 
 /// One problem that `health` reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HealthFinding {
@@ -101,6 +79,7 @@ pub struct HealthFinding {
     pub rpc: Option<String>,
     /// The pod concerned.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
+    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
     pub pod: Option<PodRef>,
     /// The container concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,13 +90,36 @@ pub struct HealthFinding {
     /// The measured facts.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// The suggested commands and steps, in order.
+    /// The suggested commands and steps, in their order.
     #[serde(default)]
     pub next: Vec<String>,
+    /// For what a task waits in the kernel, if this is the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_reason: Option<KernelReason>,
+}
+
+/// For what a task waits in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct KernelReason {
+    /// The id in the table of reasons, such as `KR01`; `plegctl explain` describes it.
+    pub id: String,
+    /// The name of the waiting process.
+    pub process: String,
+    /// Its process id.
+    pub pid: u32,
+    /// The kernel function in which it waits.
+    pub function: String,
+    /// Who or what keeps it waiting, if known: `falcon-sensor[812]`, `10.1.2.3:/export (nfs4)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// How a culprit's call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CulpritOutcome {
     /// The call has no answer.
@@ -130,6 +132,7 @@ pub enum CulpritOutcome {
 
 /// One sandbox or container whose status call keeps the kubelet waiting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CulpritReport {
@@ -139,23 +142,25 @@ pub struct CulpritReport {
     pub id: String,
     /// Its pod.
     #[serde(default, with = "crate::report::optional_pod", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
     pub pod: Option<PodRef>,
-    /// The container, if it is one.
+    /// The container, if the id is a container's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// How long the call took, or has been silent.
     pub waited_seconds: f64,
     /// How the call ended.
     pub outcome: CulpritOutcome,
-    /// How certain that is.
+    /// How sure plegctl is of the outcome.
     pub confidence: Confidence,
-    /// What holds the call up, if known.
+    /// What blocks the call, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
 
 /// One probe and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProbeReport {
@@ -178,6 +183,7 @@ pub struct ProbeReport {
 
 /// A value on which the estimate is based, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Basis {
@@ -191,13 +197,14 @@ pub struct Basis {
 
 /// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EstimateReport {
-    /// The duration of a relist now: the lists, the pods that changed within a minute, and the kubelet's
-    /// time-out for every hung call.
+    /// The duration of a relist now: the two lists, the status calls for the pods that changed within a minute, and the
+    /// kubelet's time-out for each hung call.
     pub serial_relist_seconds: f64,
-    /// The duration of a relist that visits every pod, as the first one after a restart of the kubelet does.
+    /// The duration of a relist with status calls for all pods, as after a restart of the kubelet.
     pub full_relist_seconds: f64,
     /// The number of calls that reach the kubelet's time-out in each relist.
     pub hung_calls: usize,
@@ -207,29 +214,36 @@ pub struct EstimateReport {
     pub request_timeout_seconds: f64,
     /// The age of the last relist from which on PLEG is unhealthy.
     pub threshold_seconds: f64,
-    /// The highest age of PLEG in each cycle; absent if the age grows without end.
+    /// The highest age that PLEG reaches before each successful relist; absent if no relist succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_age_seconds: Option<f64>,
     /// Whether the peak age exceeds the threshold.
     pub would_trip: bool,
     /// Whether PLEG becomes healthy again between two relists.
     pub flaps: bool,
+    /// The time at which the node becomes `NotReady`, at the latest; absent if it stays Ready or is `NotReady` already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready_at: Option<Wall>,
+    /// The time since which the node has been `NotReady`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready_since: Option<Wall>,
     /// The values on which the estimate is based.
     pub basis: Vec<Basis>,
-    /// The different verdict for a kubelet of another era, if there is one.
+    /// A note if the estimate exceeds the threshold only for a kubelet of another era, or only for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_era: Option<String>,
 }
 
 /// The kubelet's process and answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct KubeletReport {
-    /// Process id.
+    /// The process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Version.
+    /// The release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `ok`, or the answer of `/healthz`.
@@ -247,27 +261,30 @@ pub struct KubeletReport {
     /// Whether the kubelet reads the runtime's event stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
-    /// Where the kubelet's metrics and our measurements do not agree.
+    /// Contradictions between the kubelet's metrics and plegctl's measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
-    /// Why the kubelet's API gives nothing: a credential or a certificate is not accepted.
+    /// Why the kubelet's API refused plegctl's credential, or plegctl the API's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
 }
 
 /// A moment of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedMoment {
     /// The moment.
-    pub at: Wall,
+    #[serde(alias = "at")]
+    pub time: Wall,
     /// The incident whose worst moment was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
 }
 
-/// The report of one run.
+/// The verdict of `health` on a node, with findings and culprits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HealthReport {
@@ -306,7 +323,7 @@ pub struct HealthReport {
     pub probes: Vec<ProbeReport>,
     /// The number of calls that were given up and may still be pending in the runtime.
     pub abandoned_calls: usize,
-    /// What could not be checked.
+    /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,
     /// The estimate of a relist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -314,10 +331,11 @@ pub struct HealthReport {
     /// The kubelet's process and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletReport>,
-    /// The commands that save evidence before anybody restarts anything.
+    /// The commands that save evidence, to be run before anything is restarted.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// The runtime's goroutines, for a bundle; `plegctl stacks` has a document of its own.
+    /// The judged goroutine dump of the runtime, for a bundle. It is not part of the JSON document; `plegctl stacks` prints
+    /// it.
     #[serde(skip)]
     pub stacks: Option<StackReport>,
 }
@@ -328,7 +346,7 @@ impl HealthReport {
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthReport";
 
-    /// Whether `apiVersion` and `kind` are those of this document.
+    /// Returns whether `apiVersion` and `kind` are those of this document.
     pub fn is_ours(&self) -> bool {
         self.api_version == Self::API_VERSION && self.kind == Self::KIND
     }

@@ -1,15 +1,15 @@
-//! Decides from how long a call has been silent whether it hangs. The limits depend on how long the run may
-//! wait.
+//! Decides from which length on the silence of a call counts as a hang, and how sure that is. The limits depend on how
+//! long the run may wait.
 //!
-//! A slow disk delays status calls by several seconds. Such a call is not hung, and a user must not delete a
-//! pod because of it.
+//! A slow disk delays status calls by several seconds. These calls do not hang, and a user must not delete a pod because
+//! of them.
 
 use std::time::Duration;
 
 use super::limits;
 use super::report::Confidence;
 
-/// The silences from which on a call is called hung, for one run.
+/// The lengths of silence from which on a call counts as hung, for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SilenceLimits {
     /// The silence that makes a hang likely.
@@ -25,10 +25,10 @@ impl Default for SilenceLimits {
 }
 
 impl SilenceLimits {
-    /// Computes the limits of a run that waits for a call no longer than `patience`. In a short run a shorter
-    /// silence is likely a hang, but the limit for *certain* stays.
+    /// Computes the limits of a run that waits for a call no longer than `patience`. In a short run, a shorter silence
+    /// counts as a likely hang; the limit for *certain* does not change.
     ///
-    /// `divisor` is 1 except in tests, which do not wait for the full limits.
+    /// `divisor` is 1 except in tests, which use shorter limits.
     pub fn within(patience: Duration, divisor: u32) -> Self {
         let [at_least, likely, certain] =
             [limits::SILENT_AT_LEAST, limits::SILENT_LIKELY, limits::SILENT_CERTAIN]
@@ -36,12 +36,12 @@ impl SilenceLimits {
         Self { likely: (patience / 2).clamp(at_least, likely), certain }
     }
 
-    /// Whether this silence is a hang and not only slowness.
+    /// Returns whether a silence of this length counts as a hang.
     pub fn hangs(&self, waited: Duration) -> bool {
         waited >= self.likely
     }
 
-    /// The confidence that this silence alone gives.
+    /// Returns the confidence in a hang that a silence of this length gives without other evidence.
     pub fn confidence(&self, waited: Duration) -> Confidence {
         match waited {
             _ if waited >= self.certain => Confidence::Certain,
@@ -66,17 +66,20 @@ mod tests {
     }
 
     #[test]
-    fn short_run_reaches_likely_sooner_and_certain_no_sooner() {
+    fn in_a_short_run_only_the_limit_for_likely_is_shorter() {
         let npd = SilenceLimits::within(Duration::from_secs(4), 1);
         assert!(npd.hangs(Duration::from_secs(2)) && !npd.hangs(Duration::from_millis(1999)));
         assert_eq!(npd.confidence(Duration::from_millis(3900)), Confidence::Likely);
         let tiny = SilenceLimits::within(Duration::from_millis(500), 1);
-        assert!(!tiny.hangs(Duration::from_millis(500)), "half a second is no hang, whoever is in a hurry");
+        assert!(
+            !tiny.hangs(Duration::from_millis(500)),
+            "half a second is no hang, however short the run is"
+        );
         assert_eq!(SilenceLimits::within(Duration::from_secs(60), 1), SilenceLimits::default());
     }
 
     #[test]
-    fn a_divisor_shortens_every_limit_alike() {
+    fn the_divisor_divides_every_limit() {
         let limits_of_run = SilenceLimits::within(Duration::from_millis(2400), 5);
         assert_eq!(
             (limits_of_run.likely, limits_of_run.certain),

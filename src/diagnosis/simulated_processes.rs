@@ -1,18 +1,20 @@
-//! The processes of a simulated node, because a simulated runtime has no process table.
+//! Creates a sample of the processes of a simulated node, as `host::proc` would read it from `/proc`. The simulator has
+//! no real processes.
 
 use std::time::Duration;
 
+use super::kernel_waits::KernelWait;
 use super::proc::{ProcSample, Process, Role};
 use crate::host::proc::Tasks;
 
 /// The processes of a simulated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimulatedProcesses {
-    /// The kubelet's process id and state letter; `None` if none runs.
+    /// The kubelet's process id and state letter; `None` if no kubelet runs.
     pub kubelet: Option<(u32, char)>,
-    /// Whether a kubelet belongs on this node, so that it is news where none runs.
+    /// Whether a kubelet is installed on the node, so that its absence is a problem.
     pub has_kubelet: bool,
-    /// Whether the daemon in the process table is known to be the probed runtime.
+    /// Whether the daemon in the process table is the process that listens on the runtime's socket.
     pub owns_socket: bool,
     /// The running pods.
     pub pods: Vec<SimulatedPod>,
@@ -27,13 +29,15 @@ pub struct SimulatedPod {
     pub uid: String,
     /// The state letter of its shim.
     pub shim: char,
-    /// Process id and name of its shim, where they are known.
+    /// The id of the reason for which its shim waits in the kernel, and who or what keeps it waiting.
+    pub kernel_wait: Option<(String, Option<String>)>,
+    /// Process id and name of its shim, if the scenario states them.
     pub shim_process: Option<(u32, String)>,
     /// The ids and names of its running containers.
     pub containers: Vec<(String, String)>,
 }
 
-/// The daemon's process id in every simulation.
+/// The process id of the runtime's daemon.
 const DAEMON: u32 = 812;
 
 /// The first process id of shims and containers.
@@ -43,7 +47,18 @@ const OTHERS: u32 = 814;
 const AGE: Duration = Duration::from_secs(40 * 86_400);
 
 impl SimulatedProcesses {
-    /// Returns one sample of the processes.
+    /// Returns for what the shims in the sample wait in the kernel.
+    pub(super) fn waits(&self, sample: &ProcSample) -> Vec<KernelWait> {
+        let wait = |pod: &SimulatedPod| {
+            let (reason, owner) = pod.kernel_wait.as_ref()?;
+            let mut shims = sample.with_role(Role::Shim);
+            let shim = shims.find(|shim| shim.flag("id") == Some(&pod.sandbox_id))?;
+            KernelWait::simulated(shim.pid, reason, owner.clone())
+        };
+        self.pods.iter().filter_map(wait).collect()
+    }
+
+    /// Creates one sample of the processes.
     pub(super) fn sample(&self) -> ProcSample {
         let mut sample = ProcSample {
             complete: true,
@@ -57,7 +72,7 @@ impl SimulatedProcesses {
             sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
             pid
         };
-        let of = |comm: &str, parent, state, command: &[&str]| Process {
+        let process_of = |comm: &str, parent, state, command: &[&str]| Process {
             comm: comm.chars().take(15).collect(),
             role: Role::of(&comm.chars().take(15).collect::<String>()),
             parent,
@@ -71,17 +86,17 @@ impl SimulatedProcesses {
             let pid = pod.shim_process.as_ref().map(|(pid, _)| *pid);
             let command = [name, flag, &pod.sandbox_id];
             let words = if pod.sandbox_id.is_empty() { 1 } else { command.len() };
-            let shim = add(pid, of(name, 1, pod.shim, command.split_at(words).0));
+            let shim = add(pid, process_of(name, 1, pod.shim, command.split_at(words).0));
             for (id, name) in &pod.containers {
-                let process = of(name, shim, 'S', &[name]);
+                let process = process_of(name, shim, 'S', &[name]);
                 let (container_id, pod_uid) = (Some(id.clone()), Some(pod.uid.clone()));
                 add(None, Process { container_id, pod_uid, ..process });
             }
         }
-        let daemon = of("containerd", 1, 'S', &["/usr/bin/containerd"]);
+        let daemon = process_of("containerd", 1, 'S', &["/usr/bin/containerd"]);
         sample.processes.insert(DAEMON, Process { pid: DAEMON, age: AGE, threads: 8, ..daemon });
         if let Some((pid, state)) = self.kubelet {
-            let process = of("kubelet", 1, state, &["/usr/bin/kubelet"]);
+            let process = process_of("kubelet", 1, state, &["/usr/bin/kubelet"]);
             sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
         }
         sample.socket_owner = self.owns_socket.then_some(DAEMON);

@@ -1,5 +1,5 @@
-//! Explains a silent call from the runtime's own goroutine dump. A dump is fetched once, only while a call
-//! has no answer, and only from a source that gives it without a signal.
+//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump once, only
+//! while a call has no answer, and only from a source that needs no signal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{HealthRun, Inputs};
 use crate::host::{self, HostRoot};
+use crate::ordered::IntoOrdered;
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::live;
@@ -23,26 +24,26 @@ use crate::stacks::words::sentence;
 /// The time limit for fetching and parsing the dump.
 const LIMIT: Duration = Duration::from_secs(4);
 
-/// Where a goroutine dump may come from.
+/// Which goroutine dump a run uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
-    /// From a source on this node that needs no signal, if a call is silent.
+pub enum WantedDump {
+    /// A dump from a source on this node that needs no signal, if a call is silent.
     Auto,
-    /// No dump is fetched.
+    /// No dump.
     #[default]
     Never,
-    /// From this source, which the user named.
+    /// A dump from this file or socket, which the user named.
     From(String),
-    /// This one, which was judged when the moment of a capture was recorded.
-    Kept(Box<StackReport>),
+    /// The report that a capture contains.
+    Recorded(Box<StackReport>),
 }
 
-/// The runtime's goroutine dump, as far as it is needed.
+/// What a run knows from the runtime's goroutine dump.
 #[derive(Default)]
 pub(super) struct GoroutineDump {
-    /// Who waits for whom, if a call is silent.
+    /// The judged dump, if a call is silent.
     pub(super) report: Option<StackReport>,
-    /// The dump itself, if a bundle is written.
+    /// The unparsed dump, if a bundle is written.
     pub(super) input_file: Option<InputFile>,
     pub(super) not_checked: Option<NotChecked>,
 }
@@ -54,33 +55,33 @@ impl GoroutineDump {
     }
 }
 
-/// Fetches and judges the dump, if a call is silent.
-pub(super) async fn explain<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> GoroutineDump {
+/// Fetches and judges the dump, if a call is silent. For a bundle, it fetches the dump in any case.
+pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> GoroutineDump {
     let inputs = run.inputs;
     let hanging = silent_calls(evidence);
-    let is_quiet = hanging.is_empty();
-    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_input_files()) {
+    let nothing_hangs = hanging.is_empty();
+    if inputs.stacks == WantedDump::Never || (nothing_hangs && !inputs.keeps_input_files()) {
         return GoroutineDump::default();
     }
-    if let Wanted::Kept(report) = &inputs.stacks {
+    if let WantedDump::Recorded(report) = &inputs.stacks {
         return GoroutineDump { report: Some((**report).clone()), ..GoroutineDump::default() };
     }
     let Some(limit) = run.budget.allow(LIMIT) else {
         return GoroutineDump::missing("no budget left");
     };
     (run.progress)("the runtime's goroutines");
-    // The daemon counts only if the process table is this runtime's: the dump of another daemon would blame
-    // the wrong container.
+    // The daemon is known only if the process table belongs to this runtime. The dump of another daemon would blame the
+    // wrong container.
     let daemon = match evidence.node().map(|host| &host.ownership) {
-        Some(Ownership::Ours { daemon }) => *daemon,
+        Some(Ownership::OfRuntime { daemon }) => *daemon,
         _ => None,
     };
     let is_crio = evidence.daemon().is_some_and(|daemon| daemon.comm == "crio");
-    let own = inputs.socket_here.clone().filter(|_| is_crio);
+    let cri_socket = inputs.socket_here.clone().filter(|_| is_crio);
     let listed = evidence.runtime.listed_ids().map(str::to_owned).collect();
-    match tokio::time::timeout(limit, report(inputs, (daemon, own), hanging, listed)).await {
+    match tokio::time::timeout(limit, report(inputs, (daemon, cri_socket), hanging, listed)).await {
         Ok(Ok((report, dump))) => GoroutineDump {
-            report: Some(report).filter(|_| !is_quiet),
+            report: Some(report).filter(|_| !nothing_hangs),
             input_file: dump.filter(|_| inputs.keeps_input_files()),
             not_checked: None,
         },
@@ -96,9 +97,11 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
     let status_calls =
         runtime.status_calls.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
-    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).collect()
+    lists.chain(status_calls).map(|rpc| rpc.name().to_owned()).into_set()
 }
 
+/// Fetches and judges the dump, and adds the names of pods to the report. `runtime` is the daemon's process and, for
+/// CRI-O, its CRI socket; `listed` has the ids in the runtime's lists. Returns also the unparsed dump for a bundle.
 async fn report<R>(
     inputs: &Inputs<R>,
     runtime: (Option<u32>, Option<PathBuf>),
@@ -108,9 +111,9 @@ async fn report<R>(
     let proc = inputs.proc.clone();
     let keep = inputs.keeps_input_files();
     let (name, bytes, pid) = match &inputs.stacks {
-        Wanted::Never | Wanted::Kept(_) => return Err("left out".to_owned()),
-        Wanted::From(source) => given(source).await?,
-        Wanted::Auto => passive(inputs, runtime).await?,
+        WantedDump::Never | WantedDump::Recorded(_) => return Err("left out".to_owned()),
+        WantedDump::From(source) => dump_from(source).await?,
+        WantedDump::Auto => dump_of_daemon(inputs, runtime).await?,
     };
     // Parsing and reading process memory take CPU time and file access, so they do not run on the event loop.
     let work = move || {
@@ -121,7 +124,11 @@ async fn report<R>(
         let dumps: Vec<DumpSource> = reading.dumps.into_iter().map(source).collect();
         let mut report = judge(&dumps, &signatures(), &KnownHangs { hanging });
         if let Some(proc) = proc.filter(|_| pid.is_some()) {
-            live::name(&mut report, &dumps, &live::NodeView { proc, user_says_same_node: false, listed });
+            live::add_names(
+                &mut report,
+                &dumps,
+                &live::NodeView { proc, user_says_same_node: false, listed },
+            );
             rebuild_summary(&mut report);
         }
         Ok((report, dump))
@@ -129,11 +136,12 @@ async fn report<R>(
     super::offload::value(LIMIT, work).await.unwrap_or_else(|| Err(super::offload::why_nothing()))
 }
 
-async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
+/// Reads the dump from the source that the user named. Returns its name, its content, and the process that wrote it.
+async fn dump_from(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
     let name = source.to_owned();
     match DumpLocation::parse(source) {
         DumpLocation::Socket(path) => {
-            let answer = sources::socket(&path).await.map_err(|why| format!("{source}: {why}"))?;
+            let answer = sources::request_dump(&path).await.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, answer.body, answer.pid))
         }
         DumpLocation::File(path) => {
@@ -145,38 +153,36 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
             let bytes = bytes.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, bytes, pid))
         }
-        DumpLocation::Stdin | DumpLocation::Url(_) => {
-            Err(format!("{source}: give a file or `unix://SOCKET`"))
-        }
+        DumpLocation::Stdin | DumpLocation::Url(_) => Err(format!("{source}: use a file or `unix://SOCKET`")),
     }
 }
 
-/// Finds a passive source of a dump, if it belongs to the process that listens on the CRI socket. CRI-O
-/// serves its dump on that socket, wherever it is.
-async fn passive<R>(
+/// Requests the dump from a socket of the process that listens on the CRI socket. Returns the socket's name, the dump, and
+/// the process. CRI-O provides its dump on the CRI socket itself.
+async fn dump_of_daemon<R>(
     inputs: &Inputs<R>,
-    (daemon, own): (Option<u32>, Option<PathBuf>),
+    (daemon, cri_socket): (Option<u32>, Option<PathBuf>),
 ) -> Result<(String, Vec<u8>, Option<u32>), String> {
-    let pid = daemon.ok_or("plegctl cannot see which process is the runtime")?;
+    let pid = daemon.ok_or("plegctl does not know which process is the runtime")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
-    // The daemon's settings name the source; they may be on a disk that does not answer.
-    let offer = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
-    let places = offer.await.unwrap_or_default().places;
-    for place in own.map(NodeSource::Socket).into_iter().chain(places) {
-        let NodeSource::Socket(path) = place else { continue };
-        if let Ok(answer) = sources::socket(&path).await
+    // The daemon's settings name the socket, and they may be on a disk that does not answer.
+    let found = super::offload::value(LIMIT, move || sources::sources_of_node(&host, &proc, Some(pid)));
+    let usable = found.await.unwrap_or_default().usable;
+    for source in cri_socket.map(NodeSource::Socket).into_iter().chain(usable) {
+        let NodeSource::Socket(path) = source else { continue };
+        if let Ok(answer) = sources::request_dump(&path).await
             && answer.pid == Some(pid)
         {
             return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
         }
     }
-    Err("this runtime provides no goroutine dump without a signal; `plegctl stacks --help` says how to get one"
+    Err("this runtime provides no goroutine dump without a signal; `plegctl stacks --help` shows how to get one"
         .to_owned())
 }
 
 impl Evidence {
-    /// Returns the finding of the runtime's dump about a hung call.
+    /// Returns the finding of the dump that explains a hung call: it names the call and has a holder.
     pub fn chain_of(&self, rpc: &str) -> Option<&Finding> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
@@ -184,13 +190,13 @@ impl Evidence {
             .find(|finding| finding.rpcs.iter().any(|name| name == rpc) && finding.holder.is_some())
     }
 
-    /// Formats the chain of waiters of a hung call in one sentence.
+    /// Describes in one sentence what a hung call waits for, if the dump shows it.
     pub fn chain_words(&self, rpc: &str) -> Option<String> {
         let finding = self.chain_of(rpc)?;
         Some(format!("{} ({})", sentence(finding), finding.id))
     }
 
-    /// Returns the chain of waiters that ends at this process, if the dump shows one.
+    /// Describes in one sentence which calls wait for the process `pid`, if the dump shows it.
     pub fn chain_at(&self, pid: u32) -> Option<String> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
@@ -202,7 +208,7 @@ impl Evidence {
             .map(|finding| format!("{} ({})", sentence(finding), finding.id))
     }
 
-    /// Returns the chain that names this container as the one whose lock is held, if there is one.
+    /// Describes in one sentence that goroutines wait for what this container's goroutine holds, if the dump shows it.
     pub fn dump_blames(&self, id: &str) -> Option<String> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings

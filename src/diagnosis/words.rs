@@ -1,18 +1,8 @@
-//! Formats counts, ids and durations for the report.
+//! Formats numbers with nouns, ids and durations for the report.
 
 pub use crate::report::duration::in_sentence as seconds;
 
-/// `1 pod`, `2 pods`, `3 processes`.
-pub fn plural(count: usize, one: &str) -> String {
-    let ending = match (count, one.ends_with(['s', 'x'])) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {one}{ending}")
-}
-
-/// Returns the first twelve digits of an id, as crictl shows them.
+/// Returns the first twelve digits of an id; crictl shows the same.
 pub fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
@@ -20,13 +10,6 @@ pub fn short(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn singular_and_plural() {
-        assert_eq!(plural(1, "hung call"), "1 hung call");
-        assert_eq!(plural(0, "sandbox"), "0 sandboxes");
-        assert_eq!(plural(2, "process"), "2 processes");
-    }
 
     #[test]
     fn an_id_may_be_shorter_than_its_short_form() {

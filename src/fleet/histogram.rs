@@ -1,4 +1,7 @@
-//! Computes quantiles of a histogram as Prometheus does, and marks those in the last bucket.
+//! Computes quantiles of a kubelet's histogram as Prometheus does. A quantile in the last bucket, which has no upper
+//! bound, is marked.
+
+use crate::ordered;
 
 /// Cumulative counts by upper bound. The last bound is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,9 +12,9 @@ pub struct BucketHistogram {
 /// A quantile of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
-    /// The value, or the lower bound of the last bucket.
+    /// The value; in the last bucket, the lower bound of the bucket.
     pub seconds: f64,
-    /// Whether the quantile is in the last bucket, which has only a lower bound.
+    /// Whether the quantile is in the last bucket.
     pub beyond: bool,
 }
 
@@ -19,16 +22,16 @@ impl BucketHistogram {
     /// Creates a histogram from buckets in any order.
     pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
         buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
-        buckets.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        ordered::sort_by(&mut buckets, |one, other| one.0.total_cmp(&other.0));
         Self { buckets }
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> f64 {
         self.buckets.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// Returns the values since `before`; all values if the counters were reset.
+    /// Returns the histogram of the values since `before`. If the counters were reset, all values count.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if self.count() < before.count() || self.buckets.len() != before.buckets.len() {
@@ -38,7 +41,7 @@ impl BucketHistogram {
         Self { buckets: pairs.map(|(now, then)| (now.0, (now.1 - then.1).max(0.0))).collect() }
     }
 
-    /// Returns the value that is greater than the share `rank` of all values; `None` without values.
+    /// Returns the quantile for `rank`: 0.99 for the 99th percentile. `None` if there are no values.
     pub fn quantile(&self, rank: f64) -> Option<Quantile> {
         let wanted = self.count() * rank;
         if self.count() <= 0.0 {
@@ -97,6 +100,6 @@ mod tests {
         let then = histogram(&[100.0, 100.0, 100.0, 100.0]);
         let now = histogram(&[100.0, 100.0, 103.0, 103.0]);
         assert!(now.since(&then).quantile(0.5).unwrap().seconds > 1.0);
-        assert_eq!(then.since(&now), then, "a kubelet that restarted counts anew");
+        assert_eq!(then.since(&now), then, "after a restart of the kubelet, all values count");
     }
 }

@@ -1,11 +1,15 @@
-//! Reads the PLEG health of many nodes through the API server: the list of nodes, and `/configz` and `/metrics` of each
-//! kubelet through the API server's node proxy.
+//! `plegctl nodes`: judges the PLEG of many nodes from outside. Lists the nodes from the API server, reads `/configz`
+//! and `/metrics` of each kubelet through the API server's node proxy, and decides a verdict for each node.
 //!
-//! No other document is read. A silent node delays no other node: every request has a timeout, and silence is part of
-//! the result. `plegctl health` on a node gives the details.
+//! Before an upgrade (`preflight`), reads `/configz` and the list of the node's pods, and decides whether another release
+//! starts.
+//!
+//! Nothing else is requested. Every request has a timeout, so a silent node does not delay the other nodes. The
+//! verdict names no cause; `plegctl health` on the node does.
 
 mod histogram;
 mod node;
+mod preflight;
 mod report;
 mod verdict;
 
@@ -17,11 +21,16 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::kubelet::http::{self, encoded};
+use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
 pub use self::node::{FleetReading, NodeReading};
-pub use self::report::{NodeReport, NodeVerdict, NodesReport, QuantileReport};
+pub use self::preflight::{
+    FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
+};
+#[cfg(test)]
+pub use self::report::NodeCounts;
+pub use self::report::{NodeReport, NodeRuntime, NodeVerdict, NodesReport, RelistSeconds};
 pub use self::verdict::judge;
 
 /// The number of nodes in one page of the list. A node object with its list of images can have 100 KB.
@@ -30,7 +39,7 @@ const PAGE: usize = 200;
 /// The maximum number of pages. 40 000 nodes are more than Kubernetes supports.
 const MAX_PAGES: usize = 200;
 
-/// Which nodes are read, and how.
+/// Which nodes are read, how many at a time, and with which timeout.
 #[derive(Clone, Debug)]
 pub struct FleetRequest {
     /// The label selector, in kubectl's syntax.
@@ -44,22 +53,26 @@ pub struct FleetRequest {
 /// A node from the API server's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedNode {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// The version of its kubelet.
+    /// The version of the node's kubelet.
     pub kubelet_version: Option<String>,
-    /// The condition Ready.
+    /// The container runtime.
+    pub runtime: Option<NodeRuntime>,
+    /// The node's condition `Ready`.
     pub ready: Option<NodeReady>,
+    /// The name of its operating system.
+    pub system: Option<String>,
 }
 
-/// The Ready condition of a node.
+/// A node's condition `Ready`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeReady {
     /// The kubelet reports that the node is ready.
     Yes,
     /// The kubelet reports that the node is not ready, with this message.
     No(String),
-    /// The kubelet has not reported for too long; with the API server's message.
+    /// The kubelet has not reported for too long, as the API server's message explains.
     Unknown(String),
 }
 
@@ -117,12 +130,14 @@ struct NodeCondition {
 #[serde(rename_all = "camelCase", default)]
 struct NodeInfo {
     kubelet_version: String,
+    container_runtime_version: String,
+    os_image: String,
 }
 
 /// Why the nodes cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server does not answer, or with an error.
+    /// The API server does not answer, or answers with an error.
     #[error("cannot list the nodes: {0}")]
     Http(#[from] http::Error),
     /// The answer is not a list of nodes.
@@ -135,7 +150,7 @@ pub enum Error {
     },
 }
 
-/// Lists the nodes.
+/// Lists the nodes from the API server, page by page.
 pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<ListedNode>, Error> {
     let mut session = cluster.client.session();
     let mut nodes = Vec::new();
@@ -163,16 +178,19 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
 impl From<NodeItem> for ListedNode {
     fn from(item: NodeItem) -> Self {
         let ready = item.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
-        let version = item.status.node_info.kubelet_version;
+        let NodeInfo { kubelet_version, container_runtime_version, os_image } = item.status.node_info;
+        let filled = |text: String| (!text.is_empty()).then_some(text);
         Self {
             name: item.metadata.name,
-            kubelet_version: (!version.is_empty()).then_some(version),
+            kubelet_version: filled(kubelet_version),
+            runtime: NodeRuntime::parse(&container_runtime_version),
+            system: filled(os_image),
             ready: ready.map(NodeReady::from),
         }
     }
 }
 
-/// Reads every node, and calls `done` after each.
+/// Reads the metrics and the configuration of every node, several at a time, and calls `done` after each node.
 pub async fn read_nodes(
     cluster: &Arc<Cluster>,
     nodes: Vec<ListedNode>,
@@ -180,17 +198,55 @@ pub async fn read_nodes(
     clock: &Arc<dyn Clock>,
     done: impl Fn(&NodeReading),
 ) -> FleetReading {
-    let workers = request.concurrency.min(nodes.len());
+    let reader = node::HealthReader { timeout: request.timeout, clock: Arc::clone(clock) };
+    let readings = read_each(cluster, nodes, request.concurrency, reader, done).await;
+    FleetReading { taken_at: clock.wall(), readings }
+}
+
+/// Reads the configuration and the static pods of every node, and calls `done` after each.
+pub async fn read_settings(
+    cluster: &Arc<Cluster>,
+    nodes: Vec<ListedNode>,
+    request: &FleetRequest,
+    done: impl Fn(&SettingsReading),
+) -> Vec<SettingsReading> {
+    let reader = preflight::SettingsReader { timeout: request.timeout };
+    read_each(cluster, nodes, request.concurrency, reader, done).await
+}
+
+/// Reads some documents of one node.
+trait NodeReader: Clone + Send + 'static {
+    /// The documents.
+    type Reading: Send + 'static;
+
+    /// Reads them. `session` is a connection to the API server at `server`.
+    fn read(
+        &self,
+        session: &mut HttpSession<'_>,
+        server: &str,
+        node: ListedNode,
+    ) -> impl Future<Output = Self::Reading> + Send;
+}
+
+/// Reads every node with `reader`, `concurrency` nodes at a time, and calls `done` after each.
+async fn read_each<R: NodeReader>(
+    cluster: &Arc<Cluster>,
+    nodes: Vec<ListedNode>,
+    concurrency: usize,
+    reader: R,
+    done: impl Fn(&R::Reading),
+) -> Vec<R::Reading> {
+    let workers = concurrency.min(nodes.len());
     let queue = Arc::new(Mutex::new(VecDeque::from(nodes)));
     let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
         let (cluster, queue, sender) = (Arc::clone(cluster), Arc::clone(&queue), sender.clone());
-        let (clock, timeout) = (Arc::clone(clock), request.timeout);
+        let reader = reader.clone();
         tasks.spawn(async move {
             let mut session = cluster.client.session();
             while let Some(node) = next_node(&queue) {
-                let reading = node::read(&mut session, &cluster.server, node, timeout, clock.as_ref()).await;
+                let reading = reader.read(&mut session, &cluster.server, node).await;
                 if sender.send(reading).is_err() {
                     return;
                 }
@@ -203,7 +259,7 @@ pub async fn read_nodes(
         done(&reading);
         readings.push(reading);
     }
-    FleetReading { taken_at: clock.wall(), readings }
+    readings
 }
 
 fn next_node(queue: &Mutex<VecDeque<ListedNode>>) -> Option<ListedNode> {

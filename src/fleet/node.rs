@@ -1,15 +1,16 @@
-//! Reads the two documents of one node's kubelet.
+//! Reads `/configz` and `/metrics` of one node's kubelet through the API server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::ListedNode;
 use super::histogram::BucketHistogram;
+use super::{ListedNode, NodeReader};
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
 use crate::report::Seconds;
 
-/// The documents of one node.
+/// The two documents of one node's kubelet, or why they could not be read.
 #[derive(Clone, Debug)]
 pub struct NodeReading {
     /// The node in the API server's list.
@@ -18,7 +19,8 @@ pub struct NodeReading {
     pub configz: Result<Configz, http::Error>,
     /// The kubelet's metrics, or the error.
     pub metrics: Result<KubeletMetrics, MetricsError>,
-    /// Whether the configuration was answered a second time after the metrics request was silent.
+    /// Whether `/configz` was answered again after `/metrics` was silent. Only then does the kubelet itself hang, and
+    /// not the API server.
     pub answers_after: bool,
     /// The time that the requests took.
     pub took: Seconds,
@@ -31,7 +33,8 @@ pub struct KubeletMetrics {
     pub metrics: Metrics,
     /// The histogram of relists since the kubelet started.
     pub relists: BucketHistogram,
-    /// The server's time in seconds since the epoch, or else ours: an age must not be the difference of two clocks.
+    /// The kubelet's time in seconds since the epoch, so that ages are computed with one clock; plegctl's time if the
+    /// answer has no date.
     pub now: f64,
 }
 
@@ -41,7 +44,7 @@ pub enum MetricsError {
     /// The request failed.
     #[error(transparent)]
     Http(#[from] http::Error),
-    /// The answer is not in the metrics format.
+    /// The answer is not a page of metrics.
     #[error("its /metrics answers something else: {0}")]
     Other(String),
 }
@@ -55,31 +58,39 @@ pub struct FleetReading {
     pub readings: Vec<NodeReading>,
 }
 
-/// Reads one node. `/configz` is read first, because it is answered even if `/metrics` hangs, so a hang can be
-/// distinguished from a node that is gone.
-pub(super) async fn read(
-    session: &mut HttpSession<'_>,
-    server: &str,
-    listed: ListedNode,
-    timeout: Duration,
-    clock: &dyn Clock,
-) -> NodeReading {
-    let started = clock.mono();
-    let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
-    let url = format!("{base}/configz");
-    let configz = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
-        // The metrics are read even if the configuration cannot be parsed.
-        Ok(text) => Ok(Configz::parse(&text).unwrap_or_default()),
-        Err(why) => Err(why),
-    };
-    let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
-    let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
-    // If the API server itself has become silent, the kubelet does not count as hanging.
-    let answers_after = silent && configz.is_ok() && {
-        let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
-        again.is_ok()
-    };
-    NodeReading { listed, configz, metrics, answers_after, took: clock.mono().since(started).into() }
+/// Reads what shows whether PLEG is healthy.
+#[derive(Clone)]
+pub(super) struct HealthReader {
+    /// The timeout of one request.
+    pub timeout: Duration,
+    /// The clock of the durations.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl NodeReader for HealthReader {
+    type Reading = NodeReading;
+
+    /// Reads one node. Requests `/configz` first, because a kubelet answers it even if `/metrics` hangs: so a hang is
+    /// distinguished from a node that cannot be reached.
+    async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> NodeReading {
+        let (timeout, clock) = (self.timeout, self.clock.as_ref());
+        let started = clock.mono();
+        let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
+        let url = format!("{base}/configz");
+        let configz = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
+            // The metrics are read even if the configuration cannot be parsed.
+            Ok(text) => Ok(Configz::parse(&text).unwrap_or_default()),
+            Err(why) => Err(why),
+        };
+        let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
+        let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
+        // `/configz` is requested again, to find out whether the API server has become silent.
+        let answers_after = silent && configz.is_ok() && {
+            let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+            again.is_ok()
+        };
+        NodeReading { listed, configz, metrics, answers_after, took: clock.mono().since(started).into() }
+    }
 }
 
 async fn metrics(

@@ -1,49 +1,39 @@
-//! The report of `plegctl nodes`.
+//! [`NodesReport`]: the report of `plegctl nodes`, as it is printed in JSON.
 
 use serde::Serialize;
 
 use crate::clock::Wall;
-use crate::report::Seconds;
+use crate::report::{Seconds, word_enum};
 
-/// The verdict on a node, from good to bad.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeVerdict {
-    /// PLEG relists normally.
-    Healthy,
-    /// The node may not be read, or its answer cannot be parsed.
-    #[default]
-    Unknown,
-    /// PLEG is close to being unhealthy, or slow.
-    Degraded,
-    /// The kubelet cannot be reached.
-    Unreachable,
-    /// The metrics request hangs while the configuration is answered.
-    Silent,
-    /// PLEG's age is over the threshold, or the kubelet reports that PLEG is unhealthy.
-    Unhealthy,
+word_enum! {
+    /// The verdict on a node, from good to bad.
+    #[derive(Default, PartialOrd, Ord)]
+    pub json enum NodeVerdict: as_str {
+        /// PLEG relists normally.
+        Healthy = "healthy",
+        /// The user may not read the node, or the answer cannot be used.
+        #[default]
+        Unknown = "unknown",
+        /// PLEG is slow or close to the threshold, or the node is not ready for another reason.
+        Degraded = "degraded",
+        /// The kubelet cannot be reached.
+        Unreachable = "unreachable",
+        /// The kubelet answers `/configz` but not `/metrics`.
+        Silent = "silent",
+        /// PLEG's age is over the threshold, or the kubelet reports that PLEG is unhealthy.
+        Unhealthy = "unhealthy",
+    }
 }
 
 impl NodeVerdict {
     /// All verdicts, the worst first.
     pub const ALL: [Self; 6] =
         [Self::Unhealthy, Self::Silent, Self::Unreachable, Self::Degraded, Self::Unknown, Self::Healthy];
-
-    /// The name in JSON and in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Unknown => "unknown",
-            Self::Degraded => "degraded",
-            Self::Unreachable => "unreachable",
-            Self::Silent => "silent",
-            Self::Unhealthy => "unhealthy",
-        }
-    }
 }
 
-/// The whole report.
+/// The PLEG of every node of a cluster.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "NodesReport")]
 pub struct NodesReport {
     /// When the last node was read.
@@ -60,21 +50,22 @@ pub struct NodesReport {
 
 /// The number of nodes by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCounts {
-    /// All.
+    /// All nodes.
     pub nodes: u64,
-    /// Healthy ones.
+    /// The healthy nodes.
     pub healthy: u64,
-    /// Those that could not be judged.
+    /// The nodes that could not be judged.
     pub unknown: u64,
-    /// Degraded ones.
+    /// The degraded nodes.
     pub degraded: u64,
-    /// Those that are not reached.
+    /// The nodes that could not be reached.
     pub unreachable: u64,
-    /// Silent ones.
+    /// The silent nodes.
     pub silent: u64,
-    /// Unhealthy ones.
+    /// The unhealthy nodes.
     pub unhealthy: u64,
 }
 
@@ -91,7 +82,7 @@ impl NodeCounts {
         }) += 1;
     }
 
-    /// The number of nodes with this verdict.
+    /// Returns the number of nodes with this verdict.
     pub const fn of(&self, verdict: NodeVerdict) -> u64 {
         match verdict {
             NodeVerdict::Healthy => self.healthy,
@@ -106,11 +97,12 @@ impl NodeCounts {
 
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its verdict.
+    /// The verdict on the node.
     pub verdict: NodeVerdict,
     /// Why the node is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,15 +110,27 @@ pub struct NodeReport {
     /// Whether the Ready condition is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// The version of its kubelet.
+    /// The version of the node's kubelet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
+    /// The node's container runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<NodeRuntime>,
     /// The age of the last successful relist, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
-    /// Its relists.
+    /// The number of relists since the kubelet's start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub relists: Option<Relists>,
+    pub relists: Option<f64>,
+    /// The durations of the relists since the kubelet's start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relist_seconds: Option<RelistSeconds>,
+    /// The number of relists since the previous reading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_relists: Option<f64>,
+    /// The durations of the relists since the previous reading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_relist_seconds: Option<RelistSeconds>,
     /// The number of events that the kubelet has lost since its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
@@ -137,36 +141,40 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
     /// The time that the requests took.
-    pub took_seconds: Seconds,
+    pub duration_seconds: Seconds,
 }
 
-/// The relists of a node.
+/// The container runtime that a node reports to the API server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRuntime {
+    /// The runtime's name.
+    pub name: String,
+    /// The runtime's version.
+    pub version: String,
+}
+
+impl NodeRuntime {
+    /// Parses `containerd://2.1.4`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, version) = text.split_once("://")?;
+        Some(Self { name: name.to_owned(), version: version.to_owned() })
+    }
+}
+
+/// The quantiles of a histogram of relists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Relists {
-    /// The number since the kubelet's start.
-    pub count: f64,
-    /// The median since the kubelet's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p50: Option<QuantileReport>,
-    /// The 99th percentile since the kubelet's start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub p99: Option<QuantileReport>,
-    /// The 99th percentile since the previous reading, which shows the trend.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recent_p99: Option<QuantileReport>,
-    /// The number of relists since the previous reading.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recent_count: Option<f64>,
-}
-
-/// A quantile in the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QuantileReport {
-    /// The value, or the lower bound of the last bucket.
-    pub seconds: f64,
-    /// Whether the value is beyond the last bound: the kubelet's histogram ends at 10 s.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub beyond: bool,
+pub struct RelistSeconds {
+    /// The median.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The quantiles that are only lower bounds, because the kubelet's histogram ends at 10 s.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<&'static str>,
 }

@@ -1,22 +1,25 @@
-//! Decides the verdict on each node from its documents. A verdict names what was seen, not its cause.
+//! Decides the verdict on each node from its kubelet's documents and its condition `Ready`. The reason names what was
+//! observed, not the cause.
 
 use super::NodeReady;
-use super::histogram::{BucketHistogram, Quantile};
+use super::histogram::BucketHistogram;
 use super::node::{FleetReading, KubeletMetrics, MetricsError, NodeReading};
-use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, QuantileReport, Relists};
+use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, RelistSeconds};
 use crate::kubelet::http;
 use crate::kubelet::timing::{EVENTED_THRESHOLD, THRESHOLD};
+use crate::ordered;
 
-/// Half of the threshold. A relist that is open for so long rarely ends by itself.
+/// The share of the threshold from which on a node is degraded. A relist that takes so long rarely ends by itself.
 const DEGRADED_SHARE: f64 = 0.5;
 
-/// Relists longer than this are slow in any cluster. The kubelet's histogram has no larger bucket.
+/// The duration in seconds from which on a relist is slow. The kubelet's histogram has no larger bound.
 const SLOW_RELIST: f64 = 10.0;
 
-/// The age from which on a kubelet that relists every second is late: two slow relists.
+/// The age in seconds from which on a kubelet that relists every second is degraded: two slow relists.
 const LATE_AGE: f64 = 2.0 * SLOW_RELIST;
 
-/// Decides the verdicts, the worst first. `before` is the previous reading, for what happened since.
+/// Judges all nodes and returns the report, the worst node first. `before` is the previous reading, for the relists
+/// since then.
 pub fn judge(
     readings: &FleetReading,
     before: Option<&FleetReading>,
@@ -29,13 +32,12 @@ pub fn judge(
         .map(|reading| {
             let earlier = before.into_iter().flat_map(|before| &before.readings);
             let mut earlier = earlier.filter(|earlier| earlier.listed.name == reading.listed.name);
-            node(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
+            node_report(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
         })
         .collect();
-    nodes.sort_unstable_by(|one, other| {
+    ordered::sort_by(&mut nodes, |one, other| {
         let age = |node: &NodeReport| node.pleg_age_seconds.unwrap_or_default();
-        let p99 =
-            |node: &NodeReport| node.relists.as_ref().and_then(|r| r.p99).map_or(0.0, |p99| p99.seconds);
+        let p99 = |node: &NodeReport| node.relist_seconds.as_ref().map_or(0.0, |seconds| seconds.p99);
         (other.verdict.cmp(&one.verdict))
             .then(age(other).total_cmp(&age(one)))
             .then(p99(other).total_cmp(&p99(one)))
@@ -54,31 +56,33 @@ pub fn judge(
     }
 }
 
-fn node(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeReport {
+/// Judges one node.
+fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeReport {
     let mut report = NodeReport {
         name: reading.listed.name.clone(),
         ready: reading.listed.ready.as_ref().map(|ready| *ready == NodeReady::Yes),
         kubelet_version: reading.listed.kubelet_version.clone(),
-        took_seconds: reading.took,
+        runtime: reading.listed.runtime.clone(),
+        duration_seconds: reading.took,
         ..NodeReport::default()
     };
     let evented = reading.configz.as_ref().ok().and_then(|configz| configz.config.evented);
     report.evented_pleg = evented.filter(|on| *on);
     match &reading.metrics {
-        Ok(read) => of_metrics(read, earlier, &mut report),
+        Ok(read) => apply_metrics(read, earlier, &mut report),
         Err(why) => {
-            (report.verdict, report.why) = of_error(why, reading);
+            (report.verdict, report.why) = verdict_without_metrics(why, reading);
         }
     }
-    of_condition(reading.listed.ready.as_ref(), &mut report);
+    apply_condition(reading.listed.ready.as_ref(), &mut report);
     report
 }
 
-/// Applies the node's Ready condition: a node that is not ready is not healthy, whatever its last relist.
-fn of_condition(ready: Option<&NodeReady>, report: &mut NodeReport) {
+/// Applies the node's condition `Ready`: a node that is not ready is at least degraded, even if it relists normally.
+fn apply_condition(ready: Option<&NodeReady>, report: &mut NodeReport) {
     let (at_least, word, message) = match ready {
         Some(NodeReady::Yes) => return,
-        // Two texts of the kubelet that concern what PLEG depends on.
+        // The kubelet's two messages about PLEG and the runtime.
         Some(NodeReady::No(message))
             if ["PLEG is not healthy", "container runtime is down"]
                 .iter()
@@ -98,19 +102,17 @@ fn of_condition(ready: Option<&NodeReady>, report: &mut NodeReport) {
     });
 }
 
-fn of_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &mut NodeReport) {
+/// Judges a node by the kubelet's metrics.
+fn apply_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &mut NodeReport) {
     let metrics = &read.metrics;
     report.discarded_events = metrics.discarded;
     report.runtime_errors = metrics.runtime_errors;
     report.kubelet_version = metrics.version.clone().or(report.kubelet_version.take());
     let recent: Option<BucketHistogram> = earlier.map(|earlier| read.relists.since(&earlier.relists));
-    report.relists = Some(Relists {
-        count: read.relists.count(),
-        p50: read.relists.quantile(0.5).map(quantile_report),
-        p99: read.relists.quantile(0.99).map(quantile_report),
-        recent_p99: recent.as_ref().and_then(|recent| recent.quantile(0.99)).map(quantile_report),
-        recent_count: recent.as_ref().map(BucketHistogram::count),
-    });
+    report.relists = Some(read.relists.count());
+    report.relist_seconds = relist_seconds(&read.relists);
+    report.recent_relists = recent.as_ref().map(BucketHistogram::count);
+    report.recent_relist_seconds = recent.as_ref().and_then(relist_seconds);
     let Some(seen) = metrics.last_seen else {
         report.verdict = NodeVerdict::Degraded;
         report.why = Some("no relist has succeeded since the kubelet started".to_owned());
@@ -130,13 +132,13 @@ fn of_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &
     } else if age > threshold * DEGRADED_SHARE {
         (NodeVerdict::Degraded, Some(format!("PLEG was last seen {age:.0} s ago")))
     } else if !evented && age > LATE_AGE {
-        // With Evented PLEG, a relist is made every 300 s.
+        // With EventedPLEG, the kubelet relists only every 300 s.
         let why = format!("PLEG was last seen {age:.0} s ago, the kubelet relists every second");
         (NodeVerdict::Degraded, Some(why))
     } else if recent.as_ref().is_some_and(slow) {
         (NodeVerdict::Degraded, Some(format!("relists take {SLOW_RELIST:.0} s and more")))
     } else if recent.is_none() && slow(&read.relists) {
-        // The time of the slow relists is not known, so this does not change the verdict.
+        // The relists may have been slow long ago, so they do not change the verdict.
         let why = format!("1 % of the relists since its start took {SLOW_RELIST:.0} s and more");
         (NodeVerdict::Healthy, Some(why))
     } else {
@@ -144,11 +146,20 @@ fn of_metrics(read: &KubeletMetrics, earlier: Option<&KubeletMetrics>, report: &
     };
 }
 
-const fn quantile_report(quantile: Quantile) -> QuantileReport {
-    QuantileReport { seconds: quantile.seconds, beyond: quantile.beyond }
+/// Returns the quantiles of a histogram; `None` if there are no values.
+fn relist_seconds(relists: &BucketHistogram) -> Option<RelistSeconds> {
+    let mut at_least = Vec::new();
+    let mut seconds = |rank, name| {
+        let quantile = relists.quantile(rank)?;
+        at_least.extend(quantile.beyond.then_some(name));
+        Some(quantile.seconds)
+    };
+    let (p50, p90, p99) = (seconds(0.5, "p50")?, seconds(0.9, "p90")?, seconds(0.99, "p99")?);
+    Some(RelistSeconds { p50, p90, p99, at_least })
 }
 
-fn of_error(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<String>) {
+/// Judges a node whose metrics could not be read.
+fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<String>) {
     let configz_answers = reading.configz.is_ok();
     match why {
         MetricsError::Http(why) if why.is_silent() && reading.answers_after => (
@@ -174,7 +185,7 @@ fn of_error(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<S
         MetricsError::Http(why @ (http::Error::Unauthorized { .. } | http::Error::Forbidden { .. })) => {
             (NodeVerdict::Unknown, Some(format!("no permission to read it: {}", error_text(why))))
         }
-        // The API server answers so if it cannot reach a kubelet.
+        // The API server answers with these statuses if it cannot reach a kubelet.
         MetricsError::Http(why @ http::Error::Status { status: 500..=504, .. }) => {
             (NodeVerdict::Unreachable, Some(format!("the API server does not reach it: {}", error_text(why))))
         }
@@ -183,8 +194,8 @@ fn of_error(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<S
     }
 }
 
-/// Returns the error text without the URL, which differs between nodes only in the name.
-fn error_text(why: &http::Error) -> String {
+/// Returns the error text without the URL, which would repeat the node's name.
+pub(super) fn error_text(why: &http::Error) -> String {
     match why {
         http::Error::Forbidden { text, .. } => text.clone(),
         http::Error::Status { status, text, .. } => format!("{status} {text}"),

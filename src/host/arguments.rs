@@ -1,18 +1,18 @@
-//! Parses the command line of a process.
+//! [`Arguments`]: the command line of a process, with its flags parsed as Go programs parse them.
 
 use std::ops::Deref;
 
 /// The arguments of a command line, the program first.
 ///
-/// Flags are parsed as Go's two libraries do: with one dash or two, `--name=value` or `--name value`, a letter
-/// followed by its number (`-v4`), `_` in place of `-`, and no flags after `--`.
+/// A flag can have one dash or two, `--name=value` or `--name value`, a number directly after a letter (`-v4`), and
+/// `_` in place of `-`. After `--` there are no flags. Go's two flag libraries accept these forms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// Parses `/proc/<pid>/cmdline`.
-    pub fn of_kernel(cmdline: &[u8]) -> Self {
-        // A program that changes its title leaves zero bytes at the end; an empty argument in the middle is real.
+    /// Parses the content of `/proc/<pid>/cmdline`.
+    pub fn from_cmdline(cmdline: &[u8]) -> Self {
+        // A program that changes its title leaves zero bytes at the end. An empty argument in the middle is kept.
         let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let text = cmdline.get(..end).unwrap_or_default();
         if text.is_empty() {
@@ -23,18 +23,18 @@ impl Arguments {
 
     /// Whether an argument is exactly `word`.
     pub fn mentions(&self, word: &str) -> bool {
-        self.0.iter().any(|own| own == word)
+        self.0.iter().any(|argument| argument == word)
     }
 
-    /// The value of a flag; the last one if it is repeated. An empty value is `None`.
+    /// Returns the value of a flag; the last value if the flag is repeated. An empty value is `None`.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.all_values(name).pop().filter(|value| !value.is_empty())
     }
 
-    /// All values of a flag that may be repeated, in order.
+    /// Returns all values of a flag that may be repeated, in order.
     pub fn all_values(&self, name: &str) -> Vec<&str> {
         let mut values = Vec::new();
-        let mut words = self.before_the_end();
+        let mut words = self.before_double_dash();
         while let Some(word) = words.next() {
             match assignment(word, name) {
                 Some(Assignment::Value(value)) => values.push(value),
@@ -45,12 +45,12 @@ impl Arguments {
         values
     }
 
-    /// The value of a boolean flag: `--name`, `--name=true`.
+    /// Returns the value of a boolean flag: `--name` or `--name=true`.
     pub fn switch(&self, name: &str) -> Option<bool> {
         let mut last = None;
-        for word in self.before_the_end() {
+        for word in self.before_double_dash() {
             match assignment(word, name) {
-                Some(Assignment::Value(value)) => last = truth(value).or(last),
+                Some(Assignment::Value(value)) => last = parse_boolean(value).or(last),
                 Some(Assignment::Bare) => last = Some(true),
                 None => {}
             }
@@ -58,7 +58,8 @@ impl Arguments {
         last
     }
 
-    fn before_the_end(&self) -> impl Iterator<Item = &str> {
+    /// Returns the arguments before `--`; only these can be flags.
+    fn before_double_dash(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str).take_while(|word| *word != "--")
     }
 }
@@ -78,7 +79,7 @@ impl<W: Into<String>> FromIterator<W> for Arguments {
 }
 
 /// Parses a boolean as Go does.
-pub fn truth(word: &str) -> Option<bool> {
+pub fn parse_boolean(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" => Some(true),
         "false" | "f" | "0" => Some(false),
@@ -108,33 +109,35 @@ pub fn shell_words(text: &str) -> Vec<String> {
     words
 }
 
+/// How an argument sets a flag.
 enum Assignment<'a> {
     /// The value is in the same argument.
     Value(&'a str),
-    /// The value, if the flag needs one, is the next argument.
+    /// The argument has no value. If the flag needs a value, the next argument is the value.
     Bare,
 }
 
-/// Parses `word` as the flag `name`.
+/// Parses `word` as the flag `name`; `None` if it is another flag or no flag.
 fn assignment<'a>(word: &'a str, name: &str) -> Option<Assignment<'a>> {
     let dashed = word.strip_prefix('-')?;
     let text = dashed.strip_prefix('-').unwrap_or(dashed);
-    let (own, value) = match text.split_once('=') {
-        Some((own, value)) => (own, Some(value)),
+    let (written_name, value) = match text.split_once('=') {
+        Some((written_name, value)) => (written_name, Some(value)),
         None => (text, None),
     };
-    if own.len() == name.len() && own.bytes().zip(name.bytes()).all(|(a, b)| same_letter(a, b)) {
+    let is_same = written_name.bytes().zip(name.bytes()).all(|(a, b)| same_letter(a, b));
+    if written_name.len() == name.len() && is_same {
         return Some(value.map_or(Assignment::Bare, Assignment::Value));
     }
     let is_letter = name.len() == 1 && !word.starts_with("--");
     // `-v4`: a number may follow a one-letter flag directly.
-    let behind =
+    let number =
         text.strip_prefix(name).filter(|rest| is_letter && rest.bytes().all(|byte| byte.is_ascii_digit()))?;
-    Some(Assignment::Value(behind))
+    Some(Assignment::Value(number))
 }
 
-fn same_letter(own: u8, wanted: u8) -> bool {
-    own == wanted || (own == b'_' && wanted == b'-')
+fn same_letter(written: u8, wanted: u8) -> bool {
+    written == wanted || (written == b'_' && wanted == b'-')
 }
 
 #[cfg(test)]
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_read_in_every_spelling() {
+    fn a_flag_is_found_in_every_form() {
         for text in ["k --config=/a", "k --config /a", "k -config=/a", "k -config /a"] {
             assert_eq!(line(text).flag("config"), Some("/a"), "{text}");
         }
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_needs_no_value_and_takes_none_from_its_neighbour() {
+    fn a_boolean_flag_does_not_use_the_next_argument_as_its_value() {
         let line = line("k --read-only --config /a --quiet=false --loud=T");
         assert_eq!(line.switch("read-only"), Some(true));
         assert_eq!(line.switch("quiet"), Some(false));
@@ -184,18 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_flag_is_none() {
+    fn arguments_that_only_look_like_the_flag_are_ignored() {
         assert_eq!(line("k --config-dir=/x").flag("config"), None, "a longer one");
         assert_eq!(line("k config /x").flag("config"), None, "no dash");
-        assert_eq!(line("k -- --config=/x").flag("config"), None, "behind the end of the flags");
+        assert_eq!(line("k -- --config=/x").flag("config"), None, "after the end of the flags");
         assert_eq!(line("k -verbose").flag("v"), None);
-        assert_eq!(Arguments::of_kernel(b"").flag("v"), None);
+        assert_eq!(Arguments::from_cmdline(b"").flag("v"), None);
         assert_eq!(
-            Arguments::of_kernel(b"k\0--v\0\0--config=/a\0").flag("config"),
+            Arguments::from_cmdline(b"k\0--v\0\0--config=/a\0").flag("config"),
             Some("/a"),
             "an empty value"
         );
-        assert_eq!(Arguments::of_kernel(b"k3s server\0\0\0").len(), 1);
-        assert_eq!(Arguments::of_kernel(b"k\0--config\0").flag("config"), None, "cut off");
+        assert_eq!(Arguments::from_cmdline(b"k3s server\0\0\0").len(), 1);
+        assert_eq!(Arguments::from_cmdline(b"k\0--config\0").flag("config"), None, "cut off");
     }
 }

@@ -1,4 +1,5 @@
-//! Parses the names that runtimes build from the names of a pod and a container.
+//! [`CriName`]: parses the name that a runtime gives to a container or sandbox, which contains the names of the pod
+//! and the container.
 
 use crate::report::PodRef;
 
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_no_name() {
+    fn names_of_another_form_are_refused() {
         for text in ["db-0_shop", "a_b_c_d", "a__b_c_x", "k8s_a_b_c_d_e_0", ""] {
             assert_eq!(CriName::parse(text), None, "{text}");
         }

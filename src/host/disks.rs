@@ -1,8 +1,7 @@
-//! Measures how full the file systems are to which a daemon writes.
+//! Measures how full the file system of a directory is.
 //!
-//! A request to a file system whose server is gone never returns, and the waiting thread keeps the whole process from
-//! exiting. The path to a directory is therefore resolved link by link, and nothing at or below a remote mount is
-//! opened.
+//! A request to a network file system whose server is gone never returns, and the waiting thread prevents plegctl
+//! from exiting. So the path is resolved link by link, and nothing at or below a remote mount is opened.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::proc::NodeMount;
 
-/// The most symbolic links in a path; a path with more of them is a loop.
-const MOST_LINKS: usize = 40;
+/// The maximum number of symbolic links in a path; a path with more links counts as a loop.
+const MAX_LINKS: usize = 40;
 
 /// The file system of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +26,9 @@ pub struct Disk {
     pub free: u64,
     /// Bytes that other users can still write.
     pub available: u64,
-    /// The most files; 0 if the file system has no such limit.
+    /// The maximum number of files; 0 if the file system has no limit.
     pub inodes: u64,
-    /// Files that can still be created.
+    /// The number of files that can still be created.
     pub free_inodes: u64,
     /// Whether the file system itself is read-only, not only this mount.
     pub read_only: bool,
@@ -41,7 +40,7 @@ pub enum DiskError {
     /// The directory does not exist or cannot be read.
     #[error("`{0}` does not exist")]
     Absent(String),
-    /// A request might never return.
+    /// The directory is on a network file system, whose server might never answer.
     #[error("`{path}` is on {kind}; plegctl does not query it, because its server may be unreachable")]
     Remote {
         /// The mount point.
@@ -51,26 +50,26 @@ pub enum DiskError {
     },
 }
 
-/// The file system of the node's `path`; `root` is the directory that is the node's `/`. The call may block, so make
-/// it in a thread that can be abandoned.
+/// Measures the file system of the node's `path`. `root` is the host root. The call may block, so make it in a thread
+/// that can be abandoned.
 pub fn disk(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<Disk, DiskError> {
     let absent = || DiskError::Absent(path.display().to_string());
     let place = resolve(root, mounts, path)?;
-    let on = mount_of(mounts, &place).ok_or_else(absent)?;
+    let mount = mount_of(mounts, &place).ok_or_else(absent)?;
     let figures = rustix::fs::statvfs(&place).map_err(|_| absent())?;
     Ok(Disk {
-        device: on.device.clone(),
-        kind: on.kind.clone(),
+        device: mount.device.clone(),
+        kind: mount.kind.clone(),
         size: figures.f_blocks.saturating_mul(figures.f_frsize),
         free: figures.f_bfree.saturating_mul(figures.f_frsize),
         available: figures.f_bavail.saturating_mul(figures.f_frsize),
         inodes: figures.f_files,
         free_inodes: figures.f_ffree,
-        read_only: on.read_only,
+        read_only: mount.read_only,
     })
 }
 
-/// Resolves `path` link by link; fails if a step is at a mount that may not answer.
+/// Resolves the node's `path` link by link to a path of plegctl. Fails if a step is at a mount that may not answer.
 pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf, DiskError> {
     let mut left: VecDeque<OsString> = parts(path).collect();
     let (mut at, mut links) = (root.to_path_buf(), 0);
@@ -82,10 +81,10 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
             continue;
         }
         let next = at.join(&part);
-        let shaky = |mount: &&NodeMount| {
+        let may_not_answer = |mount: &&NodeMount| {
             Path::new(&mount.target) == next && (mount.is_remote() || mount.kind == "autofs")
         };
-        if let Some(mount) = mounts.iter().find(shaky) {
+        if let Some(mount) = mounts.iter().find(may_not_answer) {
             return Err(DiskError::Remote { path: mount.target.clone(), kind: mount.kind.clone() });
         }
         let Ok(target) = fs::read_link(&next) else {
@@ -93,7 +92,7 @@ pub fn resolve(root: &Path, mounts: &[NodeMount], path: &Path) -> Result<PathBuf
             continue;
         };
         links += 1;
-        if links > MOST_LINKS {
+        if links > MAX_LINKS {
             return Err(DiskError::Absent(path.display().to_string()));
         }
         if target.is_absolute() {
@@ -114,7 +113,8 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
     })
 }
 
-/// The innermost mount that contains `path`; of several at the same path the last one is visible.
+/// Returns the innermost mount that contains `path`. If several mounts are at the same path, the last one hides the
+/// others.
 fn mount_of<'a>(mounts: &'a [NodeMount], path: &Path) -> Option<&'a NodeMount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.target)).max_by_key(|mount| mount.target.len())
 }
@@ -123,9 +123,10 @@ fn mount_of<'a>(mounts: &'a [NodeMount], path: &Path) -> Option<&'a NodeMount> {
 mod tests {
     use super::*;
 
-    struct Place(PathBuf);
+    /// A temporary host root that is deleted when the test ends.
+    struct TestHostRoot(PathBuf);
 
-    impl Place {
+    impl TestHostRoot {
         fn make(name: &str) -> Self {
             let place = std::env::temp_dir().join(format!("plegctl-disks-{}-{name}", std::process::id()));
             fs::create_dir_all(place.join("var/lib/app")).unwrap();
@@ -142,15 +143,15 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestHostRoot {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
     #[test]
-    fn directory_shows_free_space_and_read_only_state() {
-        let place = Place::make("full");
+    fn free_space_and_read_only_state_are_those_of_the_innermost_mount() {
+        let place = TestHostRoot::make("full");
         let inner = NodeMount { read_only: true, device: "8:2".into(), ..place.mount("var/lib", "ext4") };
         let mounts = [place.mount("", "xfs"), inner];
         let seen = disk(&place.0, &mounts, Path::new("/var/lib/app")).unwrap();
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn nothing_at_or_below_a_mount_that_may_not_answer_is_touched() {
-        let place = Place::make("remote");
+        let place = TestHostRoot::make("remote");
         let mounts = [place.mount("", "xfs"), place.mount("srv/data", "nfs4"), place.mount("auto", "autofs")];
         // Neither directory exists, so opening it would give `Absent`.
         std::os::unix::fs::symlink("/srv/data/../data/app", place.0.join("var/lib/linked")).unwrap();
@@ -174,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_links_leads_nowhere_and_none_leads_out_of_the_root() {
-        let place = Place::make("links");
+    fn a_loop_of_links_is_an_error_and_no_link_leaves_the_host_root() {
+        let place = TestHostRoot::make("links");
         let mounts = [place.mount("", "xfs")];
         std::os::unix::fs::symlink("/var/one", place.0.join("var/two")).unwrap();
         std::os::unix::fs::symlink("/var/two", place.0.join("var/one")).unwrap();

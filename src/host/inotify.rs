@@ -1,4 +1,4 @@
-//! Watches a directory with inotify and returns the events in their original order.
+//! [`PathWatch`]: watches a file or a directory with inotify and returns the events in the kernel's order.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,18 +10,19 @@ use std::thread;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// The size of a read buffer: some hundred events with names of usual length.
+/// The size of the read buffer; it has room for some hundred events.
 const BUFFER: usize = 8192;
 
-/// How many events wait in this process; the kernel holds the others.
+/// How many events are queued in this process; further events stay in the kernel's queue.
 const QUEUE: usize = 16;
 
-/// One event. The path is that of the watch, with the name of the entry if the event is about an entry.
+/// One event. The path is the watched path; for an event about an entry of a watched directory, with the entry's
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// The entry was created, written or moved here, or its attributes changed.
+    /// The file was created, written or moved here, or its attributes changed.
     Changed(PathBuf),
-    /// The entry was removed or moved away.
+    /// The file was removed or moved away.
     Removed(PathBuf),
 }
 
@@ -51,8 +52,8 @@ impl PathWatch {
         Ok(Self { events })
     }
 
-    /// The next event. Waits forever once the watch has ended. After an error there are no more events, because
-    /// events were lost.
+    /// Waits for the next event. An error means that events were lost; after an error, or if the watched path was
+    /// removed or moved, this never returns.
     pub async fn next(&mut self) -> io::Result<PathEvent> {
         match self.events.recv().await {
             Some(event) => event,
@@ -61,12 +62,12 @@ impl PathWatch {
     }
 }
 
-/// Reads until the watch ends or the receiver is gone.
+/// Sends the kernel's events until the watch ends or nobody receives them.
 fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<PathEvent>>) {
     let mut buffer = [const { MaybeUninit::uninit() }; BUFFER];
     let mut reader = Reader::new(inotify, &mut buffer);
     loop {
-        let (seen, ended) = match reader.next() {
+        let (event, ended) = match reader.next() {
             Ok(event) => {
                 let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()));
                 let place = name.map_or_else(|| path.to_path_buf(), |name| path.join(name));
@@ -75,25 +76,25 @@ fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<PathEvent>>) 
             Err(rustix::io::Errno::INTR) => continue,
             Err(why) => (Some(Err(why.into())), true),
         };
-        let is_sent = seen.is_none_or(|seen| events.blocking_send(seen).is_ok());
+        let is_sent = event.is_none_or(|event| events.blocking_send(event).is_ok());
         if ended || !is_sent {
             return;
         }
     }
 }
 
-/// Converts an event, and returns whether it is the last.
+/// Converts an event of the kernel, and returns whether it is the last event of the watch.
 fn convert(bits: ReadFlags, place: PathBuf) -> (Option<io::Result<PathEvent>>, bool) {
     if bits.contains(ReadFlags::QUEUE_OVERFLOW) {
-        let why = "more happened than the kernel's queue holds (fs.inotify.max_queued_events)";
+        let why = "the kernel's queue of events was full (fs.inotify.max_queued_events)";
         return (Some(Err(io::Error::other(why))), true);
     }
     if bits.intersects(ReadFlags::IGNORED | ReadFlags::UNMOUNT) {
         return (None, true);
     }
     let made = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::MODIFY | ReadFlags::ATTRIB;
-    let seen = if bits.intersects(made) { PathEvent::Changed(place) } else { PathEvent::Removed(place) };
-    (Some(Ok(seen)), bits.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF))
+    let event = if bits.intersects(made) { PathEvent::Changed(place) } else { PathEvent::Removed(place) };
+    (Some(Ok(event)), bits.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF))
 }
 
 #[cfg(test)]
@@ -102,12 +103,12 @@ mod tests {
 
     use super::*;
 
-    async fn all(watch: &mut PathWatch, until: &PathEvent) -> Vec<PathEvent> {
-        let mut seen = Vec::new();
-        while !seen.contains(until) {
-            seen.push(watch.next().await.unwrap());
+    async fn events_until(watch: &mut PathWatch, until: &PathEvent) -> Vec<PathEvent> {
+        let mut event = Vec::new();
+        while !event.contains(until) {
+            event.push(watch.next().await.unwrap());
         }
-        seen
+        event
     }
 
     #[tokio::test]
@@ -119,20 +120,23 @@ mod tests {
         let (old, new) = (directory.join("a"), directory.join("b"));
         fs::write(&old, "x").unwrap();
         fs::rename(&old, &new).unwrap();
-        let seen = all(&mut watch, &PathEvent::Changed(new.clone())).await;
-        assert_eq!(seen.first(), Some(&PathEvent::Changed(old.clone())));
-        assert_eq!(&seen[seen.len() - 2..], [PathEvent::Removed(old), PathEvent::Changed(new)]);
+        let event = events_until(&mut watch, &PathEvent::Changed(new.clone())).await;
+        assert_eq!(event.first(), Some(&PathEvent::Changed(old.clone())));
+        assert_eq!(&event[event.len() - 2..], [PathEvent::Removed(old), PathEvent::Changed(new)]);
 
         fs::rename(&directory, base.join("away")).unwrap();
-        all(&mut watch, &PathEvent::Removed(directory.clone())).await;
+        events_until(&mut watch, &PathEvent::Removed(directory.clone())).await;
         fs::rename(base.join("away"), &directory).unwrap();
         fs::write(directory.join("c"), "x").unwrap();
-        assert!(watch.events.recv().await.is_none(), "a directory that was away is watched no more");
+        assert!(
+            watch.events.recv().await.is_none(),
+            "after it was moved, the directory is not watched any more"
+        );
         fs::remove_dir_all(&base).unwrap();
     }
 
     #[test]
-    fn missing_path_cannot_be_watched() {
+    fn a_missing_path_cannot_be_watched() {
         assert_eq!(PathWatch::new(Path::new("/nonexistent/x")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

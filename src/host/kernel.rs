@@ -1,4 +1,5 @@
-//! Reads files that the kernel generates while they are read, such as those in `/proc`.
+//! Reads files that the kernel generates while they are read, such as those in `/proc`, with as few system calls as
+//! possible, because a node has thousands of them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,13 +12,12 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags};
 
-/// The most that one read of such a file returns.
+/// The largest number of bytes that one read of such a file returns.
 const PAGE: usize = 4096;
 
-/// Reads the file at `path`. It does not ask for the file's size first, because such a file does not know it, and a
-/// node has thousands of them.
+/// Reads the file at `path`. Does not query the file's size first, because the kernel reports 0 for such files.
 pub fn kernel_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    whole(File::open(path)?)
+    read_all(File::open(path)?)
 }
 
 /// Reads the file as text. Invalid UTF-8 is replaced, because a process may have any bytes in its name.
@@ -25,8 +25,8 @@ pub fn kernel_text(path: &Path) -> io::Result<String> {
     kernel_bytes(path).map(text)
 }
 
-/// Reads a file with one record, such as a process's `stat`. One read returns such a file completely; other files
-/// need a second read to find the end.
+/// Reads a file that has only one record, such as a process's `stat`. One read returns such a file completely, so no
+/// second read is made to find its end.
 pub fn kernel_record(path: &Path) -> io::Result<String> {
     record(File::open(path)?)
 }
@@ -42,19 +42,20 @@ impl KernelDir {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// The entries whose names are numbers, as far as they can be read.
+    /// Returns the entries whose names are numbers, as far as they can be read.
     pub fn numbered(&self) -> Vec<u32> {
         let entries = Dir::read_from(&self.0).into_iter().flatten().map_while(Result::ok);
         entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
     }
 
-    /// The target of a link in the directory.
+    /// Returns the target of a link in the directory.
     pub fn link(&self, name: &str) -> io::Result<PathBuf> {
         let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Whether `name` is a set-user-id or set-group-id program. This sends no request to a file server.
+    /// Whether `name` is a set-user-id or set-group-id program. Uses cached metadata, so no request is sent to a file
+    /// server, which may not answer.
     pub fn is_set_user_id(&self, name: &str) -> bool {
         let flags = AtFlags::STATX_DONT_SYNC;
         let about = rustix::fs::statx(&self.0, name, flags, StatxFlags::MODE);
@@ -64,7 +65,7 @@ impl KernelDir {
 
     /// Reads a generated file in the directory.
     pub fn bytes(&self, name: &str) -> io::Result<Vec<u8>> {
-        whole(self.file(name)?)
+        read_all(self.file(name)?)
     }
 
     /// Opens a file in the directory.
@@ -79,23 +80,24 @@ impl KernelDir {
     }
 }
 
-/// The CPU time of all threads of this process; `None` if the kernel does not record it.
+/// Returns the CPU time of all threads of this process; `None` if the kernel does not record it.
 pub fn time_on_processors() -> Option<Duration> {
     of_all_threads(|(ran, _)| ran)
 }
 
-/// The CPU time of all threads of this process plus their time of waiting for a CPU.
-pub fn time_on_and_for_processors() -> Option<Duration> {
+/// Returns the CPU time of all threads of this process plus the time in which they waited for a CPU.
+pub fn cpu_and_waiting_time() -> Option<Duration> {
     of_all_threads(|(ran, waited)| ran + waited)
 }
 
-/// How many times longer this process needs than it would with a CPU of its own; `None` if the kernel does not record
-/// it.
+/// Returns how many times longer this process runs because it waits for a CPU: 1 if it never waits, 2 if it waits as
+/// long as it runs. `None` if the kernel does not record it.
 pub fn slowed() -> Option<f64> {
-    let (ran, all) = (time_on_processors()?, time_on_and_for_processors()?);
+    let (ran, all) = (time_on_processors()?, cpu_and_waiting_time()?);
     (!ran.is_zero()).then(|| all.as_secs_f64() / ran.as_secs_f64())
 }
 
+/// Adds up a time of all threads of this process.
 fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Duration> {
     if !crate::test_settings::sees_load() {
         return None;
@@ -109,7 +111,7 @@ fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Dur
     times.flatten().reduce(|all, one| all + one)
 }
 
-/// Parses the nanoseconds on a CPU and the nanoseconds of waiting for a CPU.
+/// Parses the time on a CPU and the time of waiting for a CPU from a `schedstat` file.
 fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
     let mut words = text.split_ascii_whitespace();
     let mut next = || words.next()?.parse::<u64>().ok().map(Duration::from_nanos);
@@ -119,12 +121,12 @@ fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
 fn record(file: File) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(PAGE);
     if rustix::io::read(&file, spare_capacity(&mut bytes))? >= PAGE {
-        bytes.append(&mut whole(file)?);
+        bytes.append(&mut read_all(file)?);
     }
     Ok(text(bytes))
 }
 
-fn whole(file: File) -> io::Result<Vec<u8>> {
+fn read_all(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PAGE);
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_of_this_process_have_a_state() {
+    fn a_thread_of_this_process_is_running() {
         let tasks = KernelDir::open(Path::new("/proc/self/task")).unwrap();
         let threads = tasks.numbered();
         assert!(!threads.is_empty());
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn time_on_a_processor_and_time_of_waiting_for_one_are_own_time() {
+    fn cpu_time_and_waiting_time_are_parsed() {
         assert_eq!(
             ran_and_waited("5000 7000 3\n"),
             Some((Duration::from_micros(5), Duration::from_micros(7)))
@@ -172,12 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_an_error() {
+    fn a_missing_file_is_an_error() {
         assert!(kernel_bytes(Path::new("/proc/0/stat")).is_err());
     }
 
     #[test]
-    fn a_process_table_is_listed_whole_however_long_it_is() {
+    fn a_long_process_table_is_listed_completely() {
         let table = std::env::temp_dir().join(format!("plegctl-table-{}", std::process::id()));
         for pid in 1..=5_000 {
             std::fs::create_dir_all(table.join(pid.to_string())).unwrap();

@@ -1,23 +1,28 @@
-//! Reads the node's own files: its root, its configuration files and its process table.
+//! Reads the node's own files: configuration files, sockets' paths, disks, and the process table.
 //!
-//! All files are read below a [`HostRoot`], so that a debug pod with the node mounted at `/host` finds the same
-//! files. This module writes nothing.
+//! All files are read below a [`HostRoot`], so that plegctl finds the same files on the node and in a debug pod in
+//! which the node is mounted at `/host`. This module writes nothing.
 
 mod arguments;
+mod containerd;
 mod cri_name;
 pub mod disks;
 mod inotify;
+mod inotify_use;
 mod kernel;
 mod permissions;
 pub mod proc;
 mod scalars;
 
-pub use arguments::{Arguments, shell_words, truth};
+pub use arguments::{Arguments, parse_boolean, shell_words};
+#[cfg(test)]
+pub use containerd::ContainerdPlace;
+pub use containerd::{ContainerdConfig, ContainerdFault, containerd_config_path};
 pub use cri_name::CriName;
 pub use inotify::{PathEvent, PathWatch};
+pub use inotify_use::InotifyUse;
 pub use kernel::{
-    KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_and_for_processors,
-    time_on_processors,
+    KernelDir, cpu_and_waiting_time, kernel_bytes, kernel_record, kernel_text, slowed, time_on_processors,
 };
 pub use permissions::open_to_others;
 pub use scalars::{ScalarsError, file_scalars, scalars};
@@ -40,13 +45,13 @@ pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("MicroK8s", "/var/snap/microk8s/common/run/containerd.sock"),
 ];
 
-/// The path of the node's process table: `/proc`, unless a test sets another.
+/// Returns the path of the node's process table: `/proc`, unless a test sets another path.
 pub fn proc() -> PathBuf {
     test_settings::node().map_or_else(|| PathBuf::from("/proc"), |node| node.join("proc"))
 }
 
-/// The default port of the kubelet's health endpoint on this machine. A test's node has no kubelet, whatever runs on
-/// the machine, so tests use port 1, where nothing listens.
+/// Returns the default port of the kubelet's health check. A test must not see a kubelet of the machine, so it gets
+/// port 1, where nothing listens.
 pub fn healthz_port() -> u16 {
     if test_settings::node().is_some() { 1 } else { 10248 }
 }
@@ -55,23 +60,25 @@ pub fn healthz_port() -> u16 {
 const DEBUG_POD_MOUNT: &str = "/host";
 
 /// The time limit for examining a mounted node.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// The directory that is the node's `/`.
+/// The host root: the directory that is the node's `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot {
     root: PathBuf,
-    /// The directory below which the user's paths are: the same as `root`, except in tests.
+    /// The directory below which the paths are that the user gives. Only tests set it to another directory than
+    /// `root`.
     given: PathBuf,
-    /// Whether plegctl chose this root itself.
+    /// Whether plegctl chose this root, because the user gave none.
     pub assumed: bool,
 }
 
 impl HostRoot {
-    /// The root in `asked`. Otherwise `/host` if a node is mounted there, provided that every runtime socket below
-    /// `/` is also the same socket below `/host`: a pod may have both mounted.
-    pub fn resolve(asked: Option<&Path>) -> Self {
-        if let Some(root) = asked {
+    /// Returns the root that the user gives. Without one, returns `/host` if a node is mounted there, else `/`. A
+    /// node that merely has a directory `/host` has other runtime sockets below `/` than below `/host`, so its root
+    /// is `/`.
+    pub fn resolve(given: Option<&Path>) -> Self {
+        if let Some(root) = given {
             return Self::at(root);
         }
         let plain = Self::at(Path::new("/"));
@@ -81,10 +88,10 @@ impl HostRoot {
         let below = Self { assumed: true, ..Self::at(Path::new(DEBUG_POD_MOUNT)) };
         let is_view = {
             let (plain, below) = (plain.clone(), below.clone());
-            move || holds_a_node(&below.root) && plain.is_only_a_view_of(&below)
+            move || contains_a_node(&below.root) && plain.is_only_a_view_of(&below)
         };
         // A root that does not answer is not used.
-        let is_view = threads::with_time_limit_if_possible(PATIENCE, is_view).unwrap_or(false);
+        let is_view = threads::with_time_limit_if_possible(TIME_LIMIT, is_view).unwrap_or(false);
         if is_view { below } else { plain }
     }
 
@@ -103,27 +110,28 @@ impl HostRoot {
         Self { root: root.to_path_buf(), given: root.to_path_buf(), assumed: false }
     }
 
-    /// The path at which plegctl finds the node's `path`. A path that is already below the root stays as it is.
+    /// Returns the path at which plegctl finds the node's `path`. A path that is already below the root stays
+    /// unchanged.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         below(&self.root, path.as_ref())
     }
 
-    /// The path at which plegctl finds a node's path that the user gave.
+    /// Returns the path at which plegctl finds a node's path that the user gave.
     pub fn given_path(&self, path: impl AsRef<Path>) -> PathBuf {
         below(&self.given, path.as_ref())
     }
 
-    /// The node's own name of a path that the user gave; `None` if the path is not below the root.
+    /// Converts a path that the user gave to the path that the node uses; `None` if the path is not below the root.
     pub fn on_node(&self, path: &Path) -> Option<PathBuf> {
         Some(Path::new("/").join(path.strip_prefix(&self.given).ok()?))
     }
 
-    /// The directory itself.
+    /// Returns the directory.
     pub fn as_path(&self) -> &Path {
         &self.root
     }
 
-    /// Whether this process runs in the same system as the root, not in a container that only sees its files.
+    /// Whether plegctl runs on the node itself, and not in a container that has only the node's files mounted.
     pub fn is_this_system(&self, proc: &Path) -> bool {
         let name_space = |process: PathBuf| fs::read_link(process.join("ns/uts")).ok();
         let own = || name_space(proc.join("self"));
@@ -138,7 +146,8 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn holds_a_node(root: &Path) -> bool {
+/// Whether the directory looks like the root of a node.
+fn contains_a_node(root: &Path) -> bool {
     ["etc", "run", "var/lib"].iter().all(|directory| root.join(directory).is_dir())
 }
 
@@ -150,9 +159,9 @@ mod tests {
         HostRoot::resolve(Some(Path::new(root)))
     }
 
-    /// No unit test sets a node, so these are a user's values.
+    /// Unit tests do not set a node, so the functions return what a user gets.
     #[test]
-    fn without_a_setting_the_node_is_this_machine() {
+    fn the_node_is_this_machine_unless_a_test_sets_another() {
         assert_eq!((proc(), healthz_port()), (PathBuf::from("/proc"), 10248));
     }
 
@@ -163,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_the_nodes_socket_mounted_is_still_only_a_view_of_the_node() {
+    fn a_pod_with_the_nodes_socket_mounted_still_counts_as_a_view_of_the_node() {
         let folder = std::env::temp_dir().join(format!("plegctl-view-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         let socket = "run/containerd/containerd.sock";
@@ -184,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_already_names_the_root_is_not_doubled() {
+    fn a_path_that_is_already_below_the_root_stays_unchanged() {
         assert_eq!(rooted("/host").path("/host/run/x.sock"), Path::new("/host/run/x.sock"));
     }
 }

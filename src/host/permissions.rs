@@ -1,4 +1,4 @@
-//! Checks whether only root and plegctl's own user can create files at a path.
+//! Checks whether other users than root and plegctl's own user can create or replace a file at a path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,27 @@ use rustix::process::geteuid;
 use super::HostRoot;
 use crate::report::save::is_private_directory;
 
-/// The first directory on the path that other users can write to. A file below such a directory cannot be trusted for
-/// its path alone, because any user may have created it. The host root itself is trusted, because the user named it.
+/// Returns the first directory on the path to which other users can write, because any user may have created a file
+/// below it. Only directories below the host root are checked, because the user named the host root.
 pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?;
     // A directory that does not exist contains nothing.
     let parent = fs::canonicalize(parent).ok()?;
     let root = fs::canonicalize(host.as_path()).unwrap_or_else(|_| host.as_path().to_path_buf());
     let is_below = parent.starts_with(&root);
-    let mut on_the_way: Vec<&Path> =
+    let mut directories: Vec<&Path> =
         parent.ancestors().take_while(|directory| !is_below || *directory != root).collect();
-    on_the_way.reverse();
+    directories.reverse();
     let is_open = |directory: &&Path| {
         rustix::fs::stat(*directory).is_ok_and(|about| {
-            // In a directory with the sticky bit, nobody can replace another user's files. A subdirectory on the path
-            // is checked next, but the last directory may contain files of any user.
-            let is_safe_way = *directory != parent.as_path() && is_sticky_and_trusted(&about);
-            !is_private_directory(&about) && !is_safe_way
+            // In a directory with the sticky bit, nobody can replace another user's subdirectory, and the
+            // subdirectory on the path is checked next. But in the last directory, any user may have created the
+            // file.
+            let is_safe_step = *directory != parent.as_path() && is_sticky_and_trusted(&about);
+            !is_private_directory(&about) && !is_safe_step
         })
     };
-    on_the_way.into_iter().find(is_open).map(Path::to_path_buf)
+    directories.into_iter().find(is_open).map(Path::to_path_buf)
 }
 
 /// Whether this is a directory like `/tmp`: owned by root or plegctl's user, with the sticky bit.
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_others_may_write_to_is_named_wherever_it_is_on_the_way() {
+    fn a_directory_that_others_can_write_to_is_found_anywhere_on_the_path() {
         let root = std::env::temp_dir().join(format!("plegctl-guarded-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         for directory in ["run/containerd", "tmp/x"] {
@@ -59,12 +60,8 @@ mod tests {
         let found = |path: &str| open_to_others(&host, &root.join(path));
         let open = Some(fs::canonicalize(root.join("tmp")).unwrap());
         assert_eq!(found("run/containerd/containerd.sock"), None);
-        assert_eq!(found("tmp/c.sock"), open, "anybody may have put it there");
-        assert_eq!(
-            found("tmp/x/c.sock"),
-            None,
-            "nobody replaces a directory of ours where there is a sticky bit"
-        );
+        assert_eq!(found("tmp/c.sock"), open, "any user may have created it");
+        assert_eq!(found("tmp/x/c.sock"), None, "the sticky bit protects a directory of plegctl's user");
         assert_eq!(found("run/link/c.sock"), None, "a link leads there");
         fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!((found("tmp/x/c.sock"), found("run/link/c.sock")), (open.clone(), open));

@@ -1,5 +1,5 @@
-//! Reads the scalars of a YAML or JSON file by their paths of keys. This is all that plegctl needs of crictl.yaml and
-//! of the kubelet's configuration.
+//! Reads a YAML or JSON configuration file as a flat map from key paths (`featureGates.EventedPLEG`) to texts.
+//! plegctl reads crictl.yaml and the kubelet's configuration in this way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::report::load::load;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
-/// The largest configuration file. A usual one has a few kilobytes.
+/// The largest configuration file in bytes. Most have a few kilobytes.
 const LARGEST_FILE: usize = 1024 * 1024;
 
 /// The deepest nesting of collections; a kubelet's configuration has four levels.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -73,17 +73,17 @@ pub enum ParseProblem {
     Shape,
 }
 
-/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A list of scalars becomes one
-/// text with commas; everything else in a list is left out.
+/// Returns the scalars of the first document by their key paths, such as `featureGates.EventedPLEG`. A list of
+/// scalars becomes one text with commas; a list with other items is left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, ParseProblem> {
-    let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
+    let document = Documents::of(text, MAX_DEPTH).next_document().map_err(|fault| match fault {
         YamlError::Syntax(fault) => ParseProblem::Syntax(fault.to_string()),
         YamlError::TooDeep(_) => ParseProblem::Shape,
     })?;
     let mut found = BTreeMap::new();
     match document.map(|root| root.kind) {
         None => {}
-        Some(YamlKind::Map(entries)) => below("", entries, &mut found),
+        Some(YamlKind::Map(entries)) => add_entries("", entries, &mut found),
         // An empty document parses as one empty scalar.
         Some(YamlKind::Scalar { text, .. }) if text.is_empty() => {}
         Some(_) => return Err(ParseProblem::Shape),
@@ -91,13 +91,14 @@ pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, ParseProblem> {
     Ok(found)
 }
 
-fn below(path: &str, entries: Vec<(YamlNode, YamlNode)>, found: &mut BTreeMap<String, String>) {
+/// Adds the scalars of a map, whose own path is `path`.
+fn add_entries(path: &str, entries: Vec<(YamlNode, YamlNode)>, found: &mut BTreeMap<String, String>) {
     for (key, value) in entries {
         let YamlKind::Scalar { text: key, .. } = key.kind else { continue };
         let path = if path.is_empty() { key } else { format!("{path}.{key}") };
         match value.kind {
             YamlKind::Scalar { text, .. } => drop(found.insert(path, text)),
-            YamlKind::Map(entries) => below(&path, entries, found),
+            YamlKind::Map(entries) => add_entries(&path, entries, found),
             YamlKind::List(items) => {
                 let texts = items.into_iter().map(|item| match item.kind {
                     YamlKind::Scalar { text, .. } => Some(text),
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_are_known_by_their_path_and_sequences_are_passed_over() {
+    fn scalars_have_their_key_path_and_lists_with_maps_are_left_out() {
         let found = scalars(b"a: 1\nb:\n  a: 2\n  c: {d: 3}\nd: [x, {y: z}]\ne: \"z\"\n").unwrap();
         let pairs: Vec<(&str, &str)> =
             found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_yaml_enough() {
+    fn json_is_read_like_yaml() {
         assert_eq!(scalars(br#"{"a": {"b": 1}, "c": "d"}"#).unwrap().get("c").map(String::as_str), Some("d"));
     }
 
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scanner_panics_on_is_broken_or_read() {
+    fn unusual_texts_are_read_or_are_syntax_errors() {
         for text in [&b"a: >-\n  b"[..], b"a: |\n  b"] {
             assert_eq!(scalars(text).unwrap().get("a").map(|value| value.trim()), Some("b"));
         }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_not_an_empty_one() {
+    fn a_file_that_cannot_be_parsed_is_an_error_and_not_an_empty_file() {
         assert!(matches!(scalars(b"a: [1\nb: }"), Err(ParseProblem::Syntax(_))));
         assert_eq!(scalars(b"just words"), Err(ParseProblem::Shape));
         assert_eq!(scalars(b"- a\n- b\n"), Err(ParseProblem::Shape));

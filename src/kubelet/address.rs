@@ -1,8 +1,8 @@
-//! Parses IP addresses as Go's older parser does, which accepts more than Rust's.
+//! Checks IP addresses as Go's older parser does. It accepts leading zeros, which Rust's parser refuses.
 
 use std::net::Ipv6Addr;
 
-/// Whether Go's older parser accepts the text: leading zeros are valid, zones are not.
+/// Whether Go's older parser accepts the text. Leading zeros (`010.0.0.1`) are valid; an IPv6 zone (`%eth0`) is not.
 pub fn is_address(text: &str) -> bool {
     if !text.contains(':') {
         return without_leading_zeros(text).is_some();
@@ -14,6 +14,7 @@ pub fn is_address(text: &str) -> bool {
     }
 }
 
+/// Returns an IPv4 address without leading zeros; `None` if the text is no IPv4 address.
 fn without_leading_zeros(text: &str) -> Option<String> {
     let bytes = text
         .split('.')
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leading_zeros_are_fine_and_zones_are_not() {
+    fn leading_zeros_are_valid_and_zones_are_not() {
         for good in ["1.2.3.4", "010.0.0.1", "::", "::ffff:010.0.0.1", "::1.2.3.4", "fd00::1"] {
             assert!(is_address(good), "{good}");
         }

@@ -1,5 +1,5 @@
-//! The client for a kubelet's own HTTPS API: its base URL, its trusted certificates and the caller's credentials. It
-//! only sends GET requests.
+//! [`KubeletApi`]: the client for the HTTP API of one kubelet, directly or through the API server's proxy. It sends
+//! GET requests only.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use super::http::{self, ClientIdentity, HttpAnswer, HttpClient, PemError, Server
 use super::kubeconfig::Cluster;
 use crate::report::load::{LARGEST_SETTING, load};
 
-/// The largest answer. A node's pod list is larger than any other document of a kubelet.
+/// The largest answer in bytes. The largest document of a kubelet is the list of its pods.
 const LARGEST: usize = 64 << 20;
 
-/// The credentials for a kubelet.
+/// The caller's credentials for a kubelet, and which certificates of the kubelet are accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// A file with a bearer token.
@@ -20,8 +20,9 @@ pub struct Credentials {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The file of the authority that signed the kubelet's certificate.
     pub authority: Option<PathBuf>,
-    /// The kubelet's own certificate from the kubelet's disk, as PEM; only this certificate is accepted.
-    pub shown: Option<Vec<u8>>,
+    /// The certificate that the kubelet serves, as PEM from the node's disk. If it is given, no other certificate is
+    /// accepted.
+    pub served: Option<Vec<u8>>,
     /// Whether every certificate is accepted.
     pub insecure: bool,
 }
@@ -43,12 +44,14 @@ impl KubeletApi {
         let read = |path: &Path| {
             load(path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
         };
-        let trust = match (&credentials.authority, &credentials.shown) {
+        let trust = match (&credentials.authority, &credentials.served) {
             _ if credentials.insecure => ServerTrust::Insecure,
             (Some(path), _) => {
                 ServerTrust::Authorities(certificates(&read(path)?, &path.display().to_string())?)
             }
-            (None, Some(shown)) => ServerTrust::Only(certificates(shown, "the kubelet's certificate file")?),
+            (None, Some(served)) => {
+                ServerTrust::Only(certificates(served, "the kubelet's certificate file")?)
+            }
             (None, None) => ServerTrust::System,
         };
         let identity = match &credentials.certificate {
@@ -60,7 +63,7 @@ impl KubeletApi {
         };
         let token = credentials.token.as_deref().map(read).transpose()?;
         let token = token.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
-        // Without TLS no certificate is checked, and the system may have no authorities at all.
+        // Without TLS no certificate is checked. A system without certificate authorities must then cause no error.
         let client = if url.starts_with("https://") {
             HttpClient::new(&trust, identity.as_ref())?
         } else {
@@ -84,7 +87,7 @@ impl KubeletApi {
         }
     }
 
-    /// The URL of a document.
+    /// Returns the URL of a document.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

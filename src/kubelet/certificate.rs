@@ -1,7 +1,7 @@
-//! Reads what a certificate says of itself: its subject, its validity, and whether a key belongs to it.
+//! Reads the subject and the validity of certificates, and checks whether a private key belongs to a certificate.
 //!
-//! This is no verification. The few fields are read directly from the DER encoding (RFC 5280), which needs no parser
-//! of all of X.509.
+//! This module verifies no signature. It reads the few fields directly from the DER encoding (RFC 5280), so that no
+//! parser of all of X.509 is needed.
 
 use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -15,11 +15,12 @@ const OBJECT_ID: u8 = 0x06;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-/// 2.5.4.3 and 2.5.4.10, the common name and the organization.
+/// The object id 2.5.4.3, the common name.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+/// The object id 2.5.4.10, the organization.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// What a certificate says of itself.
+/// The subject and the validity of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The first second of its validity, since the Unix epoch.
@@ -42,8 +43,8 @@ pub struct CertificateChain {
 }
 
 impl CertificateChain {
-    /// Reads the certificates of `pem`, and the private key of `key`, which may be the same text. A text without a
-    /// readable certificate has none.
+    /// Reads the certificates of `pem` and the private key of `key`, which may be the same text. Certificates that
+    /// cannot be read are left out.
     pub fn read(pem: &[u8], key: Option<&[u8]>) -> Self {
         let chain: Vec<CertificateDer<'static>> =
             CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect();
@@ -52,6 +53,7 @@ impl CertificateChain {
     }
 }
 
+/// Whether the key belongs to the first certificate of the chain.
 fn matches_key(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Option<bool> {
     let key = PrivateKeyDer::from_pem_slice(key).ok()?;
     if chain.is_empty() {
@@ -64,13 +66,13 @@ fn matches_key(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Option<bool> 
     }
 }
 
-/// One element: its tag, its content, and what follows it.
+/// Splits off the first DER element: returns its tag, its content, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match *first {
         short @ 0..=0x7f => (usize::from(short), rest),
-        // Up to four bytes of length; a certificate has some kilobytes.
+        // A length of up to four bytes; a certificate has only some kilobytes.
         long @ 0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
             (digits.iter().fold(0, |sum: usize, digit| (sum << 8) | usize::from(*digit)), rest)
@@ -81,24 +83,25 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// The content of the first element if it has this tag, and what follows it.
-fn expected(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
+/// Splits off the first DER element if it has the tag `wanted`: returns its content and the bytes after it.
+fn element_with_tag(bytes: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|(tag, _, _)| *tag == wanted).map(|(_, content, rest)| (content, rest))
 }
 
+/// Reads the facts of one certificate; `None` if its encoding is not as expected.
 fn facts(der: &[u8]) -> Option<CertificateFacts> {
-    let (certificate, _) = expected(der, SEQUENCE)?;
-    let (signed, _) = expected(certificate, SEQUENCE)?;
+    let (certificate, _) = element_with_tag(der, SEQUENCE)?;
+    let (signed, _) = element_with_tag(certificate, SEQUENCE)?;
     // The version is left out in certificates of version 1.
-    let rest = expected(signed, VERSION).map_or(signed, |(_, rest)| rest);
-    // The serial number, the algorithm, the issuer.
+    let rest = element_with_tag(signed, VERSION).map_or(signed, |(_, rest)| rest);
+    // Skip the serial number, the algorithm and the issuer.
     let rest = (0..3).try_fold(rest, |rest, _| element(rest).map(|(_, _, rest)| rest))?;
-    let (validity, rest) = expected(rest, SEQUENCE)?;
+    let (validity, rest) = element_with_tag(rest, SEQUENCE)?;
     let (tag, text, later) = element(validity)?;
     let not_before = moment(tag, text)?;
     let (tag, text, _) = element(later)?;
     let not_after = moment(tag, text)?;
-    let (subject, _) = expected(rest, SEQUENCE)?;
+    let (subject, _) = element_with_tag(rest, SEQUENCE)?;
     Some(CertificateFacts {
         not_before,
         not_after,
@@ -107,12 +110,12 @@ fn facts(der: &[u8]) -> Option<CertificateFacts> {
     })
 }
 
-/// The values of an attribute of a name.
+/// Returns the values of one attribute of a subject.
 fn attributes(mut name: &[u8], wanted: [u8; 3]) -> Vec<String> {
     let mut found = Vec::new();
-    while let Some((mut set, rest)) = expected(name, SET) {
-        while let Some((attribute, others)) = expected(set, SEQUENCE) {
-            if let Some((id, value)) = expected(attribute, OBJECT_ID)
+    while let Some((mut set, rest)) = element_with_tag(name, SET) {
+        while let Some((attribute, others)) = element_with_tag(set, SEQUENCE) {
+            if let Some((id, value)) = element_with_tag(attribute, OBJECT_ID)
                 && id == wanted
                 && let Some((_, text, _)) = element(value)
             {
@@ -125,7 +128,7 @@ fn attributes(mut name: &[u8], wanted: [u8; 3]) -> Vec<String> {
     found
 }
 
-/// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+/// Parses a time of the form `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ` to seconds since the Unix epoch.
 fn moment(tag: u8, text: &[u8]) -> Option<i64> {
     let digits = text.strip_suffix(b"Z")?;
     let number = |from: usize, length: usize| -> Option<i64> {
@@ -153,7 +156,8 @@ fn moment(tag: u8, text: &[u8]) -> Option<i64> {
     Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Days since 1970-01-01, in the Gregorian calendar. A year begins in March here, so that a leap day is its last day.
+/// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar. The computation lets a year begin
+/// in March, so that a leap day is the last day of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -182,7 +186,7 @@ mod tests {
     const SERVER_KEY: &[u8] = include_bytes!("../../tests/fleet/pki/server.key");
 
     #[test]
-    fn a_certificate_says_whose_it_is_and_how_long_it_is_valid() {
+    fn subject_validity_and_key_of_a_certificate_are_read() {
         let chain = CertificateChain::read(CLIENT, Some(CLIENT_KEY));
         let [facts] = chain.certificates.as_slice() else { panic!("{chain:?}") };
         assert_eq!(

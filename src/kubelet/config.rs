@@ -1,9 +1,9 @@
-//! The few kubelet settings that plegctl uses, from the kubelet's command line and configuration file.
+//! [`Config`]: the typed values of the few kubelet settings that PLEG depends on, each with its source.
 
 use std::time::Duration;
 
 use super::{KubeletSettings, go_duration};
-use crate::host::truth;
+use crate::host::parse_boolean;
 
 /// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl<T> Sourced<T> {
     }
 }
 
-/// The kubelet's settings; `None` if the kubelet was given no value.
+/// The kubelet settings that PLEG depends on. A setting is `None` if neither a flag nor a file sets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// The timeout of one CRI call.
@@ -42,7 +42,7 @@ impl Config {
         // If the flag is repeated, all of its gates apply, and the last value of a gate wins.
         let gates = settings.all_values("feature-gates").into_iter().flat_map(|gates| gates.split(','));
         let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
-        let evented = evented.and_then(truth);
+        let evented = evented.and_then(parse_boolean);
         Self {
             request_timeout: sourced(
                 settings,
@@ -60,7 +60,7 @@ impl Config {
                 .flag("cgroup-driver")
                 .or_else(|| settings.key("cgroupDriver"))
                 .map(str::to_owned),
-            evented: evented.or_else(|| settings.key("featureGates.EventedPLEG").and_then(truth)),
+            evented: evented.or_else(|| settings.key("featureGates.EventedPLEG").and_then(parse_boolean)),
             verbosity: sourced(settings, "v", "logging.verbosity", |value| value.parse().ok())
                 .map(|verbosity| verbosity.value),
         }
@@ -68,7 +68,7 @@ impl Config {
 }
 
 impl Config {
-    /// Fills missing settings from `below`.
+    /// Returns these settings; where one is missing, the setting of `below`.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
@@ -80,14 +80,14 @@ impl Config {
         }
     }
 
-    /// The sources of all settings, so that a caller can replace them.
+    /// Returns the sources of all settings, so that a caller can replace them.
     pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
         let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);
         timeout.into_iter().chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
     }
 }
 
-/// The parsed value of a flag, or of a configuration key if the flag is missing or invalid.
+/// Returns the parsed value of a flag; if the flag is missing or invalid, the value of the configuration key.
 fn sourced<T>(
     settings: &KubeletSettings,
     flag: &str,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_yaml_and_in_json_says_the_same() {
+    fn yaml_and_json_files_give_the_same_settings() {
         let yaml = "kind: KubeletConfiguration\nauthentication:\n  x509: {clientCAFile: /a}\nclusterDNS:\n- 10.0.0.10\n\
             runtimeRequestTimeout: 4m0s\nfeatureGates:\n  EventedPLEG: true\ncgroupDriver: systemd\n";
         let json = r#"{"clusterDNS":["10.0.0.10"],"runtimeRequestTimeout":"4m0s","featureGates":{"EventedPLEG":true},"cgroupDriver":"systemd"}"#;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_beats_the_file_and_its_last_word_its_first() {
+    fn a_flag_overrides_the_file_and_the_last_of_repeated_flags_wins() {
         let line = "kubelet --runtime-request-timeout=5m --feature-gates=A=true,EventedPLEG=false \
             --feature-gates=EventedPLEG=true --runtime-request-timeout 10m";
         let config = config(line, "runtimeRequestTimeout: 4m0s\nfeatureGates: {EventedPLEG: false}\n");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_means_nothing_leaves_the_file_its_say() {
+    fn an_invalid_flag_does_not_override_the_file() {
         let config = config("kubelet --runtime-request-timeout=soon", "runtimeRequestTimeout: 4m0s\n");
         assert_eq!(config.request_timeout.unwrap().value, Duration::from_secs(240));
     }

@@ -1,4 +1,4 @@
-//! Reads the settings that a running kubelet reports at `/configz`.
+//! Reads the document `/configz`, in which a running kubelet reports its settings.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::host::Arguments;
 /// The name of this source in reports.
 pub const SOURCE: &str = "the kubelet's configz";
 
-/// The settings of a running kubelet, with its flags and defaults.
+/// The settings with which a kubelet runs. They include its flags and its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configz {
     /// The settings that plegctl uses.
@@ -25,7 +25,7 @@ impl Configz {
     /// Parses the document; `None` if it is not a configz document.
     pub fn parse(text: &str) -> Option<Self> {
         let document: ConfigzDocument = serde_json::from_str(text).ok()?;
-        // The document has the format of the configuration file.
+        // `kubeletconfig` has the format of the configuration file.
         let settings =
             KubeletSettings::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
         let mut config = Config::of(&settings);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configz_says_what_its_file_does_and_names_itself() {
+    fn configz_is_read_like_a_file_and_is_named_as_the_source() {
         let text = r#"{"kubeletconfig":{"runtimeRequestTimeout":"4m0s","featureGates":{"EventedPLEG":true},
             "containerRuntimeEndpoint":"unix:///run/containerd/containerd.sock"}}"#;
         let config = Configz::parse(text).unwrap().config;

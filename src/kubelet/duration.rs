@@ -1,4 +1,4 @@
-//! Parses and prints durations in Go's format, which flags, configuration files and the kubelet's log use.
+//! Parses and prints durations in Go's format (`1m30s`), which the kubelet's flags, files and log use.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub fn go_nanoseconds(text: &str) -> Result<i64, String> {
         total += value * nanoseconds;
         rest = after;
     }
-    // The greatest duration in Go is 2^63 - 1 nanoseconds, some 292 years.
+    // The largest duration in Go is 2^63 - 1 nanoseconds, about 292 years.
     if total > 9_223_372_036_854_775_807.0 {
         return Err(invalid());
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_durations() {
+    fn go_durations_are_parsed_and_zero_or_invalid_text_is_none() {
         assert_eq!(go_duration("2m0s"), Some(Duration::from_secs(120)));
         assert_eq!(go_duration("1.5h"), Some(Duration::from_secs(5400)));
         assert_eq!(go_duration("100ms"), Some(Duration::from_millis(100)));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_as_in_the_kubelet_log() {
+    fn durations_are_printed_as_in_the_kubelets_log() {
         let cases = [
             (0, "0s"),
             (1, "1ns"),

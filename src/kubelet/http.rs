@@ -1,7 +1,7 @@
-//! A minimal HTTP/1.1 client for a kubelet or an API server: one GET, one answer, everything with limits.
+//! A minimal HTTP/1.1 client for a kubelet or an API server. It sends GET requests; each answer has a time limit and
+//! a size limit.
 //!
-//! The client uses TLS if the URL is https, and sends credentials over TLS only. It follows no redirect, because
-//! plegctl does not know whether to trust the other server.
+//! The client sends its token over TLS only. It follows no redirect, because the other server may not be trusted.
 
 mod lines;
 mod metered;
@@ -23,20 +23,20 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use self::metered::{Allowance, LimitedStream};
+use self::metered::{LimitedReader, PreAnswerLimit};
 pub use self::tls::{CertificateProblem, ClientIdentity, PemError, ServerTrust, certificates};
 use crate::threads;
 
 /// The largest answer, unless the caller sets another limit.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
-/// How many characters of an error answer's text are shown.
-const SHOWN: usize = 300;
+/// How many characters of an error answer's text a message contains.
+const MAX_MESSAGE: usize = 300;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The URL is not one that the client can request.
+    /// The client cannot request this URL.
     #[error("`{url}` is not an http or https URL with a host")]
     Url {
         /// The URL.
@@ -49,7 +49,7 @@ pub enum Error {
         url: String,
     },
     /// The connection failed for another reason.
-    #[error("cannot ask `{url}`: {detail}")]
+    #[error("cannot query `{url}`: {detail}")]
     Io {
         /// The URL.
         url: String,
@@ -72,7 +72,7 @@ pub enum Error {
         /// The time limit.
         waited: Duration,
     },
-    /// An answer began but did not end in time.
+    /// An answer began, but its end did not arrive within the time limit.
     #[error("`{url}` stopped after {received} bytes of its answer, within {}", humantime::format_duration(*.waited))]
     SilentMidAnswer {
         /// The URL.
@@ -111,7 +111,7 @@ pub enum Error {
         url: String,
     },
     /// Status 403: the server knows the caller and refuses.
-    #[error("`{url}` forbids it (403): {text}")]
+    #[error("`{url}` forbids the request (403): {text}")]
     Forbidden {
         /// The URL.
         url: String,
@@ -119,7 +119,7 @@ pub enum Error {
         text: String,
     },
     /// The server redirects to another URL.
-    #[error("`{url}` redirects to `{to}`, which is not followed")]
+    #[error("`{url}` redirects to `{to}`, and plegctl does not follow redirects")]
     Redirect {
         /// The URL.
         url: String,
@@ -139,7 +139,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do.
+    /// Returns what the user can do.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Certificate { trouble, .. } => trouble.hint(),
@@ -172,19 +172,19 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The body as text; invalid UTF-8 is replaced.
+    /// Returns the body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// The body as text if the status is 200, otherwise the error.
+    /// Returns the body as text if the status is 200, otherwise the error.
     pub fn document(self, url: &str) -> Result<String, Error> {
         self.bytes(url).map(|body| String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The body if the status is 200, otherwise the error.
+    /// Returns the body if the status is 200, otherwise the error.
     pub fn bytes(self, url: &str) -> Result<Vec<u8>, Error> {
-        let text = || shown(&self.text());
+        let text = || error_message(&self.text());
         let url = url.to_owned();
         match self.status {
             200 => Ok(self.body),
@@ -209,35 +209,38 @@ fn epoch_seconds(date: &str) -> Option<f64> {
     Some(then.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64())
 }
 
-/// The message of an error answer. The API server sends it in a Status object.
-fn shown(body: &str) -> String {
+/// Returns the message of an error answer. The API server sends the message in a Status object.
+fn error_message(body: &str) -> String {
     let message = serde_json::from_str::<serde_json::Value>(body)
         .ok()
         .and_then(|status| status.get("message")?.as_str().map(str::to_owned));
-    message.unwrap_or_else(|| body.trim().to_owned()).chars().take(SHOWN).collect()
+    message.unwrap_or_else(|| body.trim().to_owned()).chars().take(MAX_MESSAGE).collect()
 }
 
-/// The parts of a URL that a request needs.
+/// What a request needs: the parts of its URL, and the media types that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct UrlParts<'a> {
+struct RequestParts<'a> {
     tls: bool,
     authority: &'a str,
     host: &'a str,
     address: String,
     path: &'a str,
+    /// The accepted media types, for the `Accept` header.
+    accept: &'a str,
 }
 
-fn parse_url(url: &str) -> Result<UrlParts<'_>, Error> {
-    let no = || Error::Url { url: url.to_owned() };
+/// Splits a URL. Refuses URLs with a user name, blanks or control characters.
+fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
+    let invalid = || Error::Url { url: url.to_owned() };
     let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (None, Some(rest)) => (false, rest),
-        (None, None) => return Err(no()),
+        (None, None) => return Err(invalid()),
     };
     let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(path) {
-        return Err(no());
+        return Err(invalid());
     }
     let port = authority
         .rsplit_once(':')
@@ -247,10 +250,11 @@ fn parse_url(url: &str) -> Result<UrlParts<'_>, Error> {
         None => (authority, format!("{authority}:{}", if tls { 443 } else { 80 })),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Ok(UrlParts { tls, authority, host, address, path })
+    Ok(RequestParts { tls, authority, host, address, path, accept: "*/*" })
 }
 
-/// Whether the client can request a URL, so that a bad URL is found before anything else happens.
+/// Checks whether the client can request a URL. A command does this first, so that a wrong URL is reported before
+/// anything else happens.
 pub fn check(url: &str) -> Result<(), Error> {
     parse_url(url).map(|_| ())
 }
@@ -274,7 +278,7 @@ pub async fn get(url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
     HttpClient::default().get(url, limit).await
 }
 
-/// How to send requests to a server.
+/// Sends requests with one TLS configuration, token and set of headers.
 #[derive(Clone)]
 pub struct HttpClient {
     tls: Option<TlsConnector>,
@@ -336,7 +340,7 @@ impl HttpClient {
         HttpSession { client: self, open: None }.get(url, limit).await
     }
 
-    /// Starts a session, whose requests share a connection as long as the server keeps it open.
+    /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
     pub const fn session(&self) -> HttpSession<'_> {
         HttpSession { client: self, open: None }
     }
@@ -353,10 +357,11 @@ pub struct HttpSession<'a> {
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<Empty<Bytes>>,
-    allowance: Allowance,
+    /// Limits the bytes that arrive before the answer begins.
+    pre_answer_limit: PreAnswerLimit,
 }
 
-/// Why an exchange failed, before the URL and the limits are added.
+/// Why a request failed, without the URL and the limits, which [`Self::into_error`] adds.
 enum RequestFailure {
     Io(io::Error),
     Http(hyper::Error),
@@ -367,7 +372,12 @@ enum RequestFailure {
 impl HttpSession<'_> {
     /// Sends one request.
     pub async fn get(&mut self, url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
-        let parts = parse_url(url)?;
+        self.get_as(url, "*/*", limit).await
+    }
+
+    /// Sends one request that accepts an answer of these media types.
+    pub async fn get_as(&mut self, url: &str, accept: &str, limit: Duration) -> Result<HttpAnswer, Error> {
+        let parts = RequestParts { accept, ..parse_url(url)? };
         let mut received = 0;
         let mut begun = false;
         let outcome = timeout(limit, self.exchange(&parts, &mut begun, &mut received)).await;
@@ -389,9 +399,11 @@ impl HttpSession<'_> {
         }
     }
 
+    /// Sends one request, on the open connection if it is for the same server and still usable. Sets `begun` when the
+    /// answer begins, and counts the received bytes.
     async fn exchange(
         &mut self,
-        parts: &UrlParts<'_>,
+        parts: &RequestParts<'_>,
         begun: &mut bool,
         received: &mut usize,
     ) -> Result<HttpAnswer, RequestFailure> {
@@ -408,14 +420,14 @@ impl HttpSession<'_> {
         };
         let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
-        let answer = answered(response, received, self.client.largest).await?;
+        let answer = read_answer(response, received, self.client.largest).await?;
         self.open = Some((parts.address.clone(), connection));
         Ok(answer)
     }
 }
 
 /// Reads a whole answer.
-async fn answered(
+async fn read_answer(
     response: Response<Incoming>,
     received: &mut usize,
     largest: usize,
@@ -425,7 +437,7 @@ async fn answered(
     let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
-    let body = collect(response.into_body(), received, largest).await?;
+    let body = read_body(response.into_body(), received, largest).await?;
     Ok(HttpAnswer { status, body, location, date })
 }
 
@@ -458,11 +470,11 @@ impl HttpClient {
     async fn send(
         &self,
         connection: &mut Connection,
-        parts: &UrlParts<'_>,
+        parts: &RequestParts<'_>,
     ) -> Result<Response<Incoming>, RequestFailure> {
         let mut request = http::Request::get(parts.path)
             .header(http::header::HOST, parts.authority)
-            .header(http::header::ACCEPT, "*/*")
+            .header(http::header::ACCEPT, parts.accept)
             .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = self.token.as_ref().filter(|_| parts.tls) {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
@@ -471,9 +483,9 @@ impl HttpClient {
             request = request.header(name, value);
         }
         let request = request.body(Empty::new()).map_err(|why| RequestFailure::Io(io::Error::other(why)))?;
-        connection.allowance.reset();
+        connection.pre_answer_limit.reset();
         let response = connection.sender.send_request(request).await.map_err(RequestFailure::Http)?;
-        connection.allowance.lift();
+        connection.pre_answer_limit.remove();
         Ok(response)
     }
 }
@@ -483,7 +495,8 @@ fn certificate_problem(why: &hyper::Error) -> Option<CertificateProblem> {
     CertificateProblem::of(cause)
 }
 
-async fn collect(
+/// Reads the body of an answer, up to `largest` bytes.
+async fn read_body(
     mut body: Incoming,
     received: &mut usize,
     largest: usize,
@@ -503,27 +516,29 @@ async fn collect(
 }
 
 impl HttpClient {
-    async fn connect(&self, parts: &UrlParts<'_>) -> Result<Connection, RequestFailure> {
+    async fn connect(&self, parts: &RequestParts<'_>) -> Result<Connection, RequestFailure> {
         let addresses = threads::resolve_address(&parts.address).await.map_err(RequestFailure::Io)?;
         let stream = TcpStream::connect(&*addresses).await.map_err(RequestFailure::Io)?;
         if !parts.tls {
-            return converse(stream).await;
+            return start_http(stream).await;
         }
-        let system;
+        // Without its own TLS configuration, the client trusts the system's authorities.
+        let system_connector;
         let connector = if let Some(connector) = &self.tls {
             connector
         } else {
             let config = tls::config(&ServerTrust::System, None);
-            system = TlsConnector::from(Arc::new(
+            system_connector = TlsConnector::from(Arc::new(
                 config.map_err(|why| RequestFailure::Io(io::Error::other(why)))?,
             ));
-            &system
+            &system_connector
         };
         let name = tls::server_name(self.server_name.as_deref().unwrap_or(parts.host));
+        // A certificate contains DNS names and IP addresses; this host is neither.
         let name =
             name.ok_or_else(|| RequestFailure::Io(io::Error::other("its host cannot be in a certificate")))?;
         match connector.connect(name, stream).await {
-            Ok(stream) => converse(stream).await,
+            Ok(stream) => start_http(stream).await,
             Err(why) => Err(match CertificateProblem::of(&why) {
                 Some(trouble) => RequestFailure::Certificate(trouble),
                 None => RequestFailure::Io(why),
@@ -533,15 +548,17 @@ impl HttpClient {
 }
 
 /// Starts HTTP on a connection. A spawned task drives the connection until either side closes it.
-async fn converse<S>(stream: S) -> Result<Connection, RequestFailure>
+async fn start_http<S>(stream: S) -> Result<Connection, RequestFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let allowance = Allowance::new();
-    let stream = LimitedStream { stream, allowance: allowance.clone() };
+    let pre_answer_limit = PreAnswerLimit::new();
+    let (stream, writer) = tokio::io::split(stream);
+    let stream =
+        tokio::io::join(LimitedReader { stream, pre_answer_limit: pre_answer_limit.clone() }, writer);
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(RequestFailure::Http)?;
     tokio::spawn(connection);
-    Ok(Connection { sender, allowance })
+    Ok(Connection { sender, pre_answer_limit })
 }
 
 #[cfg(test)]
@@ -551,8 +568,9 @@ mod tests {
 
     use super::*;
 
-    /// Answers the only connection with these bytes, then keeps it open if `stay` is true, and otherwise closes it.
-    async fn serve_once(answer: &'static [u8], stay: bool) -> String {
+    /// Accepts one connection and answers with these bytes. Then keeps the connection open if `keep_open` is true,
+    /// and closes it otherwise.
+    async fn serve_once(answer: &'static [u8], keep_open: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/healthz", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -560,38 +578,38 @@ mod tests {
             let mut request = [0; 1024];
             let _ = stream.read(&mut request).await.unwrap();
             stream.write_all(answer).await.unwrap();
-            if stay {
+            if keep_open {
                 std::future::pending::<()>().await;
             }
         });
         url
     }
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIME_LIMIT: Duration = Duration::from_secs(5);
 
     #[tokio::test]
-    async fn an_answer_is_its_status_and_its_text() {
+    async fn an_answer_has_a_status_and_a_body() {
         let url =
             serve_once(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad", false).await;
-        let answer = get(&url, PATIENCE).await.unwrap();
+        let answer = get(&url, TIME_LIMIT).await.unwrap();
         assert_eq!((answer.status, answer.body.as_slice()), (500, &b"bad"[..]));
     }
 
     #[tokio::test]
-    async fn chunks_are_put_together() {
+    async fn chunks_are_joined_to_one_body() {
         let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let url = serve_once(answer, false).await;
-        assert_eq!(get(&url, PATIENCE).await.unwrap().body, b"abcde");
+        assert_eq!(get(&url, TIME_LIMIT).await.unwrap().body, b"abcde");
     }
 
     #[tokio::test]
     async fn another_protocol_is_not_http() {
         let url = serve_once(b"SSH-2.0-x\r\n\r\n", false).await;
-        assert!(matches!(get(&url, PATIENCE).await, Err(Error::NotHttp { .. })));
+        assert!(matches!(get(&url, TIME_LIMIT).await, Err(Error::NotHttp { .. })));
     }
 
     #[tokio::test]
-    async fn an_answer_that_stops_in_the_middle_is_told_from_none_and_from_a_cut_one() {
+    async fn an_unfinished_answer_differs_from_no_answer_and_from_a_closed_connection() {
         let half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
         let url = serve_once(half, true).await;
         let silent = get(&url, Duration::from_millis(200)).await.unwrap_err();
@@ -600,11 +618,11 @@ mod tests {
         let url = serve_once(b"", true).await;
         assert!(matches!(get(&url, Duration::from_millis(200)).await, Err(Error::Silent { .. })));
         let url = serve_once(half, false).await;
-        assert!(matches!(get(&url, PATIENCE).await, Err(Error::Cut { received: 3, .. })));
+        assert!(matches!(get(&url, TIME_LIMIT).await, Err(Error::Cut { received: 3, .. })));
     }
 
     #[tokio::test]
-    async fn interim_answers_without_end_are_given_up_by_their_size() {
+    async fn endless_interim_answers_end_at_the_size_limit() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/healthz", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -617,7 +635,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_answer_is_read_however_much_comes_after_its_head() {
+    async fn large_body_that_arrives_with_the_headers_is_read() {
         let body = vec![b'x'; 3 * metered::BEFORE_ANSWER];
         let head =
             format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -643,15 +661,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_is_refused() {
+    async fn closed_port_is_reported_as_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         drop(listener);
-        assert!(matches!(get(&url, PATIENCE).await, Err(Error::Refused { .. })));
+        assert!(matches!(get(&url, TIME_LIMIT).await, Err(Error::Refused { .. })));
     }
 
     #[tokio::test]
-    async fn a_token_never_leaves_in_the_clear() {
+    async fn a_token_is_never_sent_without_tls() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
         let received = tokio::spawn(async move {
@@ -663,14 +681,14 @@ mod tests {
             String::from_utf8(request).unwrap()
         });
         let client = HttpClient::default().with_token(Some("secret"));
-        client.get(&url, PATIENCE).await.unwrap();
+        client.get(&url, TIME_LIMIT).await.unwrap();
         let request = received.await.unwrap();
         assert!(request.starts_with("GET /metrics HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
         assert!(!format!("{client:?}").contains("secret"));
     }
 
     #[test]
-    fn urls_that_cannot_be_asked() {
+    fn urls_that_cannot_be_requested_are_refused() {
         assert!(matches!(check("127.0.0.1:10248"), Err(Error::Url { .. })));
         assert!(matches!(check("http://a b/"), Err(Error::Url { .. })));
         assert!(matches!(check("http:///x"), Err(Error::Url { .. })));
@@ -693,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_what_kind_of_night_it_is() {
+    fn each_error_status_becomes_its_own_error() {
         let answer = |status: u16, body: &str| HttpAnswer {
             status,
             body: body.as_bytes().to_vec(),

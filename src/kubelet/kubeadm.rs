@@ -1,4 +1,4 @@
-//! Finds the settings of a kubelet that kubeadm set up and that does not run, from kubeadm's files.
+//! Finds the settings of a kubelet that does not run, from the files with which kubeadm configures it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::report::load::load;
 /// The largest environment file that is read.
 const LARGEST_FILE: usize = 64 << 10;
 
-/// Where packages put kubeadm's part of the kubelet's unit.
+/// Where packages install kubeadm's drop-in file for the kubelet's systemd unit.
 const UNITS: [&str; 3] = [
     "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf",
     "/lib/systemd/system/kubelet.service.d/10-kubeadm.conf",
@@ -30,7 +30,7 @@ const VARIABLES: [(&str, &[&str]); 2] = [
     ("KUBELET_EXTRA_ARGS", &["/etc/default/kubelet", "/etc/sysconfig/kubelet"]),
 ];
 
-/// Reads the settings that kubeadm's unit gives to the kubelet; `None` on a node without that unit.
+/// Reads the settings that kubeadm's unit gives to the kubelet; `None` if the node has no such unit.
 pub fn kubeadm_settings(host: &HostRoot) -> Option<KubeletSettings> {
     UNITS.iter().find(|unit| host.path(unit).is_file())?;
     let mut arguments: Vec<String> = ARGUMENTS.map(str::to_owned).to_vec();
@@ -43,11 +43,11 @@ pub fn kubeadm_settings(host: &HostRoot) -> Option<KubeletSettings> {
     Some(KubeletSettings::read(arguments.into_iter().collect(), Some(Path::new("/")), host))
 }
 
-/// The arguments in a variable of an environment file.
+/// Returns the arguments in a variable of an environment file.
 fn arguments_in(text: &str, variable: &str) -> Vec<String> {
     let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(variable)?.strip_prefix('='));
     let value = values.next_back().unwrap_or_default();
-    // systemd removes the quotes of the value, and splits it at blanks where the unit uses it.
+    // systemd removes the quotes of the value. The unit then splits the value at blanks.
     shell_words(value).iter().flat_map(|value| shell_words(value)).collect()
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_of_an_environment_file_are_those_of_the_unit() {
+    fn a_variable_is_split_into_arguments_as_systemd_does() {
         let text = "# none\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///r.sock --v=2\"\n";
         let arguments = arguments_in(text, "KUBELET_KUBEADM_ARGS");
         assert_eq!(arguments, ["--container-runtime-endpoint=unix:///r.sock", "--v=2"]);

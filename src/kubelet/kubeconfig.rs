@@ -1,8 +1,8 @@
-//! Reads a kubeconfig, or the service account of a pod, as kubectl does: the API server, its trusted authorities and
-//! the user's credentials.
+//! Reads a kubeconfig, or the service account of a pod, as kubectl does, and returns a client for the API server
+//! ([`Cluster`]).
 //!
-//! It supports a token, a token file, a client certificate, and a credential program (`exec`, which cloud providers
-//! use). It does not support user name and password, nor the old `auth-provider`.
+//! The user can authenticate with a token, a token file, a client certificate, or a credential program (`exec`, which
+//! cloud providers use). User name and password and the old `auth-provider` are not supported.
 
 use std::fmt;
 use std::io;
@@ -29,7 +29,7 @@ use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificate
 /// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The largest kubeconfig. A usual one has a few kilobytes, and one with many clusters some hundred.
+/// The largest kubeconfig in bytes. Most have a few kilobytes; a kubeconfig with many clusters has some hundred.
 const LARGEST: usize = 4 * 1024 * 1024;
 
 /// The deepest nesting of collections; a kubeconfig has five levels.
@@ -46,7 +46,7 @@ pub enum KubeconfigError {
         /// The reason.
         source: io::Error,
     },
-    /// The thread for the reading cannot be started.
+    /// No thread can be started to read the files.
     #[error("cannot look for a kubeconfig: {0}")]
     Unread(#[source] io::Error),
     /// The file is not a kubeconfig.
@@ -90,7 +90,7 @@ pub enum KubeconfigError {
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Pem(#[from] PemError),
-    /// There is not a kubeconfig.
+    /// No kubeconfig exists, and plegctl does not run in a pod.
     #[error(
         "no kubeconfig: none of --kubeconfig, $KUBECONFIG and ~/.kube/config exists, and this is not a pod \
          with a service account"
@@ -151,13 +151,13 @@ impl File {
         let base = path.parent().unwrap_or(Path::new("."));
         let of_clusters = file.clusters.iter_mut().map(|named| &mut named.base);
         // A context contains no file names.
-        for place in of_clusters.chain(file.users.iter_mut().map(|named| &mut named.base)) {
-            base.clone_into(place);
+        for entry_base in of_clusters.chain(file.users.iter_mut().map(|named| &mut named.base)) {
+            base.clone_into(entry_base);
         }
         Ok(file)
     }
 
-    /// Merges two files as kubectl does: for each name the first entry wins, and so does the first current context.
+    /// Merges two files as kubectl does: for each name the first entry counts, and the first current context.
     fn followed_by(mut self, next: Self) -> Self {
         self.current_context = self.current_context.filter(|name| !name.is_empty()).or(next.current_context);
         self.clusters.extend(next.clusters);
@@ -247,14 +247,13 @@ pub struct KubeconfigSources {
     pub home: Option<PathBuf>,
     /// `host:port` of the API server and the directory of the service account, if plegctl runs in a pod.
     pub pod: Option<(String, PathBuf)>,
-    /// The root of the node to which `flag` belongs, if that is not plegctl's own root. File names in the kubeconfig
-    /// are then below the node's root, and credential programs are not run, because the user did not name this
-    /// kubeconfig.
+    /// The root directory of the node, if `flag` is the kubelet's own kubeconfig. File names in the kubeconfig are
+    /// then below this root. Credential programs are not run, because the user did not name this kubeconfig.
     pub node: Option<HostRoot>,
 }
 
 impl KubeconfigSources {
-    /// Reads the environment.
+    /// Reads the environment variables, and looks for the service account of a pod.
     pub fn of_environment(flag: Option<PathBuf>) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let host = variable("KUBERNETES_SERVICE_HOST");
@@ -267,35 +266,36 @@ impl KubeconfigSources {
         Self { flag, variable: variable("KUBECONFIG"), home, pod, node: None }
     }
 
-    /// The kubelet's own kubeconfig at this path of its node.
+    /// Returns the source for the kubelet's own kubeconfig, which is at `path` on its node.
     pub fn of_kubelet(path: &str, node: &HostRoot) -> Self {
         Self { flag: Some(node.path(path)), node: Some(node.clone()), ..Self::default() }
     }
 }
 
-/// Finds the API server of a context, or of the current context. This reads files, may run the kubeconfig's
-/// credential program for at most `patience`, and blocks.
+/// Finds the API server of the context that the user named, else of the current context. This blocks: it reads files,
+/// and may run the kubeconfig's credential program for at most `time_limit`.
 pub fn cluster(
-    places: &KubeconfigSources,
+    sources: &KubeconfigSources,
     context: Option<&str>,
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<Cluster, KubeconfigError> {
     let of_variable =
-        places.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
+        sources.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
     let of_variable: Vec<PathBuf> = of_variable.map(PathBuf::from).collect();
-    let of_home = places.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
-    let paths = match (&places.flag, of_home) {
+    let of_home = sources.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
+    let paths = match (&sources.flag, of_home) {
         (Some(flag), _) => vec![flag.clone()],
         (None, Some(home)) if of_variable.is_empty() => vec![home],
         (None, _) => of_variable,
     };
-    match (paths.is_empty(), &places.pod) {
-        (false, _) => of_files(&paths, context, patience, places.node.as_ref()),
+    match (paths.is_empty(), &sources.pod) {
+        (false, _) => of_files(&paths, context, time_limit, sources.node.as_ref()),
         (true, Some((server, account))) => of_pod(server, account),
         (true, None) => Err(KubeconfigError::Nothing),
     }
 }
 
+/// Uses the service account of the pod in which plegctl runs.
 fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     let token = read(&account.join("token"))?;
     let bundle = account.join("ca.crt");
@@ -309,21 +309,22 @@ fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     })
 }
 
+/// Reads and merges kubeconfig files, and uses the context that the user named or the current context.
 fn of_files(
     paths: &[PathBuf],
     context: Option<&str>,
-    patience: Duration,
+    time_limit: Duration,
     node: Option<&HostRoot>,
 ) -> Result<Cluster, KubeconfigError> {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(":");
     let shape = |why: String| KubeconfigError::Shape { name: name.clone(), why };
-    // Of several files, missing ones are skipped, unless all are missing.
-    let there = paths.iter().filter(|path| paths.len() > 1 && path.exists());
-    let there: Vec<&PathBuf> = there.collect();
-    let there = if there.is_empty() { paths.iter().take(1).collect() } else { there };
+    // Missing files are skipped. If all files are missing, the error names the first of them.
+    let existing = paths.iter().filter(|path| paths.len() > 1 && path.exists());
+    let existing: Vec<&PathBuf> = existing.collect();
+    let existing = if existing.is_empty() { paths.iter().take(1).collect() } else { existing };
     let mut file = File::default();
-    for path in there {
+    for path in existing {
         file = file.followed_by(File::read(path)?);
     }
     let wanted = match context.or(file.current_context.as_deref()) {
@@ -332,15 +333,15 @@ fn of_files(
     };
     let context = &named(&file.contexts, &wanted, "context", &name)?.entry;
     let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
-    // As in kubectl, a context without a user is anonymous.
-    let nobody = Named { name: String::new(), entry: UserEntry::default(), base: PathBuf::new() };
+    // As in kubectl, requests of a context without a user are anonymous.
+    let anonymous = Named { name: String::new(), entry: UserEntry::default(), base: PathBuf::new() };
     let user = match context.user.as_str() {
-        "" => &nobody,
+        "" => &anonymous,
         user => named(&file.users, user, "user", &name)?,
     };
 
     let origin = KubeconfigOrigin { name: &name, node };
-    let client = client(cluster, user, &origin, patience)?;
+    let client = client(cluster, user, &origin, time_limit)?;
     let cluster = &cluster.entry;
     let server = cluster.server.trim_end_matches('/').to_owned();
     if !server.starts_with("https://") && !server.starts_with("http://") {
@@ -349,6 +350,7 @@ fn of_files(
     Ok(Cluster { server, client, context: wanted, insecure: cluster.insecure_skip_tls_verify })
 }
 
+/// Returns the entry with the name `wanted`, or an error that lists the names that exist.
 fn named<'a, T>(
     list: &'a [Named<T>],
     wanted: &str,
@@ -361,29 +363,30 @@ fn named<'a, T>(
     })
 }
 
-/// The kubeconfig that is read.
+/// The name of the kubeconfig for messages, and the node to which it belongs.
 struct KubeconfigOrigin<'a> {
     name: &'a str,
     node: Option<&'a HostRoot>,
 }
 
 impl KubeconfigOrigin<'_> {
-    /// Reads a file that an entry in `base` names.
+    /// Reads a file that the kubeconfig in the directory `base` names.
     fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
         let path = base.join(file);
         read(&self.node.map_or_else(|| path.clone(), |node| node.path(&path)))
     }
 }
 
+/// Creates the client for a cluster with the credential of a user.
 fn client(
     cluster: &Named<ClusterEntry>,
     user: &Named<UserEntry>,
     origin: &KubeconfigOrigin<'_>,
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<HttpClient, KubeconfigError> {
-    type Given = Result<Option<Vec<u8>>, KubeconfigError>;
+    type DataOrFile = Result<Option<Vec<u8>>, KubeconfigError>;
     let (name, user_name) = (origin.name, &user.name);
-    let given = |base: &Path, data: Option<&String>, file: Option<&PathBuf>| -> Given {
+    let data_or_file = |base: &Path, data: Option<&String>, file: Option<&PathBuf>| -> DataOrFile {
         match (data.filter(|data| !data.is_empty()), file) {
             (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|why| KubeconfigError::Shape {
                 name: name.to_owned(),
@@ -396,15 +399,15 @@ fn client(
     let (of_cluster, of_user) = (cluster.base.as_path(), user.base.as_path());
     let (cluster, user) = (&cluster.entry, &user.entry);
     let (data, file) = (cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref());
-    let bundle = given(of_cluster, data, file)?;
+    let bundle = data_or_file(of_cluster, data, file)?;
     let trust = match bundle {
         _ if cluster.insecure_skip_tls_verify => ServerTrust::Insecure,
         Some(bundle) => ServerTrust::Authorities(certificates(&bundle, name)?),
         None => ServerTrust::System,
     };
     let (data, file) = (user.client_certificate_data.as_ref(), user.client_certificate.as_ref());
-    let mut certificate = given(of_user, data, file)?;
-    let mut key = given(of_user, user.client_key_data.as_ref(), user.client_key.as_ref())?;
+    let mut certificate = data_or_file(of_user, data, file)?;
+    let mut key = data_or_file(of_user, user.client_key_data.as_ref(), user.client_key.as_ref())?;
     let mut token = user.token.clone().filter(|token| !token.is_empty());
     if let (None, Some(file)) = (&token, &user.token_file) {
         token = Some(String::from_utf8_lossy(&origin.read(of_user, file)?).trim().to_owned());
@@ -418,7 +421,7 @@ fn client(
                 way,
             });
         }
-        let status = run(exec, of_user, patience)?;
+        let status = run(exec, of_user, time_limit)?;
         token = status.token;
         certificate = status.client_certificate_data.map(String::into_bytes);
         key = status.client_key_data.map(String::into_bytes);
@@ -450,37 +453,37 @@ fn client(
     clippy::disallowed_methods,
     reason = "the user's kubeconfig names it, and there is no other way to that credential"
 )]
-fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, KubeconfigError> {
+fn run(exec: &Exec, base: &Path, time_limit: Duration) -> Result<ExecStatus, KubeconfigError> {
     let failed = |why: String| KubeconfigError::Exec { command: exec.command.clone(), why };
     // A command with a slash is relative to the kubeconfig's directory; other commands are searched in PATH.
     let program =
         if exec.command.contains('/') { base.join(&exec.command) } else { PathBuf::from(&exec.command) };
-    let question = serde_json::json!({
+    let exec_info = serde_json::json!({
         "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": {"interactive": false},
     });
     let mut command = Command::new(program);
     command
         .args(exec.args.iter().flatten())
         .envs(exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)))
-        .env("KUBERNETES_EXEC_INFO", question.to_string())
+        .env("KUBERNETES_EXEC_INFO", exec_info.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     let (group, stdout) =
         ProcessGroup::start_guarded(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
     let group = Arc::new(group);
-    let waited_for = Arc::clone(&group);
+    let threads_group = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));
     let has_closed = Arc::clone(&closed);
     let (sender, answer) = std::sync::mpsc::channel();
-    // A thread reads the output and waits for the end, so that a program that hangs can be abandoned.
+    // A thread reads the output and waits for the program's end, so that a program that hangs can be abandoned.
     let reading = threads::spawn("credential", move || {
         let mut text = Vec::new();
         let read =
             stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
         has_closed.store(true, Ordering::Relaxed);
-        let ended = waited_for.wait();
-        // The receiver may be gone.
+        let ended = threads_group.wait();
+        // Nobody receives the result after the time limit.
         let _ = sender.send(read.transpose().and(ended).map(|status| (text, status)));
     });
     let late = |_| {
@@ -489,10 +492,10 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
         } else {
             "printed nothing"
         };
-        failed(format!("{what} within {}", humantime::format_duration(patience)))
+        failed(format!("{what} within {}", humantime::format_duration(time_limit)))
     };
     let started = reading.map_err(|why| failed(format!("has an output that cannot be read: {why}")));
-    let answered = started.and_then(|()| answer.recv_timeout(patience).map_err(late));
+    let answered = started.and_then(|()| answer.recv_timeout(time_limit).map_err(late));
     if answered.is_err() {
         group.end();
     }
@@ -523,16 +526,16 @@ fn yaml(text: &[u8]) -> Result<Value, String> {
     document.map_or(Ok(Value::Null), value_of)
 }
 
-/// The only boolean key that plegctl reads.
-const TRUTH: &str = "insecure-skip-tls-verify";
+/// The only key with a boolean value that plegctl reads.
+const BOOLEAN_KEY: &str = "insecure-skip-tls-verify";
 
-/// Converts a YAML node as kubectl does: a key without a value is missing, and a boolean becomes text except for
-/// [`TRUTH`].
+/// Converts a YAML node as kubectl does: a key without a value is left out, and a boolean becomes text, except the
+/// value of [`BOOLEAN_KEY`].
 fn value_of(node: YamlNode) -> Result<Value, String> {
     Ok(match node.kind {
         YamlKind::Scalar { text, plain } => scalar(text, plain),
         YamlKind::List(items) => {
-            let item = |item| Ok(worded(value_of(item)?));
+            let item = |item| Ok(boolean_to_text(value_of(item)?));
             Value::Array(items.into_iter().map(item).collect::<Result<_, String>>()?)
         }
         YamlKind::Map(entries) => {
@@ -540,7 +543,7 @@ fn value_of(node: YamlNode) -> Result<Value, String> {
             for (key, value) in entries {
                 let (key, value) = (text_of(value_of(key)?), value_of(value)?);
                 if !value.is_null() {
-                    let value = if key == TRUTH { value } else { worded(value) };
+                    let value = if key == BOOLEAN_KEY { value } else { boolean_to_text(value) };
                     map.insert(key, value);
                 }
             }
@@ -551,9 +554,9 @@ fn value_of(node: YamlNode) -> Result<Value, String> {
 }
 
 /// Converts a boolean to text and leaves other values unchanged.
-fn worded(value: Value) -> Value {
+fn boolean_to_text(value: Value) -> Value {
     match value {
-        Value::Bool(truth) => Value::String(truth.to_string()),
+        Value::Bool(boolean) => Value::String(boolean.to_string()),
         other => other,
     }
 }
@@ -565,7 +568,7 @@ fn text_of(value: Value) -> String {
     }
 }
 
-/// Distinguishes booleans, nulls and texts, with the words of YAML 1.1 that kubectl's library accepts.
+/// Converts a scalar to a boolean, a null or a text. Booleans have the spellings of YAML 1.1 that kubectl accepts.
 fn scalar(text: String, plain: bool) -> Value {
     match text.as_str() {
         _ if !plain => Value::String(text),
@@ -584,10 +587,10 @@ fn scalar(text: String, plain: bool) -> Value {
 mod tests {
     use super::*;
 
-    fn ran(script: &str, patience: Duration) -> Result<Option<String>, String> {
+    fn token_from(script: &str, time_limit: Duration) -> Result<Option<String>, String> {
         let args = Some(vec!["-c".to_owned(), script.to_owned()]);
         let exec = Exec { command: "sh".to_owned(), args, ..Exec::default() };
-        run(&exec, Path::new("/"), patience).map(|status| status.token).map_err(|why| why.to_string())
+        run(&exec, Path::new("/"), time_limit).map(|status| status.token).map_err(|why| why.to_string())
     }
 
     const CREDENTIAL: &str = r#"echo '{"status":{"token":"t"}}'"#;
@@ -596,16 +599,16 @@ mod tests {
     fn credential_program_has_one_deadline_for_its_output_and_its_end() {
         let soon = Duration::from_millis(300);
         let lingers = format!("{CREDENTIAL}; exec >&-; sleep 600 >&-");
-        let why = ran(&lingers, soon).unwrap_err();
+        let why = token_from(&lingers, soon).unwrap_err();
         assert!(why.ends_with("closed its output and did not end within 300ms"), "{why}");
-        let why = ran("sleep 600", soon).unwrap_err();
+        let why = token_from("sleep 600", soon).unwrap_err();
         assert!(why.ends_with("printed nothing within 300ms"), "{why}");
     }
 
     #[test]
-    fn credential_program_that_leaves_a_child_behind_has_given_its_credential() {
+    fn credential_counts_even_if_a_child_of_the_program_still_runs() {
         let script = format!("sleep 600 >&- 2>&- & {CREDENTIAL}");
-        assert_eq!(ran(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
+        assert_eq!(token_from(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
     }
 
     fn file(text: &str) -> File {
@@ -613,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn key_without_a_value_is_not_there() {
+    fn key_without_a_value_is_left_out() {
         let file = file(
             "users: null\ncontexts:\nclusters:\n- name: c\n  cluster: {server: ~, tls-server-name: Null}\n",
         );
@@ -623,17 +626,18 @@ mod tests {
     }
 
     #[test]
-    fn truth_has_the_words_of_yaml_and_is_text_where_text_is_wanted() {
-        for (word, truth) in [("true", true), ("True", true), ("TRUE", true), ("yes", true), ("False", false)]
+    fn a_boolean_has_the_spellings_of_yaml_and_becomes_text_in_a_text_field() {
+        for (word, boolean) in
+            [("true", true), ("True", true), ("TRUE", true), ("yes", true), ("False", false)]
         {
             let text = format!(
                 "clusters:\n- name: on\n  cluster: {{server: s, insecure-skip-tls-verify: {word}}}\n\
                  users:\n- name: u\n  user: {{token: {word}, exec: {{command: c, args: [no, \"no\"]}}}}\n"
             );
             let file = file(&text);
-            assert_eq!(file.clusters[0].entry.insecure_skip_tls_verify, truth, "{word}");
+            assert_eq!(file.clusters[0].entry.insecure_skip_tls_verify, boolean, "{word}");
             assert_eq!(file.clusters[0].name, "true");
-            assert_eq!(file.users[0].entry.token, Some(truth.to_string()));
+            assert_eq!(file.users[0].entry.token, Some(boolean.to_string()));
             let arguments = file.users[0].entry.exec.as_ref().unwrap().args.clone().unwrap();
             assert_eq!(arguments, ["false", "no"]);
         }

@@ -1,4 +1,4 @@
-//! Reads the few kubelet metrics that plegctl uses from the Prometheus text format.
+//! Reads the kubelet metrics that plegctl uses, from a page in the Prometheus text format.
 
 /// The metrics that were found; a missing series is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ pub enum Error {
         /// Line number, from 1.
         line: usize,
     },
-    /// The text is valid, but none of its series is a kubelet's.
+    /// The text has metrics, but none of a kubelet.
     #[error("none of its series is a kubelet's")]
     NotKubelet,
 }
@@ -56,13 +56,14 @@ impl Series<'_> {
 }
 
 impl Metrics {
-    /// Parses a whole text.
+    /// Parses a whole page of metrics.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut found = Self::default();
         let mut any = false;
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
-            // A native histogram (on by default from 1.37 on) comes in addition to the buckets that are read here.
+            // From 1.37 on, a kubelet sends native histograms by default. They are skipped, because the kubelet also
+            // sends the classic buckets.
             if line.is_empty() || line.starts_with('#') || line.contains("{count:") {
                 continue;
             }
@@ -81,11 +82,12 @@ impl Metrics {
             "kubelet_runtime_operations_",
             "kubernetes_build_info",
         ];
-        let named = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
-        let distribution = |line: &&str| !line.starts_with("kubelet_runtime_operations_duration");
-        text.lines().filter(named).filter(distribution).flat_map(|line| [line, "\n"]).collect()
+        let is_used = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
+        let is_no_distribution = |line: &&str| !line.starts_with("kubelet_runtime_operations_duration");
+        text.lines().filter(is_used).filter(is_no_distribution).flat_map(|line| [line, "\n"]).collect()
     }
 
+    /// Stores the value of a series, if plegctl uses the series.
     fn add(&mut self, series: &Series<'_>) {
         let is_exec = series.label("operation_type") == Some("exec_sync");
         let place = match series.name {
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_few_series_are_found_among_many() {
+    fn only_the_used_series_are_read() {
         let text = "# HELP kubelet_pleg_last_seen_seconds x\n# TYPE kubelet_pleg_last_seen_seconds gauge\n\
             kubelet_pleg_last_seen_seconds 1.7e+09\n\
             kubelet_runtime_operations_total{operation_type=\"exec_sync\"} 30\n\
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn native_histogram_beside_its_classic_buckets_is_skipped() {
+    fn native_histogram_is_skipped_and_classic_buckets_are_read() {
         let text = "kubelet_pleg_relist_duration_seconds{count:3,sum:0.5,schema:3,zero_threshold:0.0,zero_count:0}\n\
             kubelet_runtime_operations_duration_seconds{operation_type=\"version\"} {count:3,sum:0.5,schema:3}\n\
             kubelet_pleg_relist_duration_seconds_bucket{le=\"+Inf\"} 3\n";
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_metrics_is_told_apart_from_somebody_elses() {
+    fn text_without_metrics_and_metrics_of_another_program_are_different_errors() {
         assert_eq!(Metrics::parse("<html>\n"), Err(Error::NotMetrics { line: 1 }));
         assert_eq!(Metrics::parse("node_load1 0.5\n"), Err(Error::NotKubelet));
         assert_eq!(Metrics::parse(""), Err(Error::NotKubelet));

@@ -7,7 +7,7 @@
 //! use plegctl::kubelet::{Era, KubeletVersion, go_duration};
 //!
 //! let version = KubeletVersion::parse("v1.31.4+k3s1")?;
-//! assert_eq!(version.era(), Era::A);
+//! assert_eq!(version.era(), Era::TwoRounds);
 //! assert_eq!(go_duration("1m30s"), Some(std::time::Duration::from_secs(90)));
 //! # Ok::<(), plegctl::kubelet::BadVersion>(())
 //! ```

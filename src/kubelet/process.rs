@@ -1,4 +1,5 @@
-//! Finds the process of the kubelet on this node, and the node's name.
+//! Finds the kubelet's process in a process table, reads its command line and files, and finds the node's name. A
+//! process must qualify as the node's kubelet (`host::proc`) before its files are opened.
 
 use std::fmt;
 use std::fs;
@@ -11,6 +12,7 @@ use crate::host::proc::{
     cgroup, is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
+use crate::ordered;
 use crate::report::load::load;
 
 /// The largest certificate file that is read.
@@ -46,28 +48,28 @@ impl KubeletProcess {
         Self { pid, settings, certificate }
     }
 
-    /// The certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
+    /// Returns the certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
     pub fn certificate(&self) -> Option<&[u8]> {
         self.certificate.as_deref()
     }
 
-    /// The port of a setting, or `usual`. Port 0 means that the port is closed.
-    pub fn port(&self, flag: &str, key: &str, usual: u16) -> u16 {
+    /// Returns the port of a setting, or `default`. Port 0 means that the port is closed.
+    pub fn port(&self, flag: &str, key: &str, default: u16) -> u16 {
         let settings = self.setting(flag, key).ok().flatten();
-        settings.and_then(|port| port.value.parse().ok()).unwrap_or(usual)
+        settings.and_then(|port| port.value.parse().ok()).unwrap_or(default)
     }
 
-    /// The command line and the configuration files.
+    /// Returns the settings from the command line and the configuration files.
     pub fn settings(&self) -> &KubeletSettings {
         &self.settings
     }
 
-    /// The value of a flag; the last one if it is repeated, as in the kubelet.
+    /// Returns the value of a flag; if the flag is repeated, the last value, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.settings.flag(name)
     }
 
-    /// A setting: the flag if present, otherwise the configuration key.
+    /// Returns a setting: the flag if present, otherwise the configuration key.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         self.settings.setting(flag, key)
     }
@@ -76,12 +78,12 @@ impl KubeletProcess {
 /// The result of searching a process table for the kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// The kubelet, if one process qualifies, or one of several is clearly the node's.
+    /// The kubelet, if one process qualifies, or if it is clear which of several processes is the node's kubelet.
     pub kubelet: Option<KubeletProcess>,
     /// Why processes with a kubelet's name do not qualify.
     pub refused: Vec<String>,
-    /// The same for processes in another PID namespace. A node inside a container, as kind and vcluster have, is
-    /// another node and needs no warning.
+    /// Why processes in another PID namespace do not qualify. They belong to a node inside a container (kind,
+    /// vcluster), so they need no warning.
     pub elsewhere: Vec<String>,
 }
 
@@ -90,15 +92,16 @@ impl Search {
     /// command line names are opened only after the process has qualified.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
         let mut found = Self::default();
-        let (choice, seen) = choose(proc, &ProcessTrust::of_node(proc, host), |why, text| match why {
+        let (choice, qualified) = choose(proc, &ProcessTrust::of_node(proc, host), |why, text| match why {
             Disqualification::PidNamespace => found.elsewhere.push(text),
             _ => found.refused.push(text),
         });
         match choice {
             KubeletChoice::Nobody => {}
             KubeletChoice::One(pid) => {
-                let chosen = seen.into_iter().find(|seen| seen.candidate.pid == pid);
-                found.kubelet = chosen.map(|seen| KubeletProcess::read(pid, &seen.dir, seen.arguments, host));
+                let chosen = qualified.into_iter().find(|qualified| qualified.candidate.pid == pid);
+                found.kubelet = chosen
+                    .map(|qualified| KubeletProcess::read(pid, &qualified.dir, qualified.arguments, host));
             }
             KubeletChoice::Several(pids) => found.refused.push(several(&pids)),
         }
@@ -106,7 +109,8 @@ impl Search {
     }
 }
 
-/// The process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or if several do and none of them is clearly the node's.
+/// Returns the process id of the kubelet in the process table at `proc`; `None` if no process qualifies, or if
+/// several processes qualify and it is not clear which of them is the node's kubelet.
 pub fn kubelet_pid(proc: &Path) -> Option<u32> {
     match choose(proc, &ProcessTrust::of_table(proc), |_, _| {}).0 {
         KubeletChoice::One(pid) => Some(pid),
@@ -114,8 +118,8 @@ pub fn kubelet_pid(proc: &Path) -> Option<u32> {
     }
 }
 
-/// Chooses among the processes that qualify as a kubelet, and calls `refuse` with every process that is only named like
-/// one.
+/// Chooses among the processes that qualify as a kubelet. Calls `refuse` for each process that has a kubelet's name
+/// but does not qualify.
 fn choose(
     proc: &Path,
     trust: &ProcessTrust,
@@ -123,20 +127,21 @@ fn choose(
 ) -> (KubeletChoice, Vec<QualifiedProcess>) {
     let Ok(table) = KernelDir::open(proc) else { return (KubeletChoice::Nobody, Vec::new()) };
     let mut pids = table.numbered();
-    pids.sort_unstable();
-    let mut seen: Vec<QualifiedProcess> = Vec::new();
+    ordered::sort(&mut pids);
+    let mut qualified: Vec<QualifiedProcess> = Vec::new();
     for pid in pids {
         match QualifiedProcess::check(pid, proc, &table, trust) {
-            Some(Ok(one)) => seen.push(one),
+            Some(Ok(process)) => qualified.push(process),
             Some(Err((why, text))) => refuse(why, text),
             None => {}
         }
     }
-    let candidates: Vec<KubeletCandidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
-    (KubeletChoice::among(&candidates), seen)
+    let candidates: Vec<KubeletCandidate> =
+        qualified.iter().map(|process| process.candidate.clone()).collect();
+    (KubeletChoice::among(&candidates), qualified)
 }
 
-/// Why none of several kubelets is chosen.
+/// Returns the message why none of several kubelets is chosen.
 pub fn several(pids: &[u32]) -> String {
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     format!(
@@ -171,7 +176,7 @@ impl QualifiedProcess {
         let dir = KernelDir::open(&path).ok()?;
         let awake = !waits_uninterruptibly(&path);
         let bytes = if awake { dir.bytes("cmdline").unwrap_or_default() } else { Vec::new() };
-        let arguments = Arguments::of_kernel(&bytes);
+        let arguments = Arguments::from_cmdline(&bytes);
         let stat = ProcessStat::parse(&dir.record("stat").unwrap_or_default());
         if !is_kubelet(comm, &arguments) || stat.as_ref().is_some_and(ProcessStat::is_zombie) {
             return None;
@@ -191,26 +196,27 @@ impl QualifiedProcess {
     }
 }
 
-/// The certificate from the configured file, or from the usual paths: a certificate that the cluster renews, or one
-/// that the kubelet made.
+/// Reads the certificate from the configured file, else from the default paths of the certificate that the cluster
+/// renews, of the one that the kubelet created, and of k3s and RKE2.
 fn certificate(settings: &KubeletSettings, host: &HostRoot) -> Option<Vec<u8>> {
     let named = settings.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
     let folder = settings.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
-    let usual = [
+    let default_paths = [
         format!("{folder}/kubelet-server-current.pem"),
         format!("{folder}/kubelet.crt"),
         "/var/lib/rancher/k3s/agent/serving-kubelet.crt".to_owned(),
         "/var/lib/rancher/rke2/agent/serving-kubelet.crt".to_owned(),
     ];
-    named.into_iter().chain(usual).find_map(|path| {
+    named.into_iter().chain(default_paths).find_map(|path| {
         let path = host.path(path);
-        // The link to a renewed certificate is an absolute path on the node, which is found below the node's root.
+        // A renewed certificate is a symbolic link with an absolute path, which must be resolved below the host root.
         let path = fs::read_link(&path).map_or(path, |to| host.path(to));
         load(&path, LARGEST_CERTIFICATE).ok()
     })
 }
 
-/// The kubelet in a process table that was already read; `None` if it is not clear which of several processes is the node's kubelet.
+/// Returns the kubelet in a process table that was read before; `None` if there is none, or if it is not clear which
+/// of several processes is the node's kubelet.
 pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     match choice(sample) {
         KubeletChoice::One(pid) => sample.processes.get(&pid),
@@ -218,7 +224,7 @@ pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     }
 }
 
-/// Why a kubelet may run here although none was found; `None` if it is clear that no kubelet runs.
+/// Returns why a kubelet may run here although none was found; `None` if a kubelet was found or clearly none runs.
 pub fn doubt(sample: &ProcSample) -> Option<String> {
     match choice(sample) {
         KubeletChoice::One(_) => None,
@@ -255,17 +261,18 @@ fn is_kubelet(comm: &str, arguments: &Arguments) -> bool {
     }
 }
 
-/// The name that the kubelet gives to this node: its `--hostname-override`, otherwise the kernel's hostname, in lower
+/// Returns the name that the kubelet gives to this node: its `--hostname-override`, otherwise the hostname, in lower
 /// case.
 ///
-/// A container has its own hostname. If plegctl runs in a container, the node's `/etc/hostname` is the better source.
+/// Outside of containers, the kernel's hostname is preferred to the node's `/etc/hostname`. Inside a container, the
+/// file is preferred, because a container has its own hostname.
 pub fn node_name(settings: Option<&KubeletSettings>, host: &HostRoot, proc: &Path) -> Option<String> {
     if let Some(name) = settings.and_then(|settings| settings.flag("hostname-override")) {
         return non_empty(name);
     }
-    let kernels = || non_empty(&kernel_text(&proc.join("sys/kernel/hostname")).ok()?);
-    let files = || non_empty(&std::fs::read_to_string(host.path("/etc/hostname")).ok()?);
-    if host.is_this_system(proc) { kernels().or_else(files) } else { files().or_else(kernels) }
+    let of_kernel = || non_empty(&kernel_text(&proc.join("sys/kernel/hostname")).ok()?);
+    let of_file = || non_empty(&std::fs::read_to_string(host.path("/etc/hostname")).ok()?);
+    if host.is_this_system(proc) { of_kernel().or_else(of_file) } else { of_file().or_else(of_kernel) }
 }
 
 fn non_empty(text: &str) -> Option<String> {
@@ -279,7 +286,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::host::proc::copies::{Copied, KUBELET, Table};
+    use crate::host::proc::copies::{KUBELET, ProcTable, TableProcess};
 
     /// A root with a process table; it is deleted when the test ends.
     struct Node(PathBuf);
@@ -330,19 +337,20 @@ mod tests {
         }
     }
 
-    const STRANGER: [u32; 4] = [4_000_000; 4];
+    /// The user ids of a process that another user runs.
+    const OTHER_USER: [u32; 4] = [4_000_000; 4];
 
-    fn searched(table: &Table) -> Search {
+    fn search(table: &ProcTable) -> Search {
         Search::of(&table.proc(), &HostRoot::resolve(Some(&table.0)))
     }
 
     #[test]
     fn a_kubelet_of_another_user_is_not_chosen_even_with_a_lower_pid() {
-        let table = Table::new("lower");
+        let table = ProcTable::new("lower");
         let line = "kubelet --kubeconfig=/tmp/kc --hostname-override=evil";
-        table.process(3, &Copied { uids: STRANGER, line, ..KUBELET });
-        table.process(7, &Copied { line: "kubelet --hostname-override=n1", ..KUBELET });
-        let found = searched(&table);
+        table.process(3, &TableProcess { uids: OTHER_USER, line, ..KUBELET });
+        table.process(7, &TableProcess { line: "kubelet --hostname-override=n1", ..KUBELET });
+        let found = search(&table);
         let kubelet = found.kubelet.unwrap();
         assert_eq!((kubelet.pid, kubelet.flag("hostname-override")), (7, Some("n1")));
         assert_eq!(found.refused, ["kubelet[3] does not count as the kubelet: it runs as user 4000000"]);
@@ -350,57 +358,57 @@ mod tests {
 
     #[test]
     fn a_file_that_only_an_impostor_names_is_not_opened() {
-        let table = Table::new("names");
+        let table = ProcTable::new("names");
         let impostors = [
-            Copied { uids: STRANGER, ..KUBELET },
-            Copied { mount_namespace: "mnt:[2]", cgroup: "/user.slice", ..KUBELET },
-            Copied { pids: "7 1", ..KUBELET },
-            Copied { program: "usr/bin/sudo", ..KUBELET },
+            TableProcess { uids: OTHER_USER, ..KUBELET },
+            TableProcess { mount_namespace: "mnt:[2]", cgroup: "/user.slice", ..KUBELET },
+            TableProcess { namespace_pids: "7 1", ..KUBELET },
+            TableProcess { program: "usr/bin/sudo", ..KUBELET },
         ];
         let secret = table.0.join("secret.yaml");
         fs::write(&secret, "staticPodPath: /found\n").unwrap();
         let line = format!("kubelet --config={} --tls-cert-file={0}", secret.display());
         for (pid, impostor) in (3..).zip(&impostors) {
-            table.process(pid, &Copied { line: &line, ..*impostor });
+            table.process(pid, &TableProcess { line: &line, ..*impostor });
         }
-        let found = searched(&table);
+        let found = search(&table);
         assert!(found.kubelet.is_none());
         assert_eq!((found.refused.len(), found.elsewhere.len()), (3, 1), "{found:?}");
         // The same file is read for a kubelet that qualifies.
-        table.process(9, &Copied { line: &line, ..KUBELET });
-        let kubelet = searched(&table).kubelet.unwrap();
+        table.process(9, &TableProcess { line: &line, ..KUBELET });
+        let kubelet = search(&table).kubelet.unwrap();
         assert_eq!(kubelet.setting("x", "staticPodPath").unwrap().unwrap().value, "/found");
         assert!(kubelet.certificate().is_some());
     }
 
     #[test]
     fn two_equal_kubelets_are_reported_and_neither_is_chosen() {
-        let table = Table::new("two");
+        let table = ProcTable::new("two");
         table.process(3, &KUBELET);
         table.process(7, &KUBELET);
-        let found = searched(&table);
+        let found = search(&table);
         assert!(found.kubelet.is_none());
         assert_eq!(
             found.refused,
             ["several kubelets run here (pids 3, 7), and plegctl cannot tell which is the node's"]
         );
-        // A kubelet that somebody started by hand is not the service.
-        let table = Table::new("hand");
-        table.process(3, &Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..KUBELET });
+        // A kubelet that a user started in a login session is not the service.
+        let table = ProcTable::new("hand");
+        table.process(3, &TableProcess { cgroup: "/user.slice/user-0.slice/session-1.scope", ..KUBELET });
         table.process(7, &KUBELET);
-        assert_eq!(searched(&table).kubelet.unwrap().pid, 7);
+        assert_eq!(search(&table).kubelet.unwrap().pid, 7);
     }
 
     #[test]
     fn a_relative_configuration_file_is_found_from_the_kubelets_directory() {
-        let table = Table::new("cwd");
-        table.process(7, &Copied { line: "kubelet --config=k.yaml", ..KUBELET });
-        let unknown = searched(&table).kubelet.unwrap();
+        let table = ProcTable::new("cwd");
+        table.process(7, &TableProcess { line: "kubelet --config=k.yaml", ..KUBELET });
+        let unknown = search(&table).kubelet.unwrap();
         assert!(unknown.setting("pod-manifest-path", "staticPodPath").is_err(), "its directory is not known");
         fs::create_dir_all(table.0.join("var/lib/k")).unwrap();
         fs::write(table.0.join("var/lib/k/k.yaml"), "staticPodPath: /m\n").unwrap();
         std::os::unix::fs::symlink("/var/lib/k", table.proc().join("7/cwd")).unwrap();
-        let kubelet = searched(&table).kubelet.unwrap();
+        let kubelet = search(&table).kubelet.unwrap();
         assert_eq!(kubelet.setting("pod-manifest-path", "staticPodPath").unwrap().unwrap().value, "/m");
     }
 
@@ -472,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_override_beats_the_kernel_and_the_kernel_beats_the_file() {
+    fn the_override_has_priority_over_the_kernels_name_and_the_kernels_name_over_the_file() {
         let this_system = |node: Node| {
             for process in ["self", "1"] {
                 fs::create_dir_all(node.0.join(format!("proc/{process}/ns"))).unwrap();
@@ -482,7 +490,11 @@ mod tests {
         };
         let node =
             || Node::new("name").file("etc/hostname", "File\n").file("proc/sys/kernel/hostname", "Kernel\n");
-        assert_eq!(node().name().as_deref(), Some("file"), "seen from a container, whose name is its own");
+        assert_eq!(
+            node().name().as_deref(),
+            Some("file"),
+            "in a container, the kernel's name is the container's"
+        );
         assert_eq!(this_system(node()).name().as_deref(), Some("kernel"));
         let named =
             this_system(node()).process(7, "kubelet", ['S', 'S'], "kubelet --hostname-override N1 --v=2");

@@ -1,4 +1,4 @@
-//! The kubelet releases that plegctl knows, with their dates and eras.
+//! The kubelet releases that plegctl knows, with their dates and eras, and [`KubeletVersion`], which selects one.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use super::Era;
 pub struct Release {
     /// 30 for 1.30.
     pub minor: u8,
-    /// The date of its `.0` release.
+    /// The date of release `1.MINOR.0`.
     pub released: &'static str,
     /// How this release relists.
     pub era: Era,
-    /// Which part of the knowledge about this release is confirmed and which is inferred, if no kubelet of this
-    /// release has judged the recordings.
+    /// Which part of plegctl's knowledge about this release is confirmed and which is inferred; `None` if recordings
+    /// of a kubelet of this release confirm everything.
     pub inferred: Option<&'static str>,
 }
 
@@ -22,25 +22,25 @@ const fn release(minor: u8, released: &'static str, era: Era) -> Release {
     Release { minor, released, era, inferred: None }
 }
 
-/// The releases whose relist and manifest rules plegctl knows, oldest first. Everything that
-/// differs between releases is known for these and no others: see `docs/adding-a-kubelet-release.md`.
+/// The releases whose relist and manifest rules plegctl knows, oldest first. To add one, see
+/// `docs/adding-a-kubelet-release.md`.
 pub const RELEASES: [Release; 10] = [
-    release(28, "2023-08-15", Era::A),
-    release(29, "2023-12-13", Era::A),
-    release(30, "2024-04-17", Era::A),
-    release(31, "2024-08-13", Era::A),
-    release(32, "2024-12-11", Era::B),
-    release(33, "2025-04-23", Era::B),
-    release(34, "2025-08-27", Era::B),
-    release(35, "2025-12-17", Era::B),
-    release(36, "2026-04-22", Era::C),
+    release(28, "2023-08-15", Era::TwoRounds),
+    release(29, "2023-12-13", Era::TwoRounds),
+    release(30, "2024-04-17", Era::TwoRounds),
+    release(31, "2024-08-13", Era::TwoRounds),
+    release(32, "2024-12-11", Era::OneRound),
+    release(33, "2025-04-23", Era::OneRound),
+    release(34, "2025-08-27", Era::OneRound),
+    release(35, "2025-12-17", Era::OneRound),
+    release(36, "2026-04-22", Era::OnDemand),
     Release {
         inferred: Some(
             "two UIDs that kubelets 1.37.0 logged confirm how 1.37 prints PodSpec, PodStatus, PodSecurityContext, \
              Container, VolumeSource, VolumeMount and HTTPGetAction; everything else about 1.37 is inferred from its \
              published modules and release notes",
         ),
-        ..release(37, "2026-08-26", Era::C)
+        ..release(37, "2026-08-26", Era::OnDemand)
     },
 ];
 
@@ -70,7 +70,8 @@ impl KubeletVersion {
         None => Self { minor: 0 },
     };
 
-    /// The newest release that a kubelet's recordings confirm. plegctl assumes it where nothing names the release.
+    /// The newest release whose rules are confirmed by recordings of a kubelet. plegctl assumes this release if the
+    /// running kubelet's release is not known.
     pub const CONFIRMED: Self = Self::newest_confirmed(&RELEASES);
 
     const fn newest_confirmed(releases: &[Release]) -> Self {
@@ -95,12 +96,12 @@ impl KubeletVersion {
         minor.parse().map(|minor| Self { minor }).map_err(|_| bad())
     }
 
-    /// The known release that is nearest to `1.minor`.
+    /// Returns the known release that is nearest to `1.minor`.
     pub fn nearest(minor: u8) -> Self {
         Self { minor }.known()
     }
 
-    /// This release if it is known, otherwise the nearest known release.
+    /// Returns this release if it is known, otherwise the nearest known release.
     #[must_use]
     pub fn known(self) -> Self {
         self.clamp(Self::OLDEST, Self::NEWEST)
@@ -111,13 +112,13 @@ impl KubeletVersion {
         self.known() == self
     }
 
-    /// Which part of the knowledge about this release, or about the nearest known one, is confirmed and which is
-    /// inferred; `None` if a kubelet of the release has judged the recordings.
+    /// Returns which part of plegctl's knowledge about this release, or about the nearest known release, is inferred;
+    /// `None` if recordings of a kubelet confirm everything.
     pub fn inferred(self) -> Option<&'static str> {
         RELEASES.iter().find(|release| release.minor == self.known().minor)?.inferred
     }
 
-    /// The minor number: 30 for 1.30.
+    /// Returns the minor number: 30 for 1.30.
     pub const fn minor(self) -> u8 {
         self.minor
     }
@@ -127,19 +128,20 @@ impl KubeletVersion {
         self.minor >= minor
     }
 
-    /// Whether `EventedPLEG` only speeds up relists: a stop event makes the kubelet list that pod, and full relists
-    /// still run every second. This is so from 1.37 on according to the kubelet's code; no such kubelet was recorded.
+    /// Whether `EventedPLEG` is only a hint: an event about a stopped container makes the kubelet relist that pod at
+    /// once, and full relists still run every second. This holds from 1.37 on according to the kubelet's code; there
+    /// is no recording of such a kubelet.
     pub const fn evented_is_a_hint(self) -> bool {
         self.at_least(37)
     }
 
-    /// The era of this release, or of the nearest known release.
+    /// Returns the era of this release, or of the nearest known release.
     pub fn era(self) -> Era {
         let known = RELEASES.iter().find(|release| release.minor == self.known().minor);
-        known.map_or(Era::C, |release| release.era)
+        known.map_or(Era::OnDemand, |release| release.era)
     }
 
-    /// A warning if the release is not known and the nearest known one is used.
+    /// Returns a warning if this release is not known, so that the nearest known release is used.
     pub fn note(self) -> Option<String> {
         let nearest = self.known();
         let newer = if self > nearest { "; a newer plegctl may know it" } else { "" };
@@ -166,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn the_minor_counts_and_the_rest_does_not() {
+    fn only_the_minor_number_of_a_version_matters() {
         for text in ["1.30", "v1.30", "v1.30.4+rke2r1", "v1.30.3-eks-036c24b", " 1.30.0-rc.1 "] {
             assert_eq!(version(text).to_string(), "1.30", "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn text_that_is_no_kubelet_version_is_refused() {
         for text in ["", "1", "1.", "v2.30", "1.x", "1.30x", "1.99999999", "kubelet"] {
             assert!(KubeletVersion::parse(text).is_err(), "{text}");
         }
@@ -182,12 +184,12 @@ mod tests {
     #[test]
     fn eras_change_at_32_and_36() {
         let eras = [
-            ("1.28", Era::A),
-            ("1.31", Era::A),
-            ("1.32", Era::B),
-            ("1.35", Era::B),
-            ("1.36", Era::C),
-            ("1.37", Era::C),
+            ("1.28", Era::TwoRounds),
+            ("1.31", Era::TwoRounds),
+            ("1.32", Era::OneRound),
+            ("1.35", Era::OneRound),
+            ("1.36", Era::OnDemand),
+            ("1.37", Era::OnDemand),
         ];
         for (text, era) in eras {
             assert_eq!((version(text).era(), version(text).note()), (era, None), "{text}");
@@ -211,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn a_release_out_of_range_takes_the_nearest_and_says_so() {
-        assert_eq!(version("1.20").era(), Era::A);
+    fn an_unknown_release_has_the_era_of_the_nearest_known_release_and_a_warning() {
+        assert_eq!(version("1.20").era(), Era::TwoRounds);
         assert!(version("1.20").note().unwrap().contains("1.28"));
-        assert_eq!(version("1.40").era(), Era::C);
+        assert_eq!(version("1.40").era(), Era::OnDemand);
         let newer = version("1.40").note().unwrap();
         assert!(newer.contains("1.37") && newer.ends_with("a newer plegctl may know it"), "{newer}");
     }

@@ -1,7 +1,7 @@
-//! Reads the settings that a kubelet was given: its command line, its configuration file and its drop-in files.
+//! Reads the settings of a kubelet from its command line, its configuration file and its drop-in files.
 //!
-//! A flag overrides every file, and a later file overrides an earlier one. Only single values are kept; a list
-//! becomes one text with commas, as in a flag.
+//! A flag overrides every file, and a later file overrides an earlier file. Each setting has one text as its value; a
+//! list becomes one text with commas, as in a flag.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host::{Arguments, HostRoot, ScalarsError, file_scalars, scalars};
+use crate::ordered::{self, IntoOrdered};
 use crate::report::load::load;
 
-/// The most drop-in files that are read.
-const MOST_DROP_INS: usize = 256;
-/// How deep below the drop-in directory files are read.
-const DEEPEST: usize = 8;
+/// The maximum number of drop-in files that are read.
+const MAX_DROP_INS: usize = 256;
+/// The maximum depth of subdirectories of the drop-in directory.
+const MAX_DEPTH: usize = 8;
 /// The largest file of arguments that is read.
 const LARGEST_ARGUMENTS: usize = 64 * 1024;
 
@@ -37,19 +38,21 @@ const PATH_FLAGS: [&str; 10] = [
 const PATH_KEYS: [&str; 4] =
     ["authentication.x509.clientCAFile", "staticPodPath", "tlsCertFile", "tlsPrivateKeyFile"];
 
-/// The settings that a kubelet was given, as far as they are single values.
+/// The settings of a kubelet from its flags and files.
 #[derive(Clone, Debug, Default)]
 pub struct KubeletSettings {
     arguments: Arguments,
-    /// The arguments of the kubelet itself, without the program's name and without those of a program that contains it.
+    /// The kubelet's own arguments, without the program's name. If a program contains the kubelet (k3s), the
+    /// program's arguments are left out.
     own_arguments: Vec<String>,
-    /// The absolute paths of flags with relative paths; `None` if the working directory is unknown.
+    /// The absolute path for each flag with a relative path; `None` if the working directory is not known.
     absolute_paths: BTreeMap<&'static str, Option<String>>,
+    /// The settings of the files, by key.
     files: BTreeMap<String, Setting>,
     file_error: Option<Arc<ScalarsError>>,
 }
 
-/// A value that the kubelet was given, and its source.
+/// The value of a setting, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The value.
@@ -59,9 +62,9 @@ pub struct Setting {
 }
 
 impl KubeletSettings {
-    /// Reads the configuration of a process with this command line and the working directory `cwd`, below `host`.
-    /// Relative paths are never resolved from plegctl's own directory. A file may be on a disk that does not answer,
-    /// so call this in a thread that can be abandoned.
+    /// Reads the settings of a kubelet with this command line and the working directory `cwd`, whose files are below
+    /// the root `host`. A relative path is never resolved from plegctl's own directory. A file may be on a disk that
+    /// does not answer, so call this in a thread that can be abandoned.
     pub fn read(arguments: Arguments, cwd: Option<&Path>, host: &HostRoot) -> Self {
         let outer = Self { absolute_paths: absolute_paths(&arguments, cwd), arguments, ..Self::default() };
         let inner = inner_arguments(&outer, host);
@@ -87,7 +90,7 @@ impl KubeletSettings {
         settings
     }
 
-    /// Reads the settings of a file. Its relative paths begin at `base`.
+    /// Reads the settings of a file. A relative path in the file is resolved from `base`.
     fn add_file(&mut self, file: &Path, base: Option<&Path>) {
         let mut scalars = match file_scalars(file) {
             Ok(scalars) => scalars,
@@ -108,7 +111,7 @@ impl KubeletSettings {
         self.add_values(scalars, file);
     }
 
-    /// Combines a command line with the text of a configuration file. An invalid text has no settings.
+    /// Combines a command line with the text of a configuration file. Text that cannot be parsed has no settings.
     pub fn of(arguments: Arguments, file: &[u8]) -> Self {
         let mut settings = Self { arguments, ..Self::default() };
         settings.add_values(scalars(file).unwrap_or_default(), Path::new("the configuration file"));
@@ -122,7 +125,7 @@ impl KubeletSettings {
         }
     }
 
-    /// The value of a flag; the last one if it is repeated, as in the kubelet.
+    /// Returns the value of a flag; if the flag is repeated, the last value, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
         match self.absolute_paths.get(name) {
             Some(absolute_paths) => absolute_paths.as_deref(),
@@ -130,25 +133,26 @@ impl KubeletSettings {
         }
     }
 
-    /// Why the path of a flag cannot be resolved although the flag is given.
+    /// Returns why the relative path of a flag cannot be resolved; `None` if the flag is missing or its path is
+    /// known.
     pub fn unresolved_path(&self, flag: &str) -> Option<ScalarsError> {
         let is_unknown = self.absolute_paths.get(flag).is_some_and(Option::is_none);
         let path = self.arguments.flag(flag).filter(|_| is_unknown)?;
         Some(ScalarsError::Relative { path: PathBuf::from(path) })
     }
 
-    /// All values of a flag that may be repeated, in order.
+    /// Returns all values of a flag that may be repeated, in order.
     pub fn all_values(&self, name: &str) -> Vec<&str> {
         self.arguments.all_values(name)
     }
 
-    /// The value of a configuration key.
+    /// Returns the value of a configuration key.
     pub fn key(&self, key: &str) -> Option<&str> {
         self.files.get(key).map(|setting| setting.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The arguments of the kubelet itself, without the program's name. Of a program that contains a kubelet (k3s and
-    /// others), only those that it passes on.
+    /// Returns the kubelet's own arguments, without the program's name. For a program that contains a kubelet (k3s
+    /// and others), returns only the arguments that it passes to the kubelet.
     pub fn own_arguments(&self) -> &[String] {
         &self.own_arguments
     }
@@ -166,7 +170,8 @@ impl KubeletSettings {
             && ["kubeconfig", "bootstrap-kubeconfig"].iter().all(|flag| self.flag(flag).is_none())
     }
 
-    /// The headers that the kubelet sends to its manifest URL, from the flags or, without flags, from the files.
+    /// Returns the headers that the kubelet sends to its manifest URL, from the flags or, without flags, from the
+    /// files.
     pub fn url_headers(&self) -> Vec<(String, String)> {
         let flags = self.all_values("manifest-url-header");
         let pair = |(key, value): (&str, &str)| (key.trim().to_owned(), value.trim().to_owned());
@@ -181,7 +186,8 @@ impl KubeletSettings {
         headers.collect()
     }
 
-    /// A setting: the flag if present, otherwise the configuration key.
+    /// Returns a setting: the flag if present, otherwise the configuration key. Fails if a file or a path that may
+    /// contain the setting cannot be read.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         if let Some(why) = self.unresolved_path(flag) {
             return Err(Arc::new(why));
@@ -197,13 +203,13 @@ impl KubeletSettings {
     }
 }
 
-/// The path flags with relative values, each with its absolute path if that is known.
+/// Returns the flags with a relative path, each with its absolute path if the working directory is known.
 fn absolute_paths(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'static str, Option<String>> {
     let relative = |flag: &'static str| {
         let path = arguments.flag(flag).filter(|path| is_relative(path))?;
         Some((flag, absolute(cwd, path)))
     };
-    PATH_FLAGS.into_iter().filter_map(relative).collect()
+    PATH_FLAGS.into_iter().filter_map(relative).into_map()
 }
 
 fn is_relative(path: &str) -> bool {
@@ -215,8 +221,8 @@ fn absolute(base: Option<&Path>, path: &str) -> Option<String> {
     Some(base.join(path).to_string_lossy().into_owned())
 }
 
-/// The `.conf` files of a drop-in directory and its subdirectories, in the order in which the kubelet merges them: by
-/// name.
+/// Returns the `.conf` files of a drop-in directory and its subdirectories by name, the order in which the kubelet
+/// merges them.
 pub fn drop_ins(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(directory, 0, &mut found);
@@ -227,29 +233,29 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
-    let mut entries: Vec<_> = entries.flatten().take(MOST_DROP_INS).collect();
-    entries.sort_unstable_by_key(fs::DirEntry::file_name);
+    let mut entries: Vec<_> = entries.flatten().take(MAX_DROP_INS).collect();
+    ordered::sort_by_key(&mut entries, fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if depth < DEEPEST {
+            if depth < MAX_DEPTH {
                 walk(&path, depth + 1, found);
             }
-        } else if path.extension().is_some_and(|ending| ending == "conf") && found.len() < MOST_DROP_INS {
+        } else if path.extension().is_some_and(|ending| ending == "conf") && found.len() < MAX_DROP_INS {
             found.push(path);
         }
     }
 }
 
-/// Returns the kubelet's own arguments of a program that contains a kubelet: k3s passes on `--kubelet-arg`, and kubelite
-/// of `MicroK8s` reads them from a file.
+/// Returns the arguments that a program passes to the kubelet inside it: k3s passes the values of `--kubelet-arg`,
+/// and kubelite of `MicroK8s` reads the arguments from a file.
 fn inner_arguments(settings: &KubeletSettings, host: &HostRoot) -> Vec<String> {
     let arguments = &settings.arguments;
-    let handed_on = arguments.all_values("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
+    let passed_on = arguments.all_values("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
     let node_name = arguments.flag("node-name").map(|name| format!("--hostname-override={name}"));
     let file =
         settings.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
-    handed_on.chain(node_name).chain(file).collect()
+    passed_on.chain(node_name).chain(file).collect()
 }
 
 /// Reads a file with one argument per line. `$SNAP_DATA` is the parent of the file's directory.
@@ -286,11 +292,11 @@ mod tests {
         }
 
         fn settings(&self, line: &str) -> KubeletSettings {
-            self.told_in(line, None)
+            self.settings_in(line, None)
         }
 
         /// Reads the settings of a process with this working directory.
-        fn told_in(&self, line: &str, cwd: Option<&str>) -> KubeletSettings {
+        fn settings_in(&self, line: &str, cwd: Option<&str>) -> KubeletSettings {
             KubeletSettings::read(
                 line.split(' ').collect(),
                 cwd.map(Path::new),
@@ -306,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_beats_the_file() {
+    fn a_flag_overrides_the_file() {
         let host = Scratch::new("flag");
         host.write("etc/k.yaml", "staticPodPath: /file\n");
         let settings = host.settings("kubelet --config=/etc/k.yaml --pod-manifest-path=/flag");
@@ -321,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_ins_are_merged_over_the_file_by_name_and_only_conf_counts() {
+    fn drop_ins_override_the_file_in_the_order_of_their_names_and_only_conf_files_count() {
         let host = Scratch::new("drop-ins");
         host.write("etc/k.yaml", "a: file\nb: file\nc: file\nd: file\nm: {x: file, y: file}\n");
         host.write("etc/k.d/20-b.conf", "b: twenty\nc: twenty\nm: {y: twenty}\n");
@@ -353,33 +359,35 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_begins_at_the_kubelets_directory_and_never_at_ours() {
+    fn a_relative_path_is_resolved_from_the_kubelets_directory_and_never_from_plegctls() {
         let host = Scratch::new("relative");
         host.write("var/lib/k/k.yaml", "staticPodPath: manifests\ntlsCertFile: pki/k.pem\n");
         host.write("var/lib/k/k.d/10.conf", "tlsCertFile: own.pem\n");
         let line = "kubelet --config=k.yaml --config-dir k.d --kubeconfig=kc";
-        let settings = host.told_in(line, Some("/var/lib/k"));
+        let settings = host.settings_in(line, Some("/var/lib/k"));
         let value = |settings: &KubeletSettings, flag: &str, key: &str| {
             settings.setting(flag, key).unwrap().unwrap().value
         };
         assert_eq!(value(&settings, "pod-manifest-path", "staticPodPath"), "/var/lib/k/manifests");
         assert_eq!(value(&settings, "tls-cert-file", "tlsCertFile"), "/var/lib/k/own.pem");
         assert_eq!(settings.flag("kubeconfig"), Some("/var/lib/k/kc"));
-        let by_flag = host.told_in("kubelet --pod-manifest-path=m", Some("/etc"));
+        let by_flag = host.settings_in("kubelet --pod-manifest-path=m", Some("/etc"));
         assert_eq!(value(&by_flag, "pod-manifest-path", "staticPodPath"), "/etc/m");
 
-        // Without a known working directory the path is unknown, which is not the same as no path.
-        let unknown = host.told_in(line, None);
+        // If the working directory is not known, the path is an error and not a missing setting.
+        let unknown = host.settings_in(line, None);
         assert_eq!((unknown.flag("kubeconfig"), unknown.flag("config")), (None, None));
         let why = unknown.setting("pod-manifest-path", "staticPodPath").unwrap_err();
         assert!(why.to_string().contains("`k.d` is relative to the kubelet's working directory"), "{why}");
         assert!(
-            host.told_in("kubelet --pod-manifest-path=m", None).setting("pod-manifest-path", "x").is_err()
+            host.settings_in("kubelet --pod-manifest-path=m", None)
+                .setting("pod-manifest-path", "x")
+                .is_err()
         );
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_not_an_empty_one() {
+    fn a_file_that_cannot_be_read_is_an_error_and_not_an_empty_file() {
         let host = Scratch::new("missing");
         let settings = host.settings("kubelet --config=/none.yaml --v=4");
         assert!(settings.setting("pod-manifest-path", "staticPodPath").unwrap_err().is_missing());
@@ -388,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_inside_another_program_has_its_arguments_elsewhere() {
+    fn arguments_of_a_kubelet_inside_k3s_or_kubelite_are_found() {
         let host = Scratch::new("inside");
         host.write(
             "var/snap/microk8s/7/args/kubelet",

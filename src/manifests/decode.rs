@@ -1,7 +1,8 @@
-//! Decodes a tree into a Pod, by the schema and as leniently as the kubelet's decoder.
+//! Decodes the tree of a file into a Pod, with the schema and as leniently as the kubelet's decoder.
 //!
-//! Unknown fields are dropped, `null` is the zero value, names are case-sensitive, and a wrong JSON type rejects the
-//! file. All errors are collected; the kubelet stops at the first.
+//! The decoder drops unknown fields and notes them, reads `null` as an absent field, distinguishes upper and lower case
+//! in names, and reports a wrong type as an error, for which the kubelet rejects the file. It collects all errors, but
+//! the kubelet stops at the first.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub struct FieldError {
     pub message: String,
     /// The fix.
     pub fix: Option<String>,
-    /// The kubelet's words.
+    /// The kubelet's error message, as far as it is known.
     pub reason: String,
     /// The kind of error.
     pub fault: DecodeFault,
@@ -39,13 +40,13 @@ pub enum DecodeFault {
     Type,
     /// A text is not a quantity.
     Quantity,
-    /// A quantity that the kubelet never finishes parsing.
+    /// The kubelet never finishes parsing a quantity.
     Endless,
-    /// A quantity that plegctl does not compute with.
+    /// A quantity has more digits than plegctl can compute with.
     TooLong,
 }
 
-/// The result of decoding.
+/// The result of the decoder.
 pub struct Decoded {
     /// The known fields.
     pub pod: ManifestNode,
@@ -55,15 +56,15 @@ pub struct Decoded {
     pub dropped: Vec<DroppedField>,
 }
 
-/// Decodes a Pod. `json` says that the file is JSON, in which numbers keep their notation.
+/// Decodes a Pod. `json` means that the file is JSON, in which numbers keep their notation.
 pub fn decode(root: &ManifestNode, json: bool, version: KubeletVersion) -> Decoded {
-    let mut decoder = Decoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
+    let mut decoder = PodDecoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
     let pod =
         decoder.object(schema::pod(), root, &FieldPath::Root).unwrap_or_else(|| empty_object(root.position));
     Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
-struct Decoder {
+struct PodDecoder {
     minor: u8,
     json: bool,
     errors: Vec<FieldError>,
@@ -74,23 +75,23 @@ fn empty_object(position: Position) -> ManifestNode {
     ManifestNode::new(position, Value::Map(Arc::default()))
 }
 
-/// The maximum number of errors and of dropped fields that are kept.
-const KEPT: usize = 1_000;
+/// The maximum number of errors, and of dropped fields, in the result. A huge file must not fill the memory with them.
+const MAX_REPORTED: usize = 1_000;
 
-impl Decoder {
-    fn refuse(&mut self, error: FieldError) {
-        if self.errors.len() < KEPT {
+impl PodDecoder {
+    fn report(&mut self, error: FieldError) {
+        if self.errors.len() < MAX_REPORTED {
             self.errors.push(error);
         }
     }
 
-    fn drop_field(&mut self, field: DroppedField) {
-        if self.dropped.len() < KEPT {
+    fn note_dropped(&mut self, field: DroppedField) {
+        if self.dropped.len() < MAX_REPORTED {
             self.dropped.push(field);
         }
     }
 
-    /// Returns the decoded value; `None` for `null` and for an error.
+    /// Decodes a value of this type. Returns `None` for `null` and after an error.
     fn value(&mut self, ty: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         if node.is_null() {
             return None;
@@ -115,26 +116,28 @@ impl Decoder {
         }
     }
 
+    /// Returns the node if it has the right type, else reports an error.
     fn expect(
         &mut self,
         node: &ManifestNode,
         path: &FieldPath<'_>,
-        fits: bool,
+        has_type: bool,
         wanted: &str,
     ) -> Option<ManifestNode> {
-        if fits {
+        if has_type {
             return Some(node.clone());
         }
-        self.mismatch(node, path, wanted);
+        self.report_type(node, path, wanted);
         None
     }
 
-    fn mismatch(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str) {
+    /// Reports a value of a wrong type. `wanted` is the right type in plain words.
+    fn report_type(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str) {
         let field = path.to_string();
         let found = node.type_name();
         let fix = (wanted == "a string")
-            .then(|| node.written.as_deref().map(|text| format!("quote it: \"{text}\"")));
-        self.refuse(FieldError {
+            .then(|| node.written.as_deref().map(|text| format!("quote the value: \"{text}\"")));
+        self.report(FieldError {
             message: format!("{field} must be {wanted}, found {found}"),
             fix: fix.flatten(),
             reason: format!(
@@ -159,8 +162,8 @@ impl Decoder {
             Value::Int(number) if range.contains(&number) => Some(node.clone()),
             Value::Int(number) => {
                 let field = path.to_string();
-                self.refuse(FieldError {
-                    message: format!("{field} is {number}, which does not fit its type {kind}"),
+                self.report(FieldError {
+                    message: format!("{field} is {number}, which is outside the range of its type {kind}"),
                     fix: None,
                     reason: format!(
                         "json: cannot unmarshal number {number} into Go struct field {field} of type {kind}"
@@ -172,7 +175,7 @@ impl Decoder {
                 None
             }
             _ => {
-                self.mismatch(node, path, "an integer");
+                self.report_type(node, path, "an integer");
                 None
             }
         }
@@ -188,12 +191,12 @@ impl Decoder {
             // The kubelet converts YAML to JSON first, so a float has Go's notation.
             Value::Float(number) => float(*number),
             _ => {
-                self.mismatch(node, path, "a quantity");
+                self.report_type(node, path, "a quantity");
                 return None;
             }
         };
-        // The kubelet trims blanks around the quantity. Tabs and line breaks are escaped in the JSON at that point, so
-        // they are not trimmed.
+        // The kubelet trims white space around the quantity in the JSON text. Tabs and line breaks are escape sequences
+        // in that text, so the kubelet does not trim them.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
         match Quantity::parse(text) {
             Ok(amount) => Some(ManifestNode {
@@ -203,9 +206,9 @@ impl Decoder {
             }),
             Err(NotAQuantity::Endless) => {
                 let field = path.to_string();
-                self.refuse(FieldError {
+                self.report(FieldError {
                     message: format!(
-                        "{field}: the kubelet does not finish computing `{text}`, and until it has, no static pod of this node is started, changed or stopped"
+                        "{field}: the kubelet never finishes computing `{text}`, and until then it starts, changes or stops no static pod of this node"
                     ),
                     fix: Some("write the amount with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
                     reason: String::new(),
@@ -217,9 +220,9 @@ impl Decoder {
             }
             Err(NotAQuantity::TooLong) => {
                 let field = path.to_string();
-                self.refuse(FieldError {
+                self.report(FieldError {
                     message: format!(
-                        "{field}: plegctl does not compute with more than 38 digits: what the kubelet makes of `{text}` is not judged here"
+                        "{field}: plegctl cannot compute with more than 38 digits, so it does not judge what the kubelet does with `{text}`"
                     ),
                     fix: None,
                     reason: String::new(),
@@ -231,7 +234,7 @@ impl Decoder {
             }
             Err(error) => {
                 let field = path.to_string();
-                self.refuse(FieldError {
+                self.report(FieldError {
                     message: format!("{field}: `{text}` is not a quantity"),
                     fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
                     reason: error.to_string(),
@@ -246,16 +249,16 @@ impl Decoder {
 
     fn time(&mut self, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(text) = node.as_str() else {
-            self.mismatch(node, path, "a string");
+            self.report_type(node, path, "a string");
             return None;
         };
         if timestamp::is_rfc3339(text) {
             return Some(node.clone());
         }
         let field = path.to_string();
-        self.refuse(FieldError {
+        self.report(FieldError {
             message: format!("{field}: `{text}` is not an RFC 3339 time"),
-            fix: Some("remove the field, or write it like 2024-01-02T15:04:05Z".to_owned()),
+            fix: Some("remove the field, or write a time such as 2024-01-02T15:04:05Z".to_owned()),
             reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
             position: node.position,
             fault: DecodeFault::Type,
@@ -271,10 +274,11 @@ impl Decoder {
         path: &FieldPath<'_>,
     ) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
-            self.mismatch(node, path, "a mapping");
+            self.report_type(node, path, "a mapping");
             return None;
         };
         let mut decoded = Map::default();
+        // The kubelet also decodes values that later values replace, so their errors count, but not the values.
         for entry in map.replaced() {
             let field = object.field(&entry.key, self.minor);
             if let Some(field) = field.filter(|field| field.decoded_in(self.minor)) {
@@ -284,7 +288,7 @@ impl Decoder {
         for entry in map.entries() {
             let known = object.field(&entry.key, self.minor);
             let Some(field) = known.filter(|field| field.decoded_in(self.minor)) else {
-                if self.dropped.len() >= KEPT {
+                if self.dropped.len() >= MAX_REPORTED {
                     continue;
                 }
                 let why = known.map_or_else(
@@ -294,7 +298,7 @@ impl Decoder {
                     },
                     |field| field.why_not_decoded(self.minor),
                 );
-                self.drop_field(DroppedField {
+                self.note_dropped(DroppedField {
                     parent: path.to_string(),
                     name: entry.key.to_string(),
                     position: entry.key_position,
@@ -303,7 +307,7 @@ impl Decoder {
                 continue;
             };
             if let Some(gate) = field.closed_gate(self.minor) {
-                self.drop_field(DroppedField {
+                self.note_dropped(DroppedField {
                     parent: path.to_string(),
                     name: entry.key.to_string(),
                     position: entry.key_position,
@@ -323,7 +327,7 @@ impl Decoder {
 
     fn list(&mut self, item: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(items) = node.as_list() else {
-            self.mismatch(node, path, "a list");
+            self.report_type(node, path, "a list");
             return None;
         };
         let decoded = items.iter().enumerate().map(|(index, node)| {
@@ -335,7 +339,7 @@ impl Decoder {
 
     fn map(&mut self, value: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
-            self.mismatch(node, path, "a mapping");
+            self.report_type(node, path, "a mapping");
             return None;
         };
         let decoded = map.entries().iter().map(|entry| {
@@ -347,7 +351,7 @@ impl Decoder {
     }
 }
 
-/// Returns the value of `null` inside a list or a mapping.
+/// Returns the zero value of a type, which `null` means inside a list or a mapping.
 fn zero(ty: &FieldType, position: Position) -> ManifestNode {
     let value = match ty {
         FieldType::Bool => Value::Bool(false),
@@ -362,6 +366,7 @@ fn zero(ty: &FieldType, position: Position) -> ManifestNode {
     ManifestNode::new(position, value)
 }
 
+/// Returns the type of a value as Go's JSON decoder names it.
 fn json_name(node: &ManifestNode) -> &'static str {
     match node.value {
         Value::Null => "null",
@@ -373,6 +378,7 @@ fn json_name(node: &ManifestNode) -> &'static str {
     }
 }
 
+/// Returns the name that Go's JSON decoder has for a wanted type.
 fn go_name(wanted: &str) -> &str {
     match wanted {
         "a string" | "a quantity" => "string",

@@ -1,7 +1,7 @@
-//! Fills in the kubelet's defaults.
+//! Adds the kubelet's default values to a decoded Pod.
 //!
-//! All defaults are filled in, because all of them are part of the UID. A default has the position of its parent. The
-//! fixed defaults are in the schema; this module has those that depend on other fields.
+//! All defaults are added, because all of them are part of the pod's UID. A default has the position of its parent. The
+//! schema has the fixed defaults; this module computes the defaults that depend on other fields.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::schema::{self, FieldType, GoStruct, SchemaField};
 use super::tree::{ManifestNode, Map, MapEntry, Value};
 use crate::kubelet::KubeletVersion;
 
-/// Fills in the defaults of a decoded Pod.
+/// Adds the defaults to a decoded Pod.
 pub fn apply(pod: &mut ManifestNode, version: KubeletVersion) {
     let minor = version.minor();
     each_field(pod, schema::pod(), minor, &set_default);
@@ -20,7 +20,7 @@ pub fn apply(pod: &mut ManifestNode, version: KubeletVersion) {
     each_field(pod, schema::pod(), minor, &round);
 }
 
-/// Calls `change` with each object of the Pod and each field that the object may have, outer objects first.
+/// Calls `change` for each object of the Pod and each field that the object may have, outer objects first.
 fn each_field(
     node: &mut ManifestNode,
     object: &GoStruct,
@@ -47,7 +47,7 @@ fn each_field(
     }
 }
 
-/// Sets the default of a field. A pointer keeps an empty text and a zero, because it is not nil.
+/// Sets the default of a field. In a pointer field, an empty text or a zero is a value, so it stays.
 fn set_default(parent: &mut ManifestNode, field: &SchemaField, key: &str) {
     let Some(default) = &field.default else { return };
     fill(parent, key, || default.clone());
@@ -60,7 +60,7 @@ fn set_default(parent: &mut ManifestNode, field: &SchemaField, key: &str) {
     }
 }
 
-/// Rounds the quantities of a resource list up to thousandths, as the kubelet stores them.
+/// Rounds the quantities of a resource list to thousandths, as the kubelet does.
 fn round(parent: &mut ManifestNode, field: &SchemaField, key: &str) {
     if field.go_type != "core.ResourceList" {
         return;
@@ -76,6 +76,7 @@ fn round(parent: &mut ManifestNode, field: &SchemaField, key: &str) {
     });
 }
 
+/// Adds the defaults that depend on other fields of the spec.
 fn pod_spec(spec: &mut ManifestNode, version: KubeletVersion) {
     edit(spec, "terminationGracePeriodSeconds", |grace| {
         if grace.as_int().is_some_and(|seconds| seconds < 0) {
@@ -94,17 +95,17 @@ fn pod_spec(spec: &mut ManifestNode, version: KubeletVersion) {
             }
             edit(container, "resources", requests_from_limits);
             if host_network {
-                each(container, "ports", host_port);
+                each(container, "ports", set_host_port);
             }
         });
     }
-    each(spec, "volumes", |item| volume(item, version));
+    each(spec, "volumes", |volume| volume_defaults(volume, version));
     if version.at_least(super::pod_resources::SINCE) {
         super::pod_resources::apply(spec);
     }
 }
 
-/// The deprecated field and the new field are copies of each other.
+/// Copies the deprecated field `serviceAccount` to `serviceAccountName`, if only the deprecated field is set.
 fn copy_service_account(spec: &mut ManifestNode) {
     let given = |spec: &ManifestNode, name: &str| {
         spec.get(name).and_then(ManifestNode::as_str).is_some_and(|text| !text.is_empty())
@@ -119,8 +120,8 @@ fn copy_service_account(spec: &mut ManifestNode) {
     }
 }
 
-/// A port of a pod in the host network gets the same host port.
-fn host_port(port: &mut ManifestNode) {
+/// Sets the host port to the container port, for a pod in the host network.
+fn set_host_port(port: &mut ManifestNode) {
     let number = |key: &str| port.get(key).and_then(ManifestNode::as_int).unwrap_or_default();
     if number("hostPort") == 0 && number("containerPort") != 0 {
         let same = Value::Int(number("containerPort"));
@@ -128,12 +129,13 @@ fn host_port(port: &mut ManifestNode) {
     }
 }
 
-/// The default pull policy: `Always` for the tag `latest`, written or implied. An invalid image name has no tag.
+/// Returns the default pull policy: `Always` for the tag `latest` and for a missing tag, else `IfNotPresent`. An invalid
+/// image name has no tag.
 pub fn pull_policy(image: &str) -> &'static str {
     if image_name::tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
-/// Copies each limit without a request to the requests.
+/// Adds a request for each limit that has none, with the same amount.
 pub fn requests_from_limits(resources: &mut ManifestNode) {
     let Some(limits) = resources.get("limits").cloned() else {
         return;
@@ -150,10 +152,11 @@ pub fn requests_from_limits(resources: &mut ManifestNode) {
     });
 }
 
-fn volume(volume: &mut ManifestNode, version: KubeletVersion) {
-    let sourceless =
+/// Adds an empty directory to a volume without a source, and the pull policy to an image volume.
+fn volume_defaults(volume: &mut ManifestNode, version: KubeletVersion) {
+    let has_no_source =
         volume.as_map().is_none_or(|map| map.entries().iter().all(|entry| &*entry.key == "name"));
-    if sourceless {
+    if has_no_source {
         fill(volume, "emptyDir", || Value::Map(Arc::default()));
     }
     // The gate ImageVolume is on from 1.35; earlier releases know the field, but do not set the default.
@@ -173,7 +176,7 @@ fn set_text(node: &mut ManifestNode, key: &str, text: &str) {
     }
 }
 
-/// Sets `key`, at the position of its old value if there is one.
+/// Sets `key`. The new value has the position of the old value, if the key is present.
 fn set(node: &mut ManifestNode, key: &str, value: Value) {
     fill(node, key, || Value::Null);
     edit(node, key, |old| old.value = value);

@@ -1,10 +1,10 @@
-//! Edits a tree in place. Nodes shared with the original tree are copied first.
+//! Edits a tree in place. A node that another tree shares is copied first, so that the other tree does not change.
 
 use std::sync::Arc;
 
 use super::tree::{ManifestNode, Map, MapEntry, Value};
 
-/// Edits a mapping in place, and copies it first if it is shared.
+/// Edits the node if it is a mapping.
 pub fn with_map(node: &mut ManifestNode, change: impl FnOnce(&mut Map)) {
     if let Value::Map(map) = &mut node.value {
         change(Arc::make_mut(map));
@@ -29,7 +29,7 @@ pub fn each(node: &mut ManifestNode, key: &str, mut change: impl FnMut(&mut Mani
     });
 }
 
-/// Sets `key` if it is absent.
+/// Sets `key` if it is absent. The new value has the position of the node.
 pub fn fill(node: &mut ManifestNode, key: &str, value: impl FnOnce() -> Value) {
     let position = node.position;
     with_map(node, |map| {

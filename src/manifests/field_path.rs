@@ -1,8 +1,8 @@
-//! Field paths like `spec.containers[0].image`. The text is built only when it is needed.
+//! Paths of fields such as `spec.containers[0].image`. A path is cheap, because its text is built only for a message.
 
 use std::fmt;
 
-/// A path as a linked list from a field to the root.
+/// The path of a field: a linked list from the field to the root.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
     /// The whole object.

@@ -1,4 +1,4 @@
-//! A finding: what a check reports, with its catalogue id, its position in the file and a fix.
+//! A finding of `static-pods lint` about a file: the check's id, a message, the position in the file and a fix.
 
 use serde::Serialize;
 
@@ -8,25 +8,26 @@ pub use crate::report::Severity;
 
 /// One finding about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LintFinding {
-    /// The check.
+    /// The check that made the finding.
     pub id: Check,
     /// The severity.
     pub severity: Severity,
     /// The problem, in plain words.
     pub message: String,
-    /// The fix.
+    /// What the user can do about the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// The path of the field, such as `spec.containers[0].image`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// Line in the file, from 1.
+    /// The line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Column in the line, in characters, from 1.
+    /// The column in the line, in characters, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
 }

@@ -1,4 +1,5 @@
-//! Matches Go's file name patterns: in manifest paths, and in pod names on the command line.
+//! Matches file name patterns like Go's `filepath.Match`. The kubelet uses them for its manifest path, and `plegctl pods`
+//! for pod names on the command line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +11,7 @@ pub fn has_meta(path: &[u8]) -> bool {
     path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-/// Returns the directories that match the path as a pattern; the path itself if it is not a pattern.
+/// Returns the directories that match the path as a pattern, or the path itself if it is not a pattern.
 pub fn directories(path: &Path) -> Vec<PathBuf> {
     if !has_meta(path.as_os_str().as_bytes()) {
         return vec![path.to_path_buf()];
@@ -46,19 +47,20 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
         Some((b'?', rest)) => !name.is_empty() && matches(rest, rune(name).1),
         Some((b'[', rest)) => {
             let (letter, tail) = rune(name);
-            let fits = class(rest, letter).is_some_and(|(fits, rest)| fits && matches(rest, tail));
-            !name.is_empty() && fits
+            let matched = class(rest, letter).is_some_and(|(found, rest)| found && matches(rest, tail));
+            !name.is_empty() && matched
         }
         Some((b'\\', rest)) => rest.split_first().is_some_and(|(wanted, rest)| literal(*wanted, rest, name)),
         Some((wanted, rest)) => literal(*wanted, rest, name),
     }
 }
 
+/// Whether a name starts with the byte `wanted` and its rest matches the rest of the pattern.
 fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
     name.split_first().is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
 }
 
-/// Returns the first character as Go reads it: an invalid UTF-8 byte counts as U+FFFD.
+/// Splits a text after its first character. Like Go, reads an invalid UTF-8 byte as U+FFFD.
 fn rune(text: &[u8]) -> (char, &[u8]) {
     let longest = text.get(..text.len().min(4)).unwrap_or_default();
     let valid = match std::str::from_utf8(longest) {
@@ -96,6 +98,7 @@ fn class(pattern: &[u8], letter: char) -> Option<(bool, &[u8])> {
     }
 }
 
+/// Reads one character of a class. Returns `None` if the pattern is malformed.
 fn class_letter(pattern: &[u8]) -> Option<(char, &[u8])> {
     let pattern = match pattern.split_first()? {
         (b'-' | b']', _) => return None,
@@ -104,8 +107,8 @@ fn class_letter(pattern: &[u8]) -> Option<(char, &[u8])> {
     };
     // Go rejects a pattern whose class is not valid UTF-8.
     let (letter, rest) = rune(pattern);
-    let broken = letter == char::REPLACEMENT_CHARACTER && !pattern.starts_with("\u{fffd}".as_bytes());
-    (!pattern.is_empty() && !broken).then_some((letter, rest))
+    let is_invalid = letter == char::REPLACEMENT_CHARACTER && !pattern.starts_with("\u{fffd}".as_bytes());
+    (!pattern.is_empty() && !is_invalid).then_some((letter, rest))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! Parses image names as the kubelet does (`pkg/util/parsers`, with `github.com/distribution/reference`), to find the
-//! tag and to detect invalid names.
+//! Finds the tag of an image name, from which the kubelet derives the default pull policy (`pkg/util/parsers`, with
+//! `github.com/distribution/reference`). An invalid image name has no tag.
 
 /// The maximum length of a name without its registry.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 /// The maximum length of a tag.
-const LONGEST_TAG: usize = 128;
-/// The number of hexadecimal digits of an image id, which is not a valid name.
+const MAX_TAG_LENGTH: usize = 128;
+/// The number of hexadecimal digits of an image id. A name must not look like an image id.
 const ID_DIGITS: usize = 64;
 
-/// Returns the tag of `image`, or `latest` if it has neither tag nor digest; `None` if the name is invalid.
+/// Returns the tag of `image`, `latest` if the name has neither tag nor digest, or an empty text if it has only a digest.
+/// Returns `None` if the name is invalid.
 pub fn tag(image: &str) -> Option<&str> {
     if image.len() == ID_DIGITS && image.bytes().all(is_lower_hex) {
         return None;
@@ -25,15 +26,15 @@ pub fn tag(image: &str) -> Option<&str> {
         Some((path, tag)) => (path, Some(tag)),
         None => (name, None),
     };
-    let fits = path.len() <= LONGEST_NAME
+    let is_valid = path.len() <= MAX_NAME_LENGTH
         && path.split('/').all(is_component)
         && domain.is_none_or(|domain| is_domain(domain) || is_component(domain))
         && tag.is_none_or(is_tag)
         && digest.is_none_or(is_digest);
-    fits.then(|| tag.unwrap_or(if digest.is_some() { "" } else { "latest" }))
+    is_valid.then(|| tag.unwrap_or(if digest.is_some() { "" } else { "latest" }))
 }
 
-/// Whether the part before the first slash is a registry and not part of the path.
+/// Whether the text before the first slash is the address of a registry and not part of the path.
 fn is_domain_like(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
@@ -58,8 +59,8 @@ fn is_domain(domain: &str) -> bool {
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a part of the path has lower-case letters and digits, separated by a dot, one or two underscores or any
-/// number of dashes.
+/// Whether a component of the path is valid: lower-case letters and digits, separated by a dot, one or two underscores or
+/// any number of dashes.
 fn is_component(component: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
@@ -67,26 +68,26 @@ fn is_component(component: &str) -> bool {
     let separators = component.split(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit());
     is_end(bytes.first())
         && is_end(bytes.last())
-        && separators.into_iter().all(|between| {
-            matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-')
+        && separators.into_iter().all(|separator| {
+            matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
         })
 }
 
 fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    tag.len() <= LONGEST_TAG
+    tag.len() <= MAX_TAG_LENGTH
         && tag.bytes().next().is_some_and(is_word)
         && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
 }
 
 fn is_digest(digest: &str) -> bool {
-    let digits = match digest.split_once(':') {
-        Some(("sha256", hex)) => (hex, 64),
-        Some(("sha384", hex)) => (hex, 96),
-        Some(("sha512", hex)) => (hex, 128),
+    let (digits, length) = match digest.split_once(':') {
+        Some(("sha256", digits)) => (digits, 64),
+        Some(("sha384", digits)) => (digits, 96),
+        Some(("sha512", digits)) => (digits, 128),
         _ => return false,
     };
-    digits.0.len() == digits.1 && digits.0.bytes().all(is_lower_hex)
+    digits.len() == length && digits.bytes().all(is_lower_hex)
 }
 
 const fn is_lower_hex(byte: u8) -> bool {
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_is_read_or_implied() {
+    fn a_missing_tag_means_latest() {
         let digest = format!("sha256:{}", "a".repeat(64));
         for (image, expected) in [
             ("busybox", "latest"),

@@ -1,4 +1,6 @@
-//! The complete report of `plegctl static-pods lint`: files, comparison with the runtime, and counts.
+//! The report of `plegctl static-pods lint`: the files with their findings, the comparison with the runtime, and counts.
+//!
+//! [`LintReport::new`] builds the report from the results of the other modules of `manifests`; it checks nothing itself.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,18 +12,24 @@ use super::upgrade::Upgrade;
 use super::{
     Check, FileReport, FileVerdict, Kubelet, LintFinding, PathKind, PodIdentity, Severity, SourceReport,
 };
+use crate::ordered;
 use crate::report::NotChecked;
+use crate::report::plural;
 
 /// The report about one or several manifest paths.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct LintReport {
     /// The node name that is appended to pod names.
     pub node: String,
     /// The kubelet release whose rules were applied.
     pub kubelet_version: String,
-    /// The files in the kubelet's order, and the paths that have findings of their own.
+    /// The files in the kubelet's order, and the manifest paths that have findings about the path itself.
     pub files: Vec<LintedFile>,
+    /// The pods, each with the file that defines it (check SP105).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<PodOfFile>,
     /// Findings of the comparison with the runtime.
     pub runtime_findings: Vec<RuntimeFinding>,
     /// What changes with another kubelet release.
@@ -36,11 +44,12 @@ pub struct LintReport {
     pub summary: String,
 }
 
-/// One file, or a path that was given on the command line.
+/// One file, or a manifest path itself (see [`Self::is_path`]).
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LintedFile {
-    /// The path, as the kubelet would log it.
+    /// The path.
     pub path: String,
     /// The kubelet's verdict on the file.
     pub verdict: FileVerdict,
@@ -56,30 +65,32 @@ pub struct LintedFile {
     /// Why the UID is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid_unknown: Option<String>,
-    /// Whether the running pod was made from this text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runs: Option<MadeFromFile>,
+    /// Whether the kubelet made the running pod from the file's present text.
+    #[serde(rename = "runs", skip_serializing_if = "Option::is_none")]
+    pub made_from_file: Option<MadeFromFile>,
     /// Why the kubelet does not load the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
-    /// The effect on the pod.
+    /// What a rejected file or a wrong path means for the running pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
     /// The findings, in the order of their lines.
     pub findings: Vec<LintFinding>,
-    /// The text, for renderers that show a source line.
+    /// The file's text, for output that shows the line of a finding.
     #[serde(skip)]
     pub text: Option<Arc<str>>,
-    /// Whether this is the path itself and not a file in it.
+    /// Whether this entry is about a manifest path itself, not about a file: the path is a directory, is missing, or
+    /// cannot be read as a file.
     #[serde(skip)]
     pub is_path: bool,
 }
 
 /// The counts of files and findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LintCounts {
-    /// The entries of the directory, including those that the kubelet ignores.
+    /// The files of all manifest paths, including the directory entries that the kubelet ignores.
     pub files: usize,
     /// Files that the kubelet loads.
     pub loaded: usize,
@@ -87,7 +98,7 @@ pub struct LintCounts {
     pub rejected: usize,
     /// Entries that the kubelet does not read.
     pub ignored: usize,
-    /// Files whose pod another file replaces.
+    /// Files that define a pod which the kubelet takes from another file.
     pub shadowed: usize,
     /// Files without a verdict.
     #[serde(skip_serializing_if = "is_zero")]
@@ -98,12 +109,10 @@ pub struct LintCounts {
     pub warnings: usize,
     /// Findings of the severity info.
     pub infos: usize,
-    /// Which file defines which pod (check SP105).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pods: Vec<PodOfFile>,
 }
 
 impl LintCounts {
+    /// Returns the counts in one sentence: `3 files: 2 loaded, 1 rejected; 1 error`.
     fn sentence(&self) -> String {
         let verdicts = [
             (self.loaded, "loaded"),
@@ -133,31 +142,28 @@ impl LintCounts {
     }
 }
 
-/// A number and its noun, unless it is zero: `2 files`.
+/// Returns a number with its noun, such as `2 files`; `None` for zero.
 pub fn counted(count: usize, noun: &str) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {noun}")),
-        _ => Some(format!("{count} {noun}s")),
-    }
+    (count > 0).then(|| plural(count, noun))
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
 /// A pod, the file that defines it, and the files that this file shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodOfFile {
     /// Its namespace.
     pub namespace: String,
     /// Its name, including the node name.
     pub name: String,
-    /// The file that wins.
+    /// The file from which the kubelet runs the pod.
     pub file: String,
-    /// Its UID, if it is known.
+    /// The pod's UID, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// The shadowed files.
@@ -166,7 +172,7 @@ pub struct PodOfFile {
 }
 
 impl LintReport {
-    /// Puts the report together, without the findings of `ignored` checks.
+    /// Builds the report, without the findings of the `ignored` checks.
     pub fn new(
         kubelet: &Kubelet,
         sources: Vec<SourceReport>,
@@ -175,29 +181,31 @@ impl LintReport {
         not_checked: Vec<NotChecked>,
         ignored: &HashSet<Check>,
     ) -> Self {
-        let pods = if ignored.contains(&Check::FileGivesPod) { Vec::new() } else { pods(&sources) };
+        let pods = if ignored.contains(&Check::FileDefinesPod) { Vec::new() } else { pods(&sources) };
         let mut report = Self {
             node: kubelet.node_name.clone(),
             kubelet_version: kubelet.version.to_string(),
             files: sources.into_iter().flat_map(linted).collect(),
+            pods,
             runtime_findings: compared.findings,
             upgrade,
             not_checked,
-            counts: LintCounts { pods, ..LintCounts::default() },
+            counts: LintCounts::default(),
             summary: String::new(),
         };
         for file in &mut report.files {
-            file.runs = compared.made.get(&file.path).cloned();
+            file.made_from_file = compared.made.get(&file.path).cloned();
             file.findings.retain(|finding| !ignored.contains(&finding.id));
         }
         report.files.retain(|file| !file.is_path || !file.findings.is_empty());
         report.runtime_findings.retain(|finding| !ignored.contains(&finding.id));
-        report.add_up();
+        report.count();
         report.summary = report.counts.sentence();
         report
     }
 
-    fn add_up(&mut self) {
+    /// Counts files and findings.
+    fn count(&mut self) {
         let counts = &mut self.counts;
         for file in self.files.iter().filter(|file| !file.is_path) {
             counts.files += 1;
@@ -219,13 +227,14 @@ impl LintReport {
         }
     }
 
-    /// The highest severity of all findings.
+    /// Returns the highest severity of all findings.
     pub fn worst(&self) -> Option<Severity> {
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
         in_files.chain(self.runtime_findings.iter().map(|finding| finding.severity)).max()
     }
 }
 
+/// Returns the entries of the report for one manifest path: its files, and the path itself.
 fn linted(source: SourceReport) -> Vec<LintedFile> {
     let path = LintedFile {
         path: source.path.to_string_lossy().into_owned(),
@@ -234,7 +243,7 @@ fn linted(source: SourceReport) -> Vec<LintedFile> {
         pod_namespace: None,
         pod_uid: None,
         pod_uid_unknown: None,
-        runs: None,
+        made_from_file: None,
         kubelet_reason: None,
         consequence: path_consequence(source.kind).map(str::to_owned),
         findings: source.findings,
@@ -245,13 +254,14 @@ fn linted(source: SourceReport) -> Vec<LintedFile> {
     let mut files: Vec<LintedFile> =
         source.files.into_iter().map(|file| linted_file(file, in_directory)).collect();
     match (source.kind, files.as_mut_slice()) {
-        // The path is the file: one entry has the findings of both.
+        // The path is a single file, so the findings about the path go into the entry of the file.
         (PathKind::File, [only]) => only.findings.splice(0..0, path.findings).for_each(drop),
         _ => files.push(path),
     }
     files
 }
 
+/// Returns what a wrong path means for the running static pods.
 const fn path_consequence(kind: PathKind) -> Option<&'static str> {
     match kind {
         PathKind::Missing => Some("the kubelet removes every static pod that came from a file"),
@@ -272,12 +282,12 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
         None => (None, None),
     };
     let mut findings = file.findings;
-    findings.sort_by_key(|finding| (finding.line, finding.column, finding.id));
+    ordered::sort_by_key(&mut findings, |finding| (finding.line, finding.column, finding.id));
     let consequence = (file.verdict == FileVerdict::Rejected).then(|| {
         if in_directory {
             "if a pod runs from this file, the kubelet stops it within 20 s and starts no new one"
         } else {
-            "a pod that runs from this file keeps running until the kubelet restarts, and is not started again then"
+            "a pod that runs from this file keeps running until the kubelet restarts; then the kubelet does not start it again"
         }
         .to_owned()
     });
@@ -288,7 +298,7 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
         pod_namespace: namespace,
         pod_uid,
         pod_uid_unknown,
-        runs: None,
+        made_from_file: None,
         kubelet_reason: file.kubelet_reason,
         consequence,
         findings,
@@ -297,6 +307,7 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
     }
 }
 
+/// Returns which file defines which pod (SP105).
 fn pods(sources: &[SourceReport]) -> Vec<PodOfFile> {
     sources.iter().flat_map(pods_of).collect()
 }

@@ -1,9 +1,12 @@
 //! Predicts what a kubelet does with the manifests of its static pods.
 //!
-//! The reader turns bytes into a tree with positions, the decoder turns the tree into a Pod with the kubelet's lenient
-//! rules, and the Pod gets its defaults (`defaults`) and is validated (`validate`) as in the given kubelet release.
-//! [`inspect`] does that for each entry of a path and decides which of several files of the same pod wins (`source`).
-//! The rules of the API server are not applied, only those of the kubelet.
+//! [`inspect`] reads a manifest path and returns the kubelet's verdict on each entry, as in the given kubelet release. For
+//! each file, `reader` parses the bytes into a tree with positions, `decode` converts the tree into a Pod with the
+//! kubelet's lenient rules, `defaults` adds the default values, and `validate` checks the Pod (`pipeline`). If several
+//! files define the same pod, `source` decides which file wins. The rules of the API server are not applied.
+//!
+//! On top of the verdicts, [`checks`] find problems that the kubelet does not report, `podconfig` follows the pods from
+//! all sources of the kubelet, and `preflight` checks the kubelet's own settings.
 //!
 //! ```no_run
 //! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
@@ -68,13 +71,13 @@ pub struct Kubelet {
     pub release: KubeletVersion,
     /// The name of the node; the kubelet appends it to pod names.
     pub node_name: String,
-    /// The directory under which this kubelet reads the files, if they are inspected under another path: in a copy, or
-    /// from inside a container. The path is part of a pod's UID.
+    /// The directory from which this kubelet reads the files, if plegctl inspects a copy or sees the directory under
+    /// another path. The kubelet's path is part of a pod's UID.
     pub manifest_dir: Option<PathBuf>,
 }
 
 impl Kubelet {
-    /// Creates a kubelet that reads its files under the paths that are inspected.
+    /// Creates a kubelet that reads the files from the inspected paths.
     pub fn new(release: KubeletVersion, node_name: impl Into<String>) -> Self {
         Self { version: release.known(), release, node_name: node_name.into(), manifest_dir: None }
     }

@@ -1,4 +1,7 @@
-//! Runs one file through the kubelet's steps: read, decode, default, name, validate, check for API references.
+//! Decides about the content of one file with the kubelet's steps: parse, check kind and version, decode, add defaults,
+//! compute the UID, validate, and check for references to API objects.
+//!
+//! The first step that fails rejects the file. `source` reads the files and calls [`judge`] for each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use super::tree::{ManifestNode, Map, Value};
 use super::uid::{UidUnknown, uid};
 use super::{Kubelet, defaults, references, validate};
 use crate::manifests::Check;
+use crate::ordered;
 
 /// The size from which on the kubelet rejects a file without reading it (maxConfigLength in
 /// pkg/kubelet/config/file.go).
@@ -21,28 +25,29 @@ pub const SIZE_LIMIT: u64 = 10 << 20;
 
 /// Why a file is not loaded.
 struct Rejection {
-    /// The kubelet's words; empty if the kubelet never gets to an error.
+    /// The kubelet's error message. Empty if the verdict is not known, because the kubelet never finishes or the file is
+    /// beyond a limit of plegctl.
     reason: String,
     findings: Vec<LintFinding>,
 }
 
-/// Returns the verdict on the bytes of one file, without regard to other files.
+/// Returns the verdict on the bytes of one file. Other files with the same pod are not taken into account.
 pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
-    let mut report = unjudged(path, meta, kubelet);
+    let mut report = initial_report(path, meta, kubelet);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= SIZE_LIMIT {
         return too_large(report);
     }
     let ReadResult { text, root, notes } = read(bytes);
     let mut document = ParsedManifest { text, root: None, notes, pod: None };
-    let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
+    let outcome = root.map_err(|error| syntax_rejection(&error)).and_then(|root| {
         let root = &*document.root.insert(root);
         let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
         report.uid = pod_uid(&pod.pod, report.kubelet_path.as_deref(), document.notes.json, kubelet);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
-    let decoded = document.pod.is_some();
-    conclude(&mut report, document, outcome);
-    if !decoded {
+    let is_decoded = document.pod.is_some();
+    record_outcome(&mut report, document, outcome);
+    if !is_decoded {
         report.kubelet_reason = report.kubelet_reason.map(|reason| {
             format!("{}: couldn't parse as pod({reason}), please check config file", path.display())
         });
@@ -50,7 +55,8 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
     report
 }
 
-fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileReport {
+/// Returns a report without content, with the verdict that remains if no step accepts the file.
+fn initial_report(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
         kubelet_path: kubelet.path_of(path),
@@ -64,44 +70,49 @@ fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileRepo
     }
 }
 
-/// Returns the verdict on one item of a `PodList`, whose kind comes from the list. `list` is the parsed list.
+/// Returns the verdict on one item of a `PodList`. `list` is the parsed list. The item needs no kind, because the list
+/// has it.
 pub fn judge_item(
     source: &Path,
     item: &ManifestNode,
     list: &ParsedManifest,
     kubelet: &Kubelet,
 ) -> FileReport {
-    let mut report = unjudged(source, None, kubelet);
+    let mut report = initial_report(source, None, kubelet);
     let mut document =
         ParsedManifest { text: Arc::clone(&list.text), root: None, notes: ReaderNotes::default(), pod: None };
     let outcome = decoded(item, list.notes.json, kubelet).and_then(|pod| {
         let pod = document.pod.insert(pod);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
-    conclude(&mut report, document, outcome);
+    record_outcome(&mut report, document, outcome);
     report
 }
 
-/// Records the result of a document: a pod, the kubelet's reason, or no verdict if the kubelet never finishes.
-fn conclude(report: &mut FileReport, document: ParsedManifest, outcome: Result<PodIdentity, Rejection>) {
+/// Sets the verdict: loaded with a pod, rejected with the kubelet's reason, or not judged if there is no reason.
+fn record_outcome(
+    report: &mut FileReport,
+    document: ParsedManifest,
+    outcome: Result<PodIdentity, Rejection>,
+) {
     report.document = Some(document);
     match outcome {
         Ok(identity) => {
             report.verdict = FileVerdict::Loaded;
             report.pod = Some(identity);
         }
-        Err(stop) => {
-            if stop.reason.is_empty() {
+        Err(rejection) => {
+            if rejection.reason.is_empty() {
                 report.verdict = FileVerdict::NotJudged;
             } else {
-                report.kubelet_reason = Some(stop.reason);
+                report.kubelet_reason = Some(rejection.reason);
             }
-            report.findings.extend(stop.findings);
+            report.findings.extend(rejection.findings);
         }
     }
 }
 
-/// Computes the UID before validation, for any pod that has a name.
+/// Computes the UID of a pod that has a name. Like the kubelet, this needs no validation of the pod.
 fn pod_uid(
     pod: &ManifestNode,
     source: Option<&Path>,
@@ -114,7 +125,7 @@ fn pod_uid(
     Some(source.ok_or(UidUnknown::Path).and_then(|source| uid(pod, kubelet, source, json)))
 }
 
-/// Returns the UID that another kubelet would give the pod of a file that has been read.
+/// Returns the UID that another kubelet would give the pod of an inspected file.
 pub fn uid_by(file: &FileReport, kubelet: &Kubelet) -> Option<Result<String, UidUnknown>> {
     let document = file.document.as_ref()?;
     let decoded = as_pod(document.root.as_ref()?, &document.notes, kubelet).ok()?;
@@ -130,12 +141,13 @@ pub fn too_large(mut report: FileReport) -> FileReport {
             Check::TooLarge,
             format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it without reading it"),
         )
-        .with_fix("trim the file below 10 MiB"),
+        .with_fix("make the file smaller than 10 MiB"),
     );
     report
 }
 
-fn syntax_stop(error: &SyntaxError) -> Rejection {
+/// Creates the rejection of a file that does not parse.
+fn syntax_rejection(error: &SyntaxError) -> Rejection {
     let check = match error.fault {
         SyntaxFault::Yaml => Check::Syntax,
         SyntaxFault::Encoding => Check::Encoding,
@@ -156,10 +168,8 @@ fn syntax_stop(error: &SyntaxError) -> Rejection {
 
 /// Checks kind and version, then decodes the fields.
 fn as_pod(root: &ManifestNode, notes: &ReaderNotes, kubelet: &Kubelet) -> Result<DecodedPod, Rejection> {
-    if let Some(stop) = no_object(root, notes) {
-        return Err(stop);
-    }
-    kind_and_version(root, notes)?;
+    check_is_object(root, notes)?;
+    check_kind_and_version(root, notes)?;
     decoded(root, notes.json, kubelet)
 }
 
@@ -168,10 +178,11 @@ fn decoded(root: &ManifestNode, json: bool, kubelet: &Kubelet) -> Result<Decoded
     let version = kubelet.version;
     let decoded = decode(root, json, version);
     if let Some(first) = decoded.errors.first() {
-        // The kubelet reads the file to the end before it reports the first error.
-        let is_judged =
+        // The kubelet decodes the whole file before it reports the first error. So if one quantity never ends or is too
+        // long for plegctl, the first error is not known.
+        let is_finite =
             |error: &FieldError| !matches!(error.fault, DecodeFault::Endless | DecodeFault::TooLong);
-        let reason = if decoded.errors.iter().all(is_judged) { first.reason.clone() } else { String::new() };
+        let reason = if decoded.errors.iter().all(is_finite) { first.reason.clone() } else { String::new() };
         return Err(Rejection { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
     }
     let mut pod = decoded.pod;
@@ -179,10 +190,10 @@ fn decoded(root: &ManifestNode, json: bool, kubelet: &Kubelet) -> Result<Decoded
     Ok(DecodedPod { pod, dropped: decoded.dropped })
 }
 
-/// Returns the rejection of a document that is not a mapping.
-fn no_object(root: &ManifestNode, notes: &ReaderNotes) -> Option<Rejection> {
+/// Rejects a document that is not a mapping.
+fn check_is_object(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
     if root.as_map().is_some() {
-        return None;
+        return Ok(());
     }
     if root.is_null() {
         let reason = "Object 'Kind' is missing in 'null'".to_owned();
@@ -190,15 +201,15 @@ fn no_object(root: &ManifestNode, notes: &ReaderNotes) -> Option<Rejection> {
             Some(finding) => finding,
             None => LintFinding::error(
                 Check::NoObject,
-                "the file contains no object: a static pod of this file is stopped",
+                "the file contains no object: the kubelet stops a static pod that ran from this file",
             )
             .with_fix("write the manifest, or remove the file")
             .at(root.position),
         };
-        return Some(Rejection { reason, findings: vec![finding] });
+        return Err(Rejection { reason, findings: vec![finding] });
     }
     let found = root.type_name();
-    Some(Rejection {
+    Err(Rejection {
         reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
         findings: vec![
             LintFinding::error(
@@ -216,18 +227,19 @@ fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
     Some(
         LintFinding::error(
             Check::PodIsLater,
-            "the kubelet reads only the first document of a file, so the Pod that starts here is ignored",
+            "the kubelet reads only the first document of a file, so it ignores the Pod that starts here",
         )
         .with_fix("remove the text before this `---`, or put the Pod into its own file")
         .at(later.position),
     )
 }
 
-/// Checks `kind` and `apiVersion`. Only in this step the kubelet matches their names without regard to case.
-fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
+/// Rejects an object that is not a Pod of version `v1`. Only for the names `kind` and `apiVersion` does the kubelet ignore
+/// upper and lower case.
+fn check_kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
     let kind = type_field(root, "kind", notes)?;
     let version = type_field(root, "apiVersion", notes)?;
-    let stop = |check: Check, reason: String, message: String, at: &ManifestNode, fix: &str| {
+    let reject = |check: Check, reason: String, message: String, at: &ManifestNode, fix: &str| {
         let mut findings = vec![LintFinding::error(check, message).with_fix(fix).at(at.position)];
         findings.extend(later_pod(notes));
         Err(Rejection { reason, findings })
@@ -235,8 +247,8 @@ fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Reje
     let kind_text = kind.and_then(ManifestNode::as_str).unwrap_or_default();
     let version_text = version.and_then(ManifestNode::as_str).unwrap_or_default();
     if kind_text.is_empty() {
-        let message = "`kind` is missing, so that the kubelet does not know what this is".to_owned();
-        return stop(
+        let message = "`kind` is missing, so the kubelet does not know the kind of this object".to_owned();
+        return reject(
             Check::KindOrVersion,
             "Object 'Kind' is missing".to_owned(),
             message,
@@ -245,9 +257,10 @@ fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Reje
         );
     }
     if version_text.is_empty() {
-        let message = "`apiVersion` is missing, so that the kubelet does not know what this is".to_owned();
+        let message =
+            "`apiVersion` is missing, so the kubelet does not know the kind of this object".to_owned();
         let at = version.unwrap_or(root);
-        return stop(
+        return reject(
             Check::KindOrVersion,
             "Object 'apiVersion' is missing".to_owned(),
             message,
@@ -255,34 +268,34 @@ fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Reje
             "add `apiVersion: v1`",
         );
     }
-    let core = matches!(version_text, "v1" | "/v1");
-    match (core, kind_text) {
+    let is_core_v1 = matches!(version_text, "v1" | "/v1");
+    match (is_core_v1, kind_text) {
         (true, "Pod") => Ok(()),
         (_, "Pod") => {
             let reason = format!("no kind \"Pod\" is registered for version \"{version_text}\"");
-            let message = format!("`apiVersion: {version_text}` has no Pod");
-            stop(Check::KindOrVersion, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
+            let message = format!("`apiVersion: {version_text}` has no kind Pod");
+            reject(Check::KindOrVersion, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
         }
         (true, other) if other.eq_ignore_ascii_case("pod") => {
             let reason = format!("no kind \"{other}\" is registered for version \"{version_text}\"");
             let message = format!("kinds are case-sensitive: `{other}` is not `Pod`");
-            stop(Check::KindOrVersion, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
+            reject(Check::KindOrVersion, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
         }
         (_, other) => {
-            let reason = if core {
-                // The kubelet prints a Go dump of the whole object.
+            let reason = if is_core_v1 {
+                // The kubelet's message contains a Go dump of the whole object.
                 format!("invalid pod: a dump of this {other} follows, its data included")
             } else {
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
             };
-            let message = format!("the kubelet loads only Pods from files: this {other} is ignored");
-            stop(Check::NotAPod, reason, message, kind.unwrap_or(root), "move the Pod into its own file")
+            let message = format!("the kubelet loads only Pods from files, so it ignores this {other}");
+            reject(Check::NotAPod, reason, message, kind.unwrap_or(root), "move the Pod into its own file")
         }
     }
 }
 
-/// Returns the last field whose name matches, in the order in which the kubelet reads them: sorted if the kubelet
-/// converted the YAML itself.
+/// Returns the value of `kind` or `apiVersion`. If several fields match the name, the last one wins: the last in the file
+/// for JSON, the last in sorted order for YAML, which the kubelet converts into JSON with sorted keys.
 fn type_field<'a>(
     root: &'a ManifestNode,
     name: &str,
@@ -291,7 +304,7 @@ fn type_field<'a>(
     let entries = root.as_map().map(Map::entries).unwrap_or_default();
     let mut matching: Vec<_> = entries.iter().filter(|entry| same_letters(&entry.key, name)).collect();
     if !notes.json {
-        matching.sort_by(|left, right| left.key.cmp(&right.key));
+        ordered::sort_by(&mut matching, |left, right| left.key.cmp(&right.key));
     }
     let mut last = None;
     for entry in matching {
@@ -319,7 +332,7 @@ fn type_field<'a>(
     Ok(last)
 }
 
-/// Compares names with Go's case folding, in which two letters outside ASCII equal `s` and `k`.
+/// Whether two names are equal in Go's case folding, in which two letters outside ASCII count as `s` and `k`.
 fn same_letters(written: &str, name: &str) -> bool {
     let folded = written.chars().map(|letter| match letter {
         '\u{17f}' => 's',
@@ -342,7 +355,7 @@ fn decode_finding(error: FieldError) -> LintFinding {
     finding
 }
 
-/// Names the pod, validates it and checks for API references.
+/// Returns the pod's name and namespace, if the Pod is valid and refers to no API object that this release refuses.
 fn accept(
     pod: &ManifestNode,
     kubelet: &Kubelet,
@@ -371,8 +384,8 @@ fn accept(
         namespace: if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() },
         name: format!("{}-{}", metadata.get("name").str(), kubelet.node_name.to_lowercase()),
     };
-    if let Some((reason, objections)) = validate::validate(&root, &identity, kubelet) {
-        return Err(Rejection { reason, findings: objections });
+    if let Some((reason, findings)) = validate::validate(&root, &identity, kubelet) {
+        return Err(Rejection { reason, findings });
     }
     let (refused, references) = references::check(&root, kubelet.version);
     if let Some(reason) = refused {

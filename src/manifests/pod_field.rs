@@ -1,4 +1,5 @@
-//! A field of a decoded Pod, present or absent, so that rules can descend without checking each level.
+//! A field of a decoded Pod, present or absent. A rule can read `spec.securityContext.runAsUser` without checking whether
+//! each level exists, and an absent field also has a path and a position for messages.
 
 use std::fmt;
 
@@ -9,9 +10,10 @@ use super::tree::{ManifestNode, Map, MapEntry, Position, Value};
 #[derive(Clone, Debug)]
 pub struct PodField<'a> {
     node: Option<&'a ManifestNode>,
+    /// The position of the field, or of its nearest ancestor if the field is absent.
     position: Position,
     path: String,
-    /// The path in the kubelet's log, if it differs.
+    /// The path in the kubelet's log, if it is not `path`.
     kubelet_path: Option<String>,
 }
 
@@ -29,7 +31,7 @@ impl<'a> PodField<'a> {
         self.below(entry.map(|entry| &entry.value), format_args!("{dot}{name}"))
     }
 
-    /// Returns the value of a map key, with the path `path[key]`.
+    /// Returns the value of a key of a mapping such as labels. Its path is `path[key]`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(key));
@@ -60,7 +62,7 @@ impl<'a> PodField<'a> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// Returns the entries of a mapping, each with its field; none if the mapping is absent.
+    /// Returns the entries of a mapping such as labels, each with its field; none if the mapping is absent.
     pub fn entries(&self) -> Vec<(&'a MapEntry, Self)> {
         let entries = self.map().map(Map::entries).unwrap_or_default();
         let at = |entry: &'a MapEntry| {

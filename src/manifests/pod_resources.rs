@@ -1,4 +1,5 @@
-//! Defaults and sums of pod-level resources (gate `PodLevelResources`, on since 1.34).
+//! Computes pod-level resources from the containers' resources: the defaults of `spec.resources` (feature gate
+//! `PodLevelResources`, on since 1.34), and the total requests of a pod.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use crate::kubelet::KubeletVersion;
 /// The first release with the gate on.
 pub const SINCE: u8 = 34;
 
-/// Fills in pod-level huge page limits and pod-level requests, from the containers and from the pod's limits.
+/// Adds the defaults of a spec with `resources`: limits of huge pages from the containers, and requests from the
+/// containers and from the pod's own limits.
 pub fn apply(spec: &mut ManifestNode) {
     let Some(resources) = spec.get("resources").cloned() else {
         return;
@@ -18,28 +20,29 @@ pub fn apply(spec: &mut ManifestNode) {
     if is_empty(&resources, "limits") && is_empty(&resources, "requests") {
         return;
     }
-    let limits = sums(spec, "limits");
-    let requests = sums(spec, "requests");
+    let limits = totals_as_nodes(spec, "limits");
+    let requests = totals_as_nodes(spec, "requests");
     edit(spec, "resources", |resources| {
         let requested = resources.get("requests").cloned();
-        let requested = |name: &str| requested.as_ref().is_some_and(|list| list.get(name).is_some());
-        let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-") && !requested(name));
-        complete(resources, "limits", huge);
-        // Requests are filled in only if the pod has a limit.
+        let is_requested = |name: &str| requested.as_ref().is_some_and(|list| list.get(name).is_some());
+        let huge_pages =
+            limits.iter().filter(|(name, _)| name.starts_with("hugepages-") && !is_requested(name));
+        add_missing(resources, "limits", huge_pages);
+        // The kubelet adds requests only to a pod that has a limit.
         if is_empty(resources, "limits") {
             return;
         }
-        let summed = requests.iter().filter(|(name, _)| matches!(&**name, "cpu" | "memory"));
-        complete(resources, "requests", summed);
-        let own_limits = resources.get("limits").cloned();
-        let own: Vec<(Arc<str>, ManifestNode)> = own_limits
+        let cpu_and_memory = requests.iter().filter(|(name, _)| matches!(&**name, "cpu" | "memory"));
+        add_missing(resources, "requests", cpu_and_memory);
+        let pod_limits = resources.get("limits").cloned();
+        let pod_limits: Vec<(Arc<str>, ManifestNode)> = pod_limits
             .iter()
             .filter_map(ManifestNode::as_map)
             .flat_map(Map::entries)
             .filter(|entry| is_pod_level(&entry.key))
             .map(|entry| (Arc::clone(&entry.key), entry.value.clone()))
             .collect();
-        complete(resources, "requests", own.iter());
+        add_missing(resources, "requests", pod_limits.iter());
     });
 }
 
@@ -52,7 +55,8 @@ fn is_empty(resources: &ManifestNode, key: &str) -> bool {
     resources.get(key).and_then(ManifestNode::as_map).is_none_or(|map| map.entries().is_empty())
 }
 
-fn complete<'a>(
+/// Adds the amounts whose resource the list `key` does not have.
+fn add_missing<'a>(
     resources: &mut ManifestNode,
     key: &str,
     amounts: impl Iterator<Item = &'a (Arc<str>, ManifestNode)>,
@@ -75,8 +79,8 @@ fn complete<'a>(
     });
 }
 
-/// Returns what the kubelet compares with the node's capacity: the pod's own requests, or else the sum of its
-/// containers' requests, plus the overhead.
+/// Returns the requests that the kubelet compares with the node's capacity. For each resource, this is the pod's own
+/// request or, if the pod has none, the total of its containers; the pod's overhead is added.
 pub fn requested(spec: &ManifestNode, version: KubeletVersion) -> Vec<(Arc<str>, Quantity)> {
     let mut totals = totals(spec, "requests");
     if version.at_least(SINCE) {
@@ -91,14 +95,16 @@ pub fn requested(spec: &ManifestNode, version: KubeletVersion) -> Vec<(Arc<str>,
     totals
 }
 
-fn sums(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, ManifestNode)> {
+fn totals_as_nodes(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, ManifestNode)> {
     let position = spec.position;
     let node = |amount| ManifestNode::new(position, Value::Quantity(Arc::new(amount)));
     totals(spec, key).into_iter().map(|(name, amount)| (name, node(amount))).collect()
 }
 
-/// Sums the containers' resources: regular and restartable init containers are added; each other init container counts
-/// alone, together with the restartable ones that start before it.
+/// Returns the total of the containers' resources, for `key` `limits` or `requests`.
+///
+/// Regular containers and sidecars (init containers that keep running) run at the same time, so their amounts are added.
+/// Another init container runs together only with the sidecars before it; the total is at least that sum.
 fn totals(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, Quantity)> {
     let mut totals: Vec<(Arc<str>, Quantity)> = Vec::new();
     for container in items(spec, "containers") {
@@ -126,6 +132,7 @@ fn items<'a>(spec: &'a ManifestNode, key: &str) -> &'a [ManifestNode] {
     spec.get(key).and_then(ManifestNode::as_list).unwrap_or_default()
 }
 
+/// Adds the amounts of a container to the totals.
 fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &ManifestNode, key: &str) {
     for (name, amount) in amounts(container.get("resources").and_then(|resources| resources.get(key))) {
         add_one(totals, name, amount);
@@ -151,6 +158,7 @@ fn add_one(totals: &mut Vec<(Arc<str>, Quantity)>, name: &Arc<str>, amount: &Qua
     }
 }
 
+/// Raises each total that is below its peak.
 fn raise(totals: &mut Vec<(Arc<str>, Quantity)>, peaks: &[(Arc<str>, Quantity)]) {
     for (name, peak) in peaks {
         match totals.iter_mut().find(|(known, _)| known == name) {

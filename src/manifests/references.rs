@@ -1,8 +1,8 @@
-//! Finds references to API objects, which a static pod must not have.
+//! Finds references from a static pod to API objects such as secrets (SP066). A static pod must not have them.
 //!
-//! Since 1.34 (gate `PreventStaticPodAPIReferences`) the kubelet rejects the first reference that it finds, in a fixed
-//! order, after validation. Earlier releases reject two kinds only, but for the other kinds the API server rejects the
-//! mirror pod.
+//! Since 1.34 (feature gate `PreventStaticPodAPIReferences`), the kubelet rejects a pod after validation because of its
+//! first reference in a fixed order. Earlier releases reject only two kinds of references; for the other kinds, the API
+//! server rejects the mirror pod.
 
 use super::finding::LintFinding;
 use super::pod_field::PodField;
@@ -11,66 +11,67 @@ use crate::manifests::Check;
 
 /// A reference to an API object.
 pub struct Reference<'a> {
-    /// The kubelet's name of the kind of object.
-    pub what: &'static str,
+    /// The kind of object, as the kubelet's message names it.
+    pub kind: &'static str,
     /// The field.
     pub at: PodField<'a>,
 }
 
-/// The first release that rejects all references.
-const BAN: u8 = 34;
-/// The first release whose patch releases reject resource claims.
-const CLAIMS: u8 = 32;
+/// The first minor release that rejects all references.
+const REJECTS_ALL: u8 = 34;
+/// The first minor release whose patch releases reject resource claims.
+const REJECTS_CLAIMS: u8 = 32;
 
-/// Returns the kubelet's first rejection, if any, and a finding for each reference.
+/// Returns the message with which the kubelet rejects the pod, if it does, and a finding for each reference.
 pub fn check(pod: &PodField<'_>, version: KubeletVersion) -> (Option<String>, Vec<LintFinding>) {
     let spec = pod.get("spec");
     let references = collect(&spec);
-    let refused = |reference: &&Reference<'_>| {
-        version.at_least(BAN)
-            || reference.what == "clustertrustbundles"
-            || (reference.what == "resourceclaims" && version.at_least(CLAIMS))
+    let is_refused = |reference: &&Reference<'_>| {
+        version.at_least(REJECTS_ALL)
+            || reference.kind == "clustertrustbundles"
+            || (reference.kind == "resourceclaims" && version.at_least(REJECTS_CLAIMS))
     };
-    let first = references.iter().find(refused);
-    let reason = first.map(|reference| format!("static pods may not reference {}", reference.what));
-    let findings = references.iter().map(|reference| finding(reference, refused(&reference))).collect();
+    let first = references.iter().find(is_refused);
+    let reason = first.map(|reference| format!("static pods may not reference {}", reference.kind));
+    let findings = references.iter().map(|reference| finding(reference, is_refused(&reference))).collect();
     (reason, findings)
 }
 
-fn finding(reference: &Reference<'_>, refused: bool) -> LintFinding {
-    let (what, path) = (reference.what, reference.at.path());
-    let finding = if refused {
+fn finding(reference: &Reference<'_>, is_refused: bool) -> LintFinding {
+    let (kind, path) = (reference.kind, reference.at.path());
+    let finding = if is_refused {
         LintFinding::error(
             Check::ApiReference,
-            format!("static pods may not reference {what} ({path}): the kubelet refuses the pod"),
+            format!("static pods may not reference {kind} ({path}): the kubelet refuses the pod"),
         )
     } else {
         LintFinding::warning(
             Check::ApiReference,
             format!(
-                "{path} references {what}: this kubelet runs the pod, but the API server refuses its mirror pod"
+                "{path} references {kind}: this kubelet runs the pod, but the API server refuses its mirror pod"
             ),
         )
     };
-    finding.with_fix(advice(what)).on_field(path).at(reference.at.position())
+    finding.with_fix(fix_for(kind)).on_field(path).at(reference.at.position())
 }
 
-fn advice(what: &str) -> &'static str {
-    if what.starts_with("serviceaccounts") {
+fn fix_for(kind: &str) -> &'static str {
+    if kind.starts_with("serviceaccounts") {
         "remove the service account; if the static pod needs the API server, give it a kubeconfig through a \
          hostPath"
-    } else if what.starts_with("secrets") {
+    } else if kind.starts_with("secrets") {
         "put the content into a file on the node and mount it with hostPath; for images, give the node pull credentials"
-    } else if what.starts_with("configmaps") {
+    } else if kind.starts_with("configmaps") {
         "put the content into a file on the node and mount it with hostPath, or write the value here"
     } else {
-        "remove it, or run this pod from the API server instead"
+        "remove this reference, or create the pod in the API server instead"
     }
 }
 
+/// Returns all references, in the order in which the kubelet looks for them.
 fn collect<'a>(spec: &PodField<'a>) -> Vec<Reference<'a>> {
     let mut found = Vec::new();
-    let mut add = |what, at: PodField<'a>| found.push(Reference { what, at });
+    let mut add = |kind, at: PodField<'a>| found.push(Reference { kind, at });
     if !spec.get("serviceAccountName").is_empty() {
         add("serviceaccounts", spec.get("serviceAccountName"));
     }
@@ -84,7 +85,7 @@ fn collect<'a>(spec: &PodField<'a>) -> Vec<Reference<'a>> {
         add("resourceclaims", spec.get("resourceClaims"));
     }
     for volume in spec.get("volumes").items() {
-        for (source, what) in [
+        for (source, kind) in [
             ("configMap", "configmaps (via configmap volumes)"),
             ("secret", "secrets (via secret volumes)"),
             ("csi", "csidrivers (via CSI volumes)"),
@@ -94,21 +95,22 @@ fn collect<'a>(spec: &PodField<'a>) -> Vec<Reference<'a>> {
             ("azureFile", "secrets (via azureFile volumes)"),
         ] {
             if volume.get(source).is_set() {
-                add(what, volume.get(source));
+                add(kind, volume.get(source));
             }
         }
         for source in volume.get("projected").get("sources").items() {
-            let (what, at) = projected(&source);
-            if let Some(what) = what {
-                add(what, at);
+            let (kind, at) = projected(&source);
+            if let Some(kind) = kind {
+                add(kind, at);
             }
         }
     }
     found
 }
 
+/// Returns the kind of object to which a source of a projected volume refers, and the field that refers to it.
 fn projected<'a>(source: &PodField<'a>) -> (Option<&'static str>, PodField<'a>) {
-    for (name, what) in [
+    for (name, kind) in [
         ("configMap", Some("configmaps (via projected volumes)")),
         ("secret", Some("secrets (via projected volumes)")),
         ("serviceAccountToken", Some("serviceaccounts (via projected volumes)")),
@@ -117,7 +119,7 @@ fn projected<'a>(source: &PodField<'a>) -> (Option<&'static str>, PodField<'a>) 
         ("downwardAPI", None),
     ] {
         if source.get(name).is_set() {
-            return (what, source.get(name));
+            return (kind, source.get(name));
         }
     }
     (Some("unknown source for projected volume"), source.clone())
@@ -153,7 +155,7 @@ const CONFIG_MAPS: &[&str] = &[
     "volumes[].projected.sources[].configMap.name",
 ];
 
-/// Returns the fields at these paths that name an object. An empty name is not a reference.
+/// Returns the fields at these paths that have a name. An empty name is not a reference.
 fn named<'a>(spec: &PodField<'a>, paths: &[&str]) -> Vec<PodField<'a>> {
     let all = paths.iter().flat_map(|path| spec.at_path(path));
     all.filter(|name| !name.is_empty()).collect()

@@ -1,4 +1,4 @@
-//! The kubelet's verdicts on a path and on each file in it.
+//! The types of the kubelet's verdict on a manifest path and on each file in it. They contain data only.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use super::uid::UidUnknown;
 
 /// The kubelet's verdict on one directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum FileVerdict {
     /// The kubelet runs the pod.
     Loaded,
     /// The kubelet reads the file and rejects it, with an error in its log.
     Rejected,
-    /// The kubelet never reads the entry.
+    /// The kubelet does not read the entry.
     Ignored,
     /// The kubelet accepts the file, but another file that defines the same pod wins.
     Shadowed,
@@ -34,7 +35,7 @@ pub struct PodIdentity {
     pub name: String,
 }
 
-/// The type of the path given to the kubelet.
+/// The type of a manifest path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathKind {
     /// A directory: each entry gets its own verdict.
@@ -58,17 +59,17 @@ pub enum EntryKind {
     Directory,
     /// A symbolic link to a missing file.
     DanglingLink,
-    /// A FIFO. Never opened.
+    /// A FIFO. plegctl never opens it.
     Fifo,
-    /// A file of the kernel that may never end, such as `/proc/kmsg`. Never opened.
+    /// A file of the kernel that may never end, such as `/proc/kmsg`. plegctl never opens it.
     Endless,
-    /// A socket or a device. Never opened.
+    /// A socket or a device. plegctl never opens it.
     Special,
     /// The entry cannot be read.
     Unreadable,
 }
 
-/// The metadata of an entry, as far as checks use it.
+/// The metadata of an entry that the checks use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryMeta {
     /// The type, after following symbolic links.
@@ -85,9 +86,9 @@ pub struct EntryMeta {
     pub uid: u32,
     /// Device and inode (Unix): equal for hard links.
     pub inode: (u64, u64),
-    /// Hard links to the file.
+    /// The number of hard links to the file.
     pub links: u64,
-    /// Last modification, in nanoseconds since the Unix epoch.
+    /// The time of the last modification, in nanoseconds since the Unix epoch.
     pub modified_nanos: Option<i64>,
 }
 
@@ -95,7 +96,7 @@ pub struct EntryMeta {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileReport {
-    /// The path as the kubelet would log it.
+    /// The path under which plegctl inspects the file.
     pub path: PathBuf,
     /// The path under which the kubelet reads the file; absent if it is not known.
     pub kubelet_path: Option<PathBuf>,
@@ -105,19 +106,19 @@ pub struct FileReport {
     pub verdict: FileVerdict,
     /// The pod, if the file is loaded or shadowed.
     pub pod: Option<PodIdentity>,
-    /// The pod's UID, or why it is not known; absent if no pod with a name was decoded. A pod that is rejected later
-    /// has a UID too.
+    /// The pod's UID, or why it is not known. Absent if no pod with a name was decoded. A pod that validation rejects also
+    /// has a UID.
     pub uid: Option<Result<String, UidUnknown>>,
-    /// Why the file is not loaded, in the kubelet's words as far as they are known.
+    /// Why the kubelet does not load the file: its own message, as far as it is known.
     pub kubelet_reason: Option<String>,
-    /// The findings of the kubelet's own rules. Other checks add theirs.
+    /// The findings. At first they are about the kubelet's own rules; the checks add further findings.
     pub findings: Vec<LintFinding>,
     /// The content, if the file could be read.
     pub document: Option<ParsedManifest>,
 }
 
 impl FileReport {
-    /// The UID that the file itself sets.
+    /// Returns the UID that the file itself sets.
     pub fn fixed_uid(&self) -> Option<String> {
         let pod = &self.document.as_ref()?.pod.as_ref()?.pod;
         let uid = pod.get("metadata")?.get("uid")?.as_str()?;
@@ -132,15 +133,15 @@ pub struct ParsedManifest {
     pub text: Arc<str>,
     /// The first document as a tree, if it parses.
     pub root: Option<ManifestNode>,
-    /// The properties of the text that the reader noted.
+    /// The properties of the text that the checks need.
     pub notes: ReaderNotes,
     /// The decoded Pod, if the document is a Pod.
     pub pod: Option<DecodedPod>,
 }
 
-/// Properties of the text, whether or not they are errors.
+/// Properties of the text that the tree does not show and that the checks need.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent observations, each with a check of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties, which the checks read one by one")]
 pub struct ReaderNotes {
     /// The file starts with a byte order mark.
     pub byte_order_mark: bool,
@@ -160,7 +161,7 @@ pub struct ReaderNotes {
     pub later_documents: Vec<LaterDocument>,
 }
 
-/// A key that occurs twice. The later value counts.
+/// A key that occurs twice in one mapping. The later value counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateKey {
     /// The key.
@@ -176,7 +177,7 @@ pub struct DuplicateKey {
 pub struct Merge {
     /// The position of the `<<`.
     pub position: Position,
-    /// The keys before the merge whose values the merge replaced.
+    /// The keys before the merge whose values the merge replaces.
     pub overrides: Vec<String>,
 }
 
@@ -187,20 +188,20 @@ pub struct LaterDocument {
     pub position: Position,
     /// Whether the document has content besides comments.
     pub has_content: bool,
-    /// Its top-level `kind`, as far as it is found without parsing.
+    /// Its top-level `kind`, if a line starts with `kind:`. The document is not parsed.
     pub kind: Option<String>,
 }
 
 /// A Pod with defaults, before the kubelet appends the node's name to the pod's name.
 #[derive(Clone, Debug)]
 pub struct DecodedPod {
-    /// The known fields, with nulls resolved and defaults filled in. A default has the position of its parent.
+    /// The known fields, with defaults. A `null` is an absent field. A default has the position of its parent.
     pub pod: ManifestNode,
     /// The fields that were dropped.
     pub dropped: Vec<DroppedField>,
 }
 
-/// A field that the kubelet drops silently.
+/// A field that the kubelet drops without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedField {
     /// The path of the object that contains the field, such as `spec.containers[0]`; empty for the Pod itself.
@@ -245,7 +246,7 @@ pub enum DropReason {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SourceReport {
-    /// The path as given, without trailing slashes.
+    /// The inspected path, without trailing slashes.
     pub path: PathBuf,
     /// The type of the path.
     pub kind: PathKind,

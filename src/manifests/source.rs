@@ -1,4 +1,7 @@
-//! Reads a manifest path as the kubelet does: which entries, in which order, and which file wins.
+//! Reads a manifest path like the kubelet: selects the entries, reads them in the kubelet's order, and decides which file
+//! wins if several define the same pod.
+//!
+//! `pipeline` decides about the content of each file. This module opens only regular files and changes nothing.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -13,32 +16,34 @@ use super::glob;
 use super::pipeline::{SIZE_LIMIT, judge, too_large};
 use super::report::{EntryKind, EntryMeta, FileReport, FileVerdict, PathKind, PodIdentity, SourceReport};
 use crate::manifests::Check;
+use crate::ordered;
 use crate::report::load::open_nonblocking;
 
-/// Returns the kubelet's verdicts on `path`. Changes nothing and opens only regular files.
+/// Returns the kubelet's verdicts on `path` and on each entry.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     let mut files = Vec::new();
     let mut report = each_file(path, kubelet, &mut |file| files.push(file));
     if report.kind == PathKind::Directory {
-        settle_duplicates(&mut files);
+        mark_shadowed(&mut files);
     }
     report.files = files;
     report
 }
 
-/// Passes each file to `take` in the kubelet's order, so that none has to be kept in memory. If two files define
-/// the same pod, the later one wins, but this function does not mark the earlier one. The returned report has no files.
-pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) -> SourceReport {
+/// Passes the report of each file to `take_file` in the kubelet's order, so that not all reports must be in memory at the
+/// same time. The returned report has no files. If two files define the same pod, this function does not mark the earlier
+/// file as shadowed.
+pub fn each_file(path: &Path, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileReport)) -> SourceReport {
     let path = strip_slashes(path);
     let mut report = SourceReport { path, kind: PathKind::Missing, files: Vec::new(), findings: Vec::new() };
     match fs::metadata(&report.path) {
         Ok(meta) if meta.is_dir() => {
             report.kind = PathKind::Directory;
-            directory(&mut report, kubelet, take);
+            inspect_directory(&mut report, kubelet, take_file);
         }
         Ok(meta) if meta.is_file() => {
             report.kind = PathKind::File;
-            take(single_file(&report.path, kubelet));
+            take_file(inspect_single_file(&report.path, kubelet));
         }
         Ok(_) => {
             report.kind = PathKind::Special;
@@ -47,7 +52,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
                     Check::PathOfOtherKind,
                     "the manifest path is a FIFO, a socket or a device, which the kubelet never reads",
                 )
-                .with_fix("point staticPodPath at a directory"),
+                .with_fix("set staticPodPath to a directory"),
             );
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => report.findings.push(
@@ -70,7 +75,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
 
 /// Returns the verdict on one entry of a manifest directory, for example after an inotify event about that entry.
 pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
-    entry(path, kubelet)
+    inspect_entry(path, kubelet)
 }
 
 /// Returns the verdict on bytes without a path, such as standard input.
@@ -78,7 +83,7 @@ pub fn inspect_bytes(name: &Path, bytes: &[u8], kubelet: &Kubelet) -> FileReport
     judge(name, None, bytes, kubelet)
 }
 
-/// The kubelet strips trailing slashes first, so `/` becomes an empty path.
+/// Removes trailing slashes, as the kubelet does first. So `/` becomes an empty path.
 fn strip_slashes(path: &Path) -> PathBuf {
     let mut bytes = path.as_os_str().as_bytes();
     while let Some(shorter) = bytes.strip_suffix(b"/") {
@@ -87,7 +92,7 @@ fn strip_slashes(path: &Path) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
-fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) {
+fn inspect_directory(report: &mut SourceReport, kubelet: &Kubelet, take_file: &mut dyn FnMut(FileReport)) {
     if glob::has_meta(report.path.as_os_str().as_bytes()) {
         report.findings.push(
             LintFinding::error(
@@ -104,18 +109,18 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
             // The kubelet ignores this error and sees an empty directory.
             Err(error) => report.findings.push(LintFinding::error(
                 Check::Unreadable,
-                format!("the directory cannot be listed ({error}): to the kubelet it looks empty"),
+                format!("the directory cannot be listed ({error}), so the kubelet treats it as empty"),
             )),
         }
     }
-    paths.sort_unstable_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
+    ordered::sort_by(&mut paths, |left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
     for path in paths {
-        take(entry(&path, kubelet));
+        take_file(inspect_entry(&path, kubelet));
     }
 }
 
 /// Marks shadowed files. The kubelet stores pods by namespace and name in the order of the files, so the last file wins.
-fn settle_duplicates(files: &mut [FileReport]) {
+fn mark_shadowed(files: &mut [FileReport]) {
     let mut winners: HashMap<PodIdentity, PathBuf> = HashMap::new();
     for file in files.iter_mut().rev() {
         let (FileVerdict::Loaded, Some(pod)) = (file.verdict, &file.pod) else {
@@ -123,20 +128,21 @@ fn settle_duplicates(files: &mut [FileReport]) {
         };
         if let Some(winner) = winners.get(pod) {
             file.verdict = FileVerdict::Shadowed;
-            file.kubelet_reason = Some(format!("{} defines the same pod and comes later", winner.display()));
+            file.kubelet_reason =
+                Some(format!("{} defines the same pod, and the kubelet reads it later", winner.display()));
         } else {
             winners.insert(pod.clone(), file.path.clone());
         }
     }
 }
 
-fn single_file(path: &Path, kubelet: &Kubelet) -> FileReport {
+fn inspect_single_file(path: &Path, kubelet: &Kubelet) -> FileReport {
     let mut report = empty_report(path, None);
     report.meta = meta(path);
     read_and_judge(report, kubelet)
 }
 
-fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
+fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
     let mut report = empty_report(path, meta(path));
     let Some(meta) = &report.meta else { return report };
     if meta.hidden {
@@ -150,7 +156,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             Some(
                 LintFinding::error(
                     Check::DanglingLink,
-                    "the symbolic link points to nothing, so the kubelet skips it",
+                    "the target of this symbolic link does not exist, so the kubelet skips the link",
                 )
                 .with_fix("correct the link, or remove it"),
             ),
@@ -160,8 +166,8 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             Some(
                 LintFinding::error(
                     Check::Fifo,
-                    "a scan of the directory skips this FIFO, but at the next inotify event for it the kubelet opens it, \
-                     blocks, and sees no further change of any file",
+                    "a scan of the directory skips this FIFO, but at the next inotify event for the FIFO the kubelet \
+                     opens it, blocks, and notices no further change of any file",
                 )
                 .with_fix("remove the FIFO and restart the kubelet"),
             ),
@@ -171,7 +177,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             report.findings.push(
                 LintFinding::error(
                     Check::Fifo,
-                    "this is a file in /proc, debugfs or tracefs, which may never end: reading it blocks the kubelet's file source, and no static pod is started, changed or stopped",
+                    "this is a file in /proc, debugfs or tracefs, which may never end: reading it blocks the kubelet's file source, so that the kubelet starts, changes and stops no static pod",
                 )
                 .with_fix("remove the link and restart the kubelet"),
             );
@@ -240,6 +246,7 @@ fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads the metadata of an entry; `None` if the entry no longer exists.
 fn meta(path: &Path) -> Option<EntryMeta> {
     let hidden = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
     let own = fs::symlink_metadata(path).ok()?;
@@ -267,9 +274,9 @@ fn meta(path: &Path) -> Option<EntryMeta> {
     })
 }
 
-/// Whether a file is in a virtual file system of the kernel, where a regular file may never end.
+/// Whether a file is in a virtual file system of the kernel. There, a regular file may never end.
 fn is_in_virtual_file_system(path: &Path) -> bool {
-    /// proc, debugfs and tracefs (linux/magic.h).
+    /// The numbers of proc, debugfs and tracefs (linux/magic.h).
     const VIRTUAL_FILE_SYSTEMS: [u64; 3] = [0x9fa0, 0x6462_6720, 0x7472_6163];
     let found = rustix::fs::statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
     found.is_some_and(|magic| VIRTUAL_FILE_SYSTEMS.contains(&magic))

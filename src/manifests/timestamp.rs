@@ -1,4 +1,4 @@
-//! Checks whether a text is a time.
+//! Checks whether Go's RFC 3339 parser or go-yaml accepts a text as a time.
 
 /// Whether Go's `time.Parse(time.RFC3339, …)` accepts the text.
 pub fn is_rfc3339(text: &str) -> bool {
@@ -52,7 +52,7 @@ fn yaml_time(text: &[u8]) -> Option<()> {
     }
 }
 
-/// Skips a fraction of a second, if there is one.
+/// Skips a fraction of a second. Returns whether the text had one.
 fn skip_fraction(rest: &mut &[u8]) -> bool {
     let [b'.' | b',', tail @ ..] = *rest else { return false };
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -62,6 +62,7 @@ fn skip_fraction(rest: &mut &[u8]) -> bool {
     digits > 0
 }
 
+/// Checks that the rest is a time zone: `Z` or an offset such as `+02:00`.
 fn zone(rest: &[u8]) -> Option<()> {
     match rest {
         [b'Z'] => Some(()),
@@ -82,6 +83,7 @@ fn short_number(rest: &mut &[u8]) -> Option<u32> {
     number(rest, digits)
 }
 
+/// Reads a number with exactly this many digits.
 fn number(rest: &mut &[u8], digits: usize) -> Option<u32> {
     let (head, tail) = rest.split_at_checked(digits)?;
     *rest = tail;
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_time_is_rejected() {
+    fn a_text_that_is_not_a_time_is_rejected() {
         for text in [
             "",
             "yesterday",

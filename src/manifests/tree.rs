@@ -1,6 +1,6 @@
-//! The tree of a manifest, with line and column on every node.
+//! The tree of a manifest. Each node has a value and its line and column in the file.
 //!
-//! The reader builds one tree from the bytes; the decoder builds a second tree with known fields only.
+//! The reader builds a tree of everything in the file; the decoder builds a second tree with the known fields of a Pod only.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub struct ManifestNode {
     pub position: Position,
     /// The value.
     pub value: Value,
-    /// How a plain (unquoted) YAML scalar or a JSON number was written, if the value is not a string: `0100`, `yes`,
-    /// `1.20`.
+    /// The text of a plain (unquoted) YAML scalar or of a JSON number, if the value is not a string: `0100`, `yes`,
+    /// `1.20`. Also the text of a quantity.
     pub written: Option<Arc<str>>,
 }
 
@@ -31,9 +31,9 @@ pub enum Value {
     Int(i128),
     /// A number that no integer field accepts.
     Float(f64),
-    /// Text.
+    /// A string.
     Str(Arc<str>),
-    /// A resource quantity. Only the decoder creates it, where the schema requires one.
+    /// A resource quantity. Only the decoder creates it, for fields that have this type in the schema.
     Quantity(Arc<Quantity>),
     /// A list.
     List(Arc<Vec<ManifestNode>>),
@@ -41,18 +41,18 @@ pub enum Value {
     Map(Arc<Map>),
 }
 
-/// A mapping in the order in which the keys first occur.
+/// A mapping. The keys are unique, and are in the order in which they first occur.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     entries: Vec<MapEntry>,
-    /// Values that later values of the same key replaced, but which the kubelet decodes nevertheless.
+    /// The earlier values of repeated JSON keys.
     replaced: Vec<MapEntry>,
 }
 
 /// One key of a mapping and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapEntry {
-    /// The key as the kubelet reads it: `1` is `"1"`.
+    /// The key as the kubelet reads it, which is always a string: `1` is `"1"`.
     pub key: Arc<str>,
     /// The position of the key.
     pub key_position: Position,
@@ -66,12 +66,12 @@ impl Map {
         Self { entries, replaced: Vec::new() }
     }
 
-    /// Creates a mapping with values that later values replaced.
+    /// Creates a mapping that also keeps the earlier values of repeated keys.
     pub fn with_replaced(entries: Vec<MapEntry>, replaced: Vec<MapEntry>) -> Self {
         Self { entries, replaced }
     }
 
-    /// Values of repeated JSON keys except the last. These values have no effect, but their types are checked.
+    /// Returns the earlier values of repeated JSON keys. They have no effect, but the kubelet checks their types.
     pub fn replaced(&self) -> &[MapEntry] {
         &self.replaced
     }
@@ -117,7 +117,7 @@ impl ManifestNode {
         Self { position, value, written: None }
     }
 
-    /// Creates a string at this position.
+    /// Creates a string node at this position.
     pub fn string(position: Position, text: &str) -> Self {
         Self::new(position, Value::Str(Arc::from(text)))
     }
@@ -180,7 +180,7 @@ impl ManifestNode {
         self.value == Value::Null
     }
 
-    /// The type in plain words: `a string`, `an integer`, …
+    /// Returns the type in plain words: `a string`, `an integer`, …
     pub fn type_name(&self) -> &'static str {
         match self.value {
             Value::Null => "null",

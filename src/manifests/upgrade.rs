@@ -1,5 +1,5 @@
-//! Compares the verdicts of two kubelet releases on the same files: which pods restart, which are rejected, and which
-//! fields are newly read.
+//! Compares the verdicts of two kubelet releases on the same files, to predict an upgrade: which pods restart, which files
+//! the new release rejects, and which fields only the new release uses (SP140 to SP143).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,52 +8,56 @@ use serde::Serialize;
 
 use super::report::{DropReason, DroppedField, ParsedManifest};
 use super::{FileReport, FileVerdict, Kubelet, LintFinding, SourceReport};
-use crate::manifests::Check;
+use crate::manifests::{Check, PodIdentity};
+use crate::report::{PodRef, optional_pod};
 
 /// The verdicts of two releases on each file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
     /// The present release.
     pub from: String,
-    /// The other release.
+    /// The release after the upgrade.
     pub to: String,
     /// The files, in the kubelet's order.
     pub files: Vec<UpgradedFile>,
-    /// How to upgrade, if pods restart.
+    /// Advice for the upgrade, if pods restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<&'static str>,
 }
 
-/// Nodes that are upgraded together restart their static pods within the same seconds.
+/// The advice if pods restart: nodes that are upgraded together restart their static pods within the same seconds.
 const ONE_BY_ONE: &str = "upgrade control-plane nodes one after another, because all these pods of a node restart at the same time";
 
 /// The verdicts of two releases on one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradedFile {
     /// Its path.
     pub path: String,
-    /// The pod as `namespace/name`, if one of the releases loads it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
+    /// The pod, if one of the releases loads it. Its UID is in `uidFrom` and `uidTo`.
+    #[serde(skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
+    pub pod: Option<PodRef>,
     /// The verdict of the present release.
     pub verdict_from: FileVerdict,
-    /// The verdict of the other release.
+    /// The verdict of the release after the upgrade.
     pub verdict_to: FileVerdict,
     /// The pod's UID with the present release, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_from: Option<String>,
-    /// The pod's UID with the other release.
+    /// The pod's UID after the upgrade, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_to: Option<String>,
-    /// Whether the pod is stopped and started again. Absent if a UID is not known.
+    /// Whether the upgrade stops the pod and starts it again. Absent if a UID is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<bool>,
-    /// Why the other release does not load the file, in the kubelet's words.
+    /// Why the release after the upgrade does not load the file: the kubelet's message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Fields that the present release drops and the other release reads.
+    pub kubelet_reason: Option<String>,
+    /// The fields that the present release drops and the release after the upgrade uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub newly_read: Vec<String>,
 }
@@ -64,7 +68,7 @@ impl UpgradedFile {
         self.verdict_from == FileVerdict::Loaded && self.verdict_to != FileVerdict::Loaded
     }
 
-    /// What happens to the pod, in a few words.
+    /// Returns what happens to the pod, in one or two words.
     pub fn outcome(&self) -> &'static str {
         match (self.verdict_from, self.verdict_to, self.restarts) {
             _ if self.is_lost() => "refused",
@@ -77,7 +81,7 @@ impl UpgradedFile {
     }
 }
 
-/// Compares the verdicts of two kubelets on the same sources, and adds findings to `before`.
+/// Compares the verdicts of the old and the new kubelet on the same sources, and adds findings to `before`.
 pub fn compare(before: &mut [SourceReport], after: &[SourceReport], old: &Kubelet, new: &Kubelet) -> Upgrade {
     let later: HashMap<&Path, &FileReport> =
         after.iter().flat_map(|source| &source.files).map(|file| (file.path.as_path(), file)).collect();
@@ -107,30 +111,34 @@ fn upgraded(file: &FileReport, later: &FileReport) -> UpgradedFile {
     let pod = file.pod.as_ref().or(later.pod.as_ref());
     UpgradedFile {
         path: file.path.to_string_lossy().into_owned(),
-        pod: pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
+        pod: pod.cloned().map(|PodIdentity { namespace, name }| PodRef {
+            uid: String::new(),
+            namespace,
+            name,
+        }),
         verdict_from: file.verdict,
         verdict_to: later.verdict,
         uid_from,
         uid_to,
         restarts,
-        reason: later.kubelet_reason.clone(),
+        kubelet_reason: later.kubelet_reason.clone(),
         newly_read: newly_read(file, later),
     }
 }
 
-/// Returns fields that only the newer release knows, or whose feature gate only the newer release turns on.
+/// Returns the fields that only the newer release knows, or whose feature gate is on only in the newer release.
 fn newly_read(file: &FileReport, later: &FileReport) -> Vec<String> {
-    let dropped = dropped(later);
-    let still = |field: &DroppedField| {
-        dropped.iter().any(|other| other.parent == field.parent && other.name == field.name)
+    let dropped_later = dropped(later);
+    let is_still_dropped = |field: &DroppedField| {
+        dropped_later.iter().any(|other| other.parent == field.parent && other.name == field.name)
     };
-    let waiting = |field: &&DroppedField| {
+    let needs_newer_release = |field: &&DroppedField| {
         matches!(field.why, DropReason::TooNew { .. } | DropReason::GateClosed { .. })
     };
-    self::dropped(file)
+    dropped(file)
         .iter()
-        .filter(waiting)
-        .filter(|field| !still(field))
+        .filter(needs_newer_release)
+        .filter(|field| !is_still_dropped(field))
         .map(|field| {
             let dot = if field.parent.is_empty() { "" } else { "." };
             format!("{}{dot}{}", field.parent, field.name)
@@ -138,6 +146,7 @@ fn newly_read(file: &FileReport, later: &FileReport) -> Vec<String> {
         .collect()
 }
 
+/// Returns the fields that the kubelet drops from a file.
 fn dropped(file: &FileReport) -> &[DroppedField] {
     let decoded = file.document.as_ref().and_then(|ParsedManifest { pod, .. }| pod.as_ref());
     decoded.map(|decoded| decoded.dropped.as_slice()).unwrap_or_default()
@@ -174,7 +183,7 @@ fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Ku
     }
     if !upgraded.newly_read.is_empty() {
         findings.push(LintFinding::warning(
-            Check::ObeyedThen,
+            Check::FieldsUsedThen,
             format!("kubelet {new} uses fields that kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
         ));
     }

@@ -1,4 +1,4 @@
-//! The kubelet's pod status cache, limited to what PLEG reads and writes.
+//! The kubelet's cache of pod statuses, with only the operations that PLEG uses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::clock::Wall;
 pub struct CachedStatus {
     /// The status; `None` after a failed fetch.
     pub status: Option<Arc<PodStatus>>,
-    /// Why the last fetch failed.
+    /// The error of the last fetch, if it failed.
     pub error: Option<String>,
 }
 
@@ -21,6 +21,7 @@ impl CachedStatus {
     }
 }
 
+/// A cached status, and the time for which it is valid.
 #[derive(Debug)]
 struct CacheEntry {
     cached: CachedStatus,
@@ -31,14 +32,14 @@ struct CacheEntry {
 #[derive(Debug, Default)]
 pub struct StatusCache {
     entries: HashMap<String, CacheEntry>,
-    refuses_stale: bool,
+    rejects_older: bool,
 }
 
 impl StatusCache {
     /// Creates an empty cache. With the kubelet's `EventedPLEG` gate on, the cache rejects a status older than the
     /// cached status.
     pub fn new(evented_gate: bool) -> Self {
-        Self { refuses_stale: evented_gate, ..Self::default() }
+        Self { rejects_older: evented_gate, ..Self::default() }
     }
 
     /// Returns the cached status of a pod. A pod without an entry has an empty status and no error.
@@ -54,7 +55,7 @@ impl StatusCache {
         error: Option<String>,
         time: Wall,
     ) -> bool {
-        if self.refuses_stale && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
+        if self.rejects_older && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
             return false;
         }
         let entry = CacheEntry { cached: CachedStatus { status, error }, modified: time };
@@ -62,7 +63,7 @@ impl StatusCache {
         true
     }
 
-    /// Number of pods in the cache.
+    /// Returns the number of pods in the cache.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

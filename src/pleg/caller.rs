@@ -1,19 +1,23 @@
-//! Makes CRI calls, and records each call before it starts and after it ends.
+//! Makes the CRI calls of the engine. Passes each call to the [`Sink`] before the call starts and after it ends, and counts
+//! it in the log and in the kubelet's metrics.
 
 use std::future::Future;
 
 use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
+use super::pods::ListedPod;
 use super::shared_state::SharedState;
 use super::stream::Event;
 use crate::clock::Clock;
 use crate::cri::{self, Call, Container, Filter, Outcome, Rpc, Runtime, Sandbox};
 use crate::report::PodRef;
 
-/// Receives events and calls at the moment the engine produces them. The events of one pod must not wait for the
-/// hung call of another pod, and a call that never returns is visible only while it is open.
+/// Receives events and calls at the moment when the engine produces them. So the events of one pod do not wait for the hung
+/// call of another pod, and the caller sees a call that never ends.
 pub trait Sink: Send {
     /// Receives an event, whether or not the kubelet delivers this type of event.
     fn event(&mut self, event: Event);
+    /// Receives all pods of a relist, before the events of that relist.
+    fn listed(&mut self, _pods: &[ListedPod<'_>]) {}
     /// Receives a call that is about to start.
     fn call_started(&mut self, _call: &OpenCall) {}
     /// Receives a call that has ended.
@@ -36,8 +40,7 @@ pub(super) struct Caller<'a, R> {
 }
 
 impl<R> Caller<'_, R> {
-    /// Makes one call. If `accept` rejects the answer, the call is logged as an error with the text of the
-    /// rejection.
+    /// Makes one call. If `accept` rejects the answer, the call counts as an error with the text of the rejection.
     pub async fn make<T, U>(
         &mut self,
         rpc: Rpc,
@@ -78,14 +81,14 @@ impl<R> Caller<'_, R> {
         };
         self.shared_state.lock().metrics.operation(rpc, duration, error.is_some());
         self.sink.call_finished(&record);
-        self.log.note(record);
+        self.log.add(record);
         result
     }
 }
 
 impl<R: Runtime> Caller<'_, R> {
-    /// Makes the kubelet's two list calls in its order, for all pods or for one. If the first call fails, the
-    /// second is not made.
+    /// Makes the kubelet's two list calls in the kubelet's order, for all pods or for one. If the first call fails, does not
+    /// make the second.
     pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), CallFailure> {
         let rt = self.rt;
         let [sandboxes_by, containers_by] = rt.list_rpcs();

@@ -8,6 +8,7 @@ use crate::report::{PodRef, Seconds};
 
 /// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
     /// The name of the RPC.
@@ -18,11 +19,11 @@ pub struct CallRecord {
     /// The pod that the call is for; absent for a list of all pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// How long it took.
+    /// The duration of the call.
     pub duration_seconds: Seconds,
-    /// Bytes received.
+    /// The number of bytes received.
     pub response_bytes: u64,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// The gRPC status code, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +53,7 @@ pub struct CallLog {
     finished: Vec<CallRecord>,
 }
 
-/// Why the engine has no usable answer to a call.
+/// The reason why the engine has no usable answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// The call failed.
@@ -64,33 +65,36 @@ pub enum CallFailure {
 }
 
 impl CallFailure {
-    /// Whether the runtime does not know the id. The kubelet ignores this error, because a container may be removed
-    /// between two calls.
+    /// Whether the runtime does not know the id. The kubelet ignores this error, because a container may be removed between
+    /// two calls.
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::Call(error) if error.is_not_found())
     }
 }
 
 impl CallLog {
-    /// The call that has no answer yet. This call stays in the log after the future that made it was dropped.
+    /// Returns the call that has no answer yet. The call stays in the log even if the future that made it was dropped.
     pub const fn open(&self) -> Option<&OpenCall> {
         self.open.as_ref()
     }
 
-    /// The calls that have ended, in order.
+    /// Returns the calls that have ended, in order.
     pub fn finished(&self) -> &[CallRecord] {
         &self.finished
     }
 
+    /// Notes that a call starts.
     pub(super) fn begin(&mut self, call: OpenCall) {
         self.open = Some(call);
     }
 
+    /// Removes and returns the open call, which has ended.
     pub(super) fn end(&mut self) -> Option<OpenCall> {
         self.open.take()
     }
 
-    pub(super) fn note(&mut self, call: CallRecord) {
+    /// Adds a finished call.
+    pub(super) fn add(&mut self, call: CallRecord) {
         self.finished.push(call);
     }
 
@@ -99,6 +103,7 @@ impl CallLog {
         self.finished.clear();
     }
 
+    /// Removes and returns the finished calls.
     pub(super) fn take_finished(&mut self) -> Vec<CallRecord> {
         std::mem::take(&mut self.finished)
     }

@@ -1,9 +1,9 @@
-//! Compares relisting with the event stream on the same node: which of the two reported a transition first, and
-//! which transitions only one of them reported.
+//! Compares relisting with the event stream on the same node, for `watch --mode compare`: which of the two sides reported a
+//! transition first, and which transitions only one side reported.
 //!
-//! The caller passes in events, stream states and relists in the order in which they happen. Nothing here reads a
-//! clock. A transition that only one side has reported stays undecided until the other side has had enough time, so
-//! that a slow side does not count as one that missed the transition.
+//! The caller passes in events, stream states and relists in the order in which they happen; [`Comparison`] reads no clock.
+//! A transition that only one side has reported stays undecided until the other side has had enough time, so that a slow
+//! side does not count as a side that missed the transition.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,48 +15,52 @@ use super::stream::{
 use crate::clock::Wall;
 use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
 use crate::kubelet::timing::EVENTED_PERIOD;
+use crate::ordered;
+use crate::report::plural;
 use crate::report::{PodRef, Seconds};
 
-/// How much later than a relist the stream may report a transition.
+/// The time after a relist's report within which the stream must report the same transition.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
-/// How many complete relists may pass before relisting must have found what the stream reported.
+/// The number of complete relists within which relisting must report a transition that the stream has reported.
 const RELIST_GRACE: u8 = 2;
 
-/// How much later a runtime may send an event than its lists show the new state.
+/// The longest time from a change in the runtime's lists to the event of the change.
 const EVENT_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a runtime may take to add a new subscriber to its event stream.
+/// The longest time that a runtime needs to add a new subscriber to its event stream.
 const SUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a finished container or sandbox stays in memory.
+/// The time for which a finished container or sandbox stays in memory.
 const KEPT_AFTER_END: Duration = Duration::from_secs(60);
 
-/// How many containers and sandboxes are tracked at once. Those beyond this number are not compared.
+/// The maximum number of containers and sandboxes that are tracked at once. Further ones are not compared.
 pub const MAX_TRACKED: usize = 50_000;
 
 /// The longest id that is tracked. containerd's ids have at most 76 bytes.
 const MAX_ID_LEN: usize = 128;
 
-/// The longest UID, namespace and name of a pod together. Kubernetes limits the latter two to 63 and 253 bytes.
+/// The maximum length of the UID, the namespace and the name of a pod together. Kubernetes limits the namespace to 63 bytes
+/// and the name to 253 bytes.
 const MAX_POD_LEN: usize = 512;
 
-/// While the tracker is full, finished histories are removed once for so many rejected ids.
+/// The number of rejected ids after which finished histories are removed again, while the maximum number is tracked.
 const REJECTED_PER_CLEANUP: u64 = 1024;
 
-/// How many transitions are needed before the verdict is given without a reservation.
+/// The number of transitions from which on the verdict does not mention that there were too few.
 const MIN_TRANSITIONS: u64 = 100;
 
-/// How many transitions are decided after one relist. The others are decided after the next relist.
+/// The maximum number of transitions that are decided after one relist. The others are decided after the next relist.
 const MAX_DECISIONS: usize = 10_000;
 
 /// Compares relisting with the event stream.
 #[derive(Debug, Default)]
 pub struct Comparison {
+    /// The history of each container and sandbox, by id.
     histories: HashMap<Box<str>, MemberHistory>,
-    /// Since when the stream has been open without a gap.
+    /// The time since which the stream has been open without a gap.
     open_since: Option<Wall>,
-    /// When the open stream was requested. Events created earlier were buffered by the runtime.
+    /// When the open stream was requested. The runtime had buffered the events that were created earlier.
     opened: Option<Wall>,
     /// When the last successful relist started.
     last_relist: Option<Wall>,
@@ -64,12 +68,16 @@ pub struct Comparison {
     received: Option<Wall>,
     /// The start of the first relist and the end of the last.
     span: Option<(Wall, Wall)>,
+    /// The divergences that the caller has not fetched yet.
     decided: Vec<Divergence>,
     summary: CompareSummary,
-    gained: LatencyHistogram,
-    streamed: LatencyHistogram,
-    listed: LatencyHistogram,
-    /// Set if this runtime sends no events for removals: the reason.
+    /// The times by which the stream was earlier than relisting.
+    lead: LatencyHistogram,
+    /// The times from a change to the stream's report.
+    stream_latency: LatencyHistogram,
+    /// The times from a change to the relist's report.
+    relist_latency: LatencyHistogram,
+    /// The reason why this runtime sends no events for removals; `None` if it sends them.
     no_removal_events: Option<&'static str>,
 }
 
@@ -78,45 +86,50 @@ pub struct Comparison {
 struct MemberHistory {
     /// The pod, once an event has named it.
     pod: Option<PodRef>,
-    /// One transition of each type. A `Vec`, because a map in each of tens of thousands of histories would need far
-    /// more memory.
+    /// At most one transition of each type. A map in each of tens of thousands of histories would need far more memory than
+    /// a `Vec`.
     transitions: Vec<ComparedTransition>,
-    /// The latest stage that the stream has reported (0 created, 1 running, 2 exited, 3 removed), and since when.
+    /// The latest stage that the stream has reported: 0 created, 1 running, 2 exited, 3 removed.
     stage: u8,
+    /// When the stream reported `stage`.
     stage_since: Option<Wall>,
-    /// When the first relist ended that could see the container in this stage.
+    /// When the first relist that could see the container in this stage ended.
     listed_since: Option<Wall>,
-    /// The stages that relists could see, because each lasted well beyond a relist.
+    /// For each stage, whether it lasted long enough for a relist to see it.
     listed_stages: [bool; 4],
-    /// The latest stage that relisting and the stream have reported, in this order.
+    /// The latest stage that relisting has reported, and the latest stage that the stream has reported.
     furthest: [Option<u8>; 2],
-    /// Cause the kubelet ignores an event about this container, if it does.
-    withheld: Option<&'static str>,
+    /// Why the kubelet ignores the stream's last event about this container; `None` if it does not.
+    ignored_because: Option<&'static str>,
 }
 
-/// One transition and who reported it.
+/// One transition, and the reports of both sides about it.
 #[derive(Debug)]
 struct ComparedTransition {
     event_type: EventType,
-    generic: Option<Sighting>,
-    evented: Option<Sighting>,
+    generic: Option<SideReport>,
+    evented: Option<SideReport>,
+    /// The number of relists since the stream's report that did not report the transition.
     relists_since: u8,
-    /// When the first of these relists ended.
+    /// When the first relist in `relists_since` ended.
     relisted: Option<Wall>,
+    /// Whether the transition is already counted in the summary.
     decided: bool,
 }
 
+/// The report of a transition by one side.
 #[derive(Clone, Copy, Debug)]
-struct Sighting {
+struct SideReport {
+    /// When the side reported the transition.
     at: Wall,
-    /// For the stream: time of receipt minus the runtime's time stamp.
+    /// In a report of the stream: the time of receipt minus the runtime's time stamp.
     latency: Option<Seconds>,
-    /// For a relist: whether the stream has been open since the previous relist.
+    /// In a report of a relist: whether the stream has been open since the previous relist.
     covered: bool,
 }
 
 impl Comparison {
-    /// Marks that this runtime sends no events for removals, with the reason.
+    /// Notes that this runtime sends no events for removals, with the reason.
     #[must_use]
     pub fn without_removals(mut self, why: &'static str) -> Self {
         self.no_removal_events = Some(why);
@@ -131,14 +144,14 @@ impl Comparison {
                 self.open_since = Some(stream.time.plus(SUBSCRIBE_DELAY));
             }
             StreamState::Closed | StreamState::Fallback => self.open_since = None,
-            // Events lost here may be as old as events lost while the stream was closed.
+            // Dropped events are a gap, as if the stream had been closed and opened again.
             StreamState::Dropped => self.open_since = Some(stream.time.plus(SUBSCRIBE_DELAY)),
             StreamState::Panic => {}
         }
     }
 
-    /// Records an event from the stream. The lifecycle events that the engine derives from this event, if any,
-    /// follow in [`Self::event`].
+    /// Records an event from the stream. The caller passes the lifecycle events that the engine derives from this event to
+    /// [`Self::event`] afterwards.
     pub fn stream_event(&mut self, received: &ReceivedEvent) {
         self.received = Some(received.at);
         let event = &received.event;
@@ -160,15 +173,16 @@ impl Comparison {
         }
         let names_pod = event.sandbox.as_ref().is_some_and(|sandbox| sandbox.metadata.is_some());
         if !names_pod {
-            history.withheld = Some("its event had no pod status, and the kubelet ignores such events");
+            history.ignored_because =
+                Some("its event had no pod status, and the kubelet ignores such events");
         } else if stage > 0 {
-            // Cleared as soon as the engine emits a lifecycle event for this stream event.
-            history.withheld =
+            // This is cleared as soon as the engine emits a lifecycle event for this stream event.
+            history.ignored_because =
                 Some("its event was older than the kubelet's data, and the kubelet refuses such events");
         }
     }
 
-    /// Records a lifecycle event of either side.
+    /// Records a lifecycle event of one side.
     pub fn event(&mut self, event: &Event) {
         let Some(id) = event.id.clone() else { return };
         let Some(stage) = stage_of(event.event_type).filter(|_| event.delivered) else {
@@ -182,7 +196,7 @@ impl Comparison {
             self.summary.leftovers += 1;
             let history = self.histories.get_mut(id.as_str());
             if let Some(known) = history.and_then(|history| history.transition(event.event_type)) {
-                // A new stream reports late what happened before it was opened: neither a loss nor a latency.
+                // The runtime buffered this event before the stream was opened, so its delay is neither a loss nor a latency.
                 known.decided = true;
             }
             self.remove_if_finished(&id);
@@ -202,16 +216,16 @@ impl Comparison {
             *furthest = (*furthest).max(Some(stage));
         }
         if source == EventSource::Evented {
-            history.withheld = None;
+            history.ignored_because = None;
         }
         history.pod.get_or_insert_with(|| event.pod.clone());
-        let sighting = Sighting { at, latency: event.latency_seconds, covered };
-        let both = history.add_sighting(event, sighting);
+        let report = SideReport { at, latency: event.latency_seconds, covered };
+        let both = history.add_report(event, report);
         let pod = history.pod.clone().unwrap_or_default();
 
-        self.count(source, known, out_of_order);
+        self.count_anomalies(source, known, out_of_order);
         if let Some((generic, evented)) = both {
-            self.both_reported(event.time, pod, id.clone(), event.event_type, generic, evented);
+            self.count_both(event.time, pod, id.clone(), event.event_type, generic, evented);
         }
         self.remove_if_finished(&id);
     }
@@ -223,7 +237,8 @@ impl Comparison {
         created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos())
     }
 
-    fn count(&mut self, source: EventSource, again: bool, out_of_order: bool) {
+    /// Counts a report that repeats an earlier one, or that follows a report about a later stage.
+    fn count_anomalies(&mut self, source: EventSource, again: bool, out_of_order: bool) {
         let summary = &mut self.summary;
         match source {
             EventSource::Generic => summary.duplicates_generic += u64::from(again),
@@ -232,30 +247,32 @@ impl Comparison {
         summary.out_of_order += u64::from(out_of_order);
     }
 
-    fn both_reported(
+    /// Counts a transition that both sides have reported.
+    fn count_both(
         &mut self,
         time: Wall,
         pod: PodRef,
         id: String,
         event_type: EventType,
-        generic: Sighting,
-        evented: Sighting,
+        generic: SideReport,
+        evented: SideReport,
     ) {
         let gained = generic.at.nanos().saturating_sub(evented.at.nanos());
         self.summary.both += 1;
         if gained >= 0 {
             self.summary.evented_first += 1;
-            self.gained.add(Seconds::from_nanos(gained).duration());
+            self.lead.add(Seconds::from_nanos(gained).duration());
         } else {
             self.summary.generic_first += 1;
         }
         if let Some(latency) = evented.latency {
             let latency = latency.duration();
-            self.streamed.add(latency);
+            self.stream_latency.add(latency);
             let created = evented.at.nanos().saturating_sub(nanos(latency));
-            self.listed.add(Seconds::from_nanos(generic.at.nanos().saturating_sub(created)).duration());
+            self.relist_latency
+                .add(Seconds::from_nanos(generic.at.nanos().saturating_sub(created)).duration());
         }
-        // Relisting is normally second. Only a relist that was first is worth a record.
+        // Normally the stream is first, so only a relist that was first is a divergence.
         if gained < 0 {
             self.decided.push(Divergence {
                 time,
@@ -292,12 +309,14 @@ impl Comparison {
         self.decide_overdue(relist.time);
     }
 
-    /// Whether the stream has been open since the last successful relist started, so that the stream must have
-    /// reported whatever a relist finds now.
+    /// Whether the stream has been open since the last successful relist started. Then the stream must have reported every
+    /// transition that a relist finds now.
     fn is_covered(&self) -> bool {
         self.open_since.zip(self.last_relist).is_some_and(|(since, last)| since <= last)
     }
 
+    /// Notes which stages and transitions the relist from `began` to `ended` could see. `failed` has the UIDs of the pods
+    /// whose status calls failed.
     fn mark_listed(&mut self, began: Wall, ended: Wall, failed: &HashSet<&str>) {
         for history in self.histories.values_mut() {
             if history.pod.as_ref().is_some_and(|pod| failed.contains(pod.uid.as_str())) {
@@ -316,25 +335,25 @@ impl Comparison {
         }
     }
 
+    /// Counts the transitions that only one side has reported within the time that the other side had.
     fn decide_overdue(&mut self, now: Wall) {
-        // Not every container has a reported end: a runtime may send no event for it, or the kubelet may ignore the
-        // event.
+        // Some containers never have a reported end, because the runtime sends no event or the kubelet ignores the event.
         self.histories.retain(|_, history| !history.is_over(now, KEPT_AFTER_END));
         let mut overdue = Vec::new();
         for (id, history) in &mut self.histories {
-            let (withheld, no_removals) = (history.withheld, self.no_removal_events);
+            let (ignored_because, no_removals) = (history.ignored_because, self.no_removal_events);
             let listed_stages = history.listed_stages_until(now);
             let pod = history.pod.as_ref();
             for transition in history.transitions.iter_mut().filter(|transition| transition.is_overdue(now)) {
                 if overdue.len() < MAX_DECISIONS {
                     transition.decided = true;
-                    let verdict = transition.verdict(withheld, no_removals, listed_stages);
+                    let verdict = transition.verdict(ignored_because, no_removals, listed_stages);
                     overdue.push((id.to_string(), transition.event_type, pod.cloned(), verdict));
                 }
             }
         }
-        // Sort, so that every run emits the divergences of one moment in the same order.
-        overdue.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+        // The sort gives the divergences of one moment the same order in every run.
+        ordered::sort_by(&mut overdue, |one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
         for (id, event_type, pod, (only, why)) in overdue {
             let counted = match (only, &why) {
                 (EventSource::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
@@ -371,7 +390,7 @@ impl Comparison {
     fn history(&mut self, id: &str) -> Option<&mut MemberHistory> {
         let full = self.histories.len() >= MAX_TRACKED && !self.histories.contains_key(id);
         if full && self.summary.not_compared.is_multiple_of(REJECTED_PER_CLEANUP) {
-            // Remove finished histories early rather than ignore a new container.
+            // Finished histories are removed early, so that a new container can be tracked.
             let now = self.received.max(self.last_relist).unwrap_or_default();
             self.histories.retain(|_, history| !history.is_over(now, Duration::ZERO));
         }
@@ -382,7 +401,7 @@ impl Comparison {
         Some(self.histories.entry(id.into()).or_default())
     }
 
-    /// Removes the history of `id` if it is removed and decided.
+    /// Removes the history of `id` if the container was removed and all its transitions are decided.
     fn remove_if_finished(&mut self, id: &str) {
         let over = self.histories.get(id).is_some_and(|history| {
             history.transitions.iter().any(|transition| transition.event_type == EventType::ContainerRemoved)
@@ -400,9 +419,9 @@ impl Comparison {
         let open =
             histories.flat_map(|history| &history.transitions).filter(|transition| !transition.decided);
         summary.undecided = u64::try_from(open.count()).unwrap_or(u64::MAX);
-        summary.gained_seconds = self.gained.quantiles();
-        summary.stream_seconds = self.streamed.quantiles();
-        summary.relist_seconds = self.listed.quantiles();
+        summary.gained_seconds = self.lead.quantiles();
+        summary.stream_seconds = self.stream_latency.quantiles();
+        summary.relist_seconds = self.relist_latency.quantiles();
         summary.stream_bytes = stream.bytes;
         self.add_savings(&mut summary);
         summary.verdict = verdict(&summary, stream);
@@ -422,12 +441,13 @@ impl Comparison {
 }
 
 impl MemberHistory {
+    /// Returns the transition with this type of event.
     fn transition(&mut self, event_type: EventType) -> Option<&mut ComparedTransition> {
         self.transitions.iter_mut().find(|transition| transition.event_type == event_type)
     }
 
-    /// Adds the sighting of one side. Returns both sightings if this one decides the transition.
-    fn add_sighting(&mut self, event: &Event, sighting: Sighting) -> Option<(Sighting, Sighting)> {
+    /// Adds the report of one side. Returns the reports of both sides if this report decides the transition.
+    fn add_report(&mut self, event: &Event, report: SideReport) -> Option<(SideReport, SideReport)> {
         if self.transition(event.event_type).is_none() {
             self.transitions.reserve_exact(1);
             self.transitions.push(ComparedTransition {
@@ -445,20 +465,19 @@ impl MemberHistory {
             EventSource::Generic => &mut transition.generic,
             EventSource::Evented => &mut transition.evented,
         };
-        slot.get_or_insert(sighting);
+        slot.get_or_insert(report);
         let both = transition.generic.zip(transition.evented).filter(|_| !transition.decided);
         transition.decided |= both.is_some();
         both
     }
 
+    /// Whether all transitions are decided.
     fn is_decided(&self) -> bool {
         self.transitions.iter().all(|transition| transition.decided)
     }
 
-    /// Whether every transition is decided, nothing was reported for `quiet`, and only an end is left that both
-    /// sides can still report later: that of a container that is dead or was never seen running. Relisting always
-    /// reports the end of a container that it has listed. The stream may lose the end, and a container that only the
-    /// stream reported was gone when the transition was decided.
+    /// Whether the history can be removed: every transition is decided, no side has reported anything for `quiet`, and
+    /// relisting has not listed the container as running. Relisting certainly reports the end of a running container later.
     fn is_over(&self, now: Wall, quiet: Duration) -> bool {
         let [listed, _] = self.furthest;
         let runs = listed == Some(1) && self.stage < 2;
@@ -467,13 +486,13 @@ impl MemberHistory {
             && self.last_reported().is_none_or(|reported| now.duration_since(reported) > quiet)
     }
 
+    /// Returns when one of the sides last reported something.
     fn last_reported(&self) -> Option<Wall> {
-        let sightings =
-            self.transitions.iter().flat_map(|transition| [transition.generic, transition.evented]);
-        sightings.flatten().map(|sighting| sighting.at).chain(self.stage_since).max()
+        let reports = self.transitions.iter().flat_map(|transition| [transition.generic, transition.evented]);
+        reports.flatten().map(|report| report.at).chain(self.stage_since).max()
     }
 
-    /// The stages that relists could see, if the present stage lasts until `end`.
+    /// Returns the stages that relists could see, if the present stage lasts until `end`.
     fn listed_stages_until(&self, end: Wall) -> [bool; 4] {
         let mut listed_stages = self.listed_stages;
         let lasted = self.listed_since.is_some_and(|since| end.duration_since(since) >= EVENT_DELAY);
@@ -485,13 +504,14 @@ impl MemberHistory {
 }
 
 impl ComparedTransition {
-    const fn of(&self, source: EventSource) -> Option<Sighting> {
+    const fn of(&self, source: EventSource) -> Option<SideReport> {
         match source {
             EventSource::Generic => self.generic,
             EventSource::Evented => self.evented,
         }
     }
 
+    /// Whether only one side has reported the transition within the time that the other side had.
     fn is_overdue(&self, now: Wall) -> bool {
         match (&self.generic, &self.evented) {
             _ if self.decided => false,
@@ -506,7 +526,7 @@ impl ComparedTransition {
 
     fn verdict(
         &self,
-        withheld: Option<&'static str>,
+        ignored_because: Option<&'static str>,
         no_removals: Option<&'static str>,
         listed_stages: [bool; 4],
     ) -> (EventSource, Option<Cause>) {
@@ -514,11 +534,13 @@ impl ComparedTransition {
             let no_removals = no_removals
                 .filter(|_| self.event_type == EventType::ContainerRemoved)
                 .map(Cause::NoRemovalEvents);
-            let why =
-                withheld.map(Cause::Kubelet).or(no_removals).or((!generic.covered).then_some(Cause::Gap));
+            let why = ignored_because
+                .map(Cause::Kubelet)
+                .or(no_removals)
+                .or((!generic.covered).then_some(Cause::Gap));
             return (EventSource::Generic, why);
         }
-        // Relisting reports a state that it could list, or the end of any earlier state that it could list.
+        // Relisting must report a state that it could list, and the end of each earlier state that it could list.
         let [created, running, exited, _] = listed_stages;
         let visible = match self.event_type {
             EventType::ContainerStarted => running,
@@ -529,14 +551,14 @@ impl ComparedTransition {
     }
 }
 
-/// Cause only one side reported a transition.
+/// The reason why only one side reported a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The state was over before a relist could list it.
     TooShort,
     /// The stream was not open all the time.
     Gap,
-    /// The stream sent the event, and the kubelet ignores it.
+    /// The stream sent the event, but the kubelet ignores it.
     Kubelet(&'static str),
     /// This runtime sends no events for removals.
     NoRemovalEvents(&'static str),
@@ -552,26 +574,29 @@ impl Cause {
     }
 }
 
-/// The verdict in one sentence.
+/// Returns the verdict as one sentence for the user.
 fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
     let lost = summary.missed_by_stream + summary.withheld;
     let seen = summary.both + lost;
     if stream.fell_back {
         return format!(
             "EventedPLEG would not work here: the stream ended again and again, and the kubelet would have \
-             given it up; relists saw {seen} transitions until then"
+             given it up; relists saw {} until then",
+            plural(seen, "transition")
         );
     }
     if stream.panics > 0 {
         return format!(
-            "EventedPLEG would not be safe here: the kubelet would have crashed {} times within {seen} transitions that relists saw",
-            stream.panics
+            "EventedPLEG would not be safe here: the kubelet would have crashed {} within {} that relists saw",
+            plural(stream.panics, "time"),
+            plural(seen, "transition")
         );
     }
     if lost > 0 {
         let few = if seen < MIN_TRANSITIONS { "; that is too few to say how often it would" } else { "" };
         return format!(
-            "EventedPLEG would not be safe here: it lost {lost} of {seen} transitions that relists saw{few}"
+            "EventedPLEG would not be safe here: it lost {lost} of {} that relists saw{few}",
+            plural(seen, "transition")
         );
     }
     if stream.dropped > 0 {
@@ -582,11 +607,11 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
                 have seen"
             .into();
     }
-    let untold = match summary.untold {
+    let removals = match summary.untold {
         0 => String::new(),
-        untold => format!(
-            ", except for {untold} removals: this runtime sends no events for them, and the kubelet notices \
-             them up to {} later",
+        count => format!(
+            ", except for {}: this runtime sends no events for removals, and the kubelet notices them up to {} later",
+            plural(count, "removal"),
             humantime::format_duration(EVENTED_PERIOD)
         ),
     };
@@ -596,11 +621,15 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
         String::new()
     };
     format!(
-        "EventedPLEG would have been safe here: it had all {} transitions that relists saw{untold}{few}",
-        summary.both
+        "EventedPLEG would have been safe here: it reported {} that relists saw{removals}{few}",
+        match summary.both {
+            1 => "the only transition".to_owned(),
+            both => format!("all {both} transitions"),
+        }
     )
 }
 
+/// Returns the stage (see [`MemberHistory`]) to which an event leads.
 const fn stage_of(event_type: EventType) -> Option<u8> {
     match event_type {
         EventType::ContainerStarted => Some(1),

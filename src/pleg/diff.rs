@@ -1,10 +1,15 @@
 //! Computes the events that the kubelet's PLEG would emit between two [`RelistReport`]s, and the changes that PLEG
 //! would not notice.
 //!
-//! PLEG compares ids and its own three states, nothing else. Any other change that a list shows, at an id that both
-//! reports have, is *unnoticed*: created to unknown and back, a name, an attempt, an image, a sandbox, a creation time,
-//! an exit code. A pod that appears or disappears without any member is unnoticed too, and so is another version of the
-//! runtime. A change that was undone between the two reports is in neither report, just as PLEG would not see it.
+//! PLEG compares only ids and its own three states. If a container or sandbox is in both reports, PLEG does not notice
+//! any other change of it. These changes are *unnoticed*:
+//!
+//! - The state changes from created to unknown or back: to PLEG, both are unknown.
+//! - The name, the namespace, the attempt, the image, the sandbox id, the creation time or the exit code changes.
+//! - A pod appears or disappears, but has neither containers nor sandboxes.
+//! - The runtime's name or version changes.
+//!
+//! A change that was undone between the two reports is in neither report, so PLEG would not see it either.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,8 +22,9 @@ use super::stream::{Event, EventSubject};
 use crate::clock::Wall;
 use crate::report::{PodRef, RuntimeRef};
 
-/// The difference of two reports.
+/// The difference of two relists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DiffReport {
@@ -41,6 +47,7 @@ impl DiffReport {
 
 /// The time, node and runtime of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReportOrigin {
@@ -61,6 +68,7 @@ impl From<&RelistReport> for ReportOrigin {
 
 /// A change that PLEG does not notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Unnoticed {
@@ -86,9 +94,9 @@ pub struct Unnoticed {
     pub after: Option<String>,
 }
 
-/// The two reports are from different nodes.
+/// The error for two reports that are from different nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the reports are of two nodes, `{before}` and `{after}`")]
+#[error("the reports are of different nodes, `{before}` and `{after}`")]
 pub struct DifferentNodes {
     /// The node of the earlier report.
     pub before: String,
@@ -127,7 +135,7 @@ pub fn diff(before: &RelistReport, after: &RelistReport) -> DiffReport {
     report
 }
 
-/// Maps each key to the first item that has it, as PLEG does.
+/// Maps each key to the first item with this key, as PLEG does.
 fn first_by_key<T>(items: &[T], key: fn(&T) -> &str) -> HashMap<&str, &T> {
     let mut found = HashMap::with_capacity(items.len());
     for item in items {
@@ -143,12 +151,13 @@ fn pairs<'a, T>(old: &'a [T], new: &'a [T], id: fn(&T) -> &str) -> Vec<(&'a T, &
     both.collect()
 }
 
+/// Adds the events and the unnoticed changes of one pod.
 fn compare(old: Option<&ReportedPod>, new: Option<&ReportedPod>, time: Wall, report: &mut DiffReport) {
     let Some(pod) = new.or(old).map(PodRef::from) else {
         return;
     };
     let (old_members, new_members) = (old.map(members), new.map(members));
-    let before = report.events.len();
+    let events_so_far = report.events.len();
     for change in transitions(old_members.as_ref(), new_members.as_ref()) {
         let status = new
             .filter(|_| change.is_death_of_a_container())
@@ -160,7 +169,7 @@ fn compare(old: Option<&ReportedPod>, new: Option<&ReportedPod>, time: Wall, rep
             ..change.event(time, &pod)
         });
     }
-    let noticed = report.events.len() > before;
+    let noticed = report.events.len() > events_so_far;
     let mut unnoticed = UnnoticedFinder { pod: &pod, found: &mut report.unnoticed };
     match (old, new) {
         (Some(old), Some(new)) => unnoticed.in_both(old, new),
@@ -170,6 +179,7 @@ fn compare(old: Option<&ReportedPod>, new: Option<&ReportedPod>, time: Wall, rep
     }
 }
 
+/// Returns the members of a pod as PLEG records them.
 fn members(pod: &ReportedPod) -> Members {
     let containers = pod.containers.iter().map(|container| Member {
         id: container.id.as_str().into(),
@@ -184,13 +194,14 @@ fn members(pod: &ReportedPod) -> Members {
     Members { containers: containers.collect(), sandboxes: sandboxes.collect() }
 }
 
+/// Adds the changes of the runtime's name and versions.
 fn runtime_changes(before: &RuntimeRef, after: &RuntimeRef, found: &mut Vec<Unnoticed>) {
     let fields = [
         ("runtime.name", &before.name, &after.name),
         ("runtime.version", &before.version, &after.version),
         ("runtime.apiVersion", &before.api_version, &after.api_version),
     ];
-    // A value that is missing in one report is no change.
+    // A value that only one report has is no change.
     for (field, before, after) in fields {
         if before.is_some() && after.is_some() && before != after {
             found.push(Unnoticed {
@@ -225,6 +236,7 @@ impl ChangedItem<'_> {
 }
 
 impl UnnoticedFinder<'_> {
+    /// Compares a pod that both reports have.
     fn in_both(&mut self, old: &ReportedPod, new: &ReportedPod) {
         self.changed(ChangedItem::POD, "name", Some(&old.name), Some(&new.name));
         self.changed(ChangedItem::POD, "namespace", Some(&old.namespace), Some(&new.namespace));
@@ -236,12 +248,14 @@ impl UnnoticedFinder<'_> {
         }
     }
 
+    /// Compares a sandbox that both reports have.
     fn in_sandbox(&mut self, old: &ReportedSandbox, new: &ReportedSandbox) {
         let item = ChangedItem { subject: EventSubject::Sandbox, id: Some(&new.id), name: None };
         self.changed(item, "attempt", Some(old.attempt), Some(new.attempt));
         self.changed(item, "createdAt", old.created_at, new.created_at);
     }
 
+    /// Compares a container that both reports have.
     fn in_container(&mut self, old: &ReportedContainer, new: &ReportedContainer) {
         let item = ChangedItem { subject: EventSubject::Container, id: Some(&new.id), name: Some(&new.name) };
         if old.state.pleg() == new.state.pleg() {
@@ -252,7 +266,7 @@ impl UnnoticedFinder<'_> {
         self.changed(item, "image", old.image.as_ref(), new.image.as_ref());
         self.changed(item, "createdAt", old.created_at, new.created_at);
         self.changed(item, "sandboxId", old.sandbox_id.as_ref(), new.sandbox_id.as_ref());
-        // An exit code that appears together with an exit belongs to the event.
+        // If the state has changed too, the exit code belongs to the event of that change.
         if let (Some(before), Some(after)) = (&old.status, &new.status)
             && old.state == new.state
         {
@@ -260,6 +274,7 @@ impl UnnoticedFinder<'_> {
         }
     }
 
+    /// Adds a change if the two values differ.
     fn changed<T: fmt::Display + PartialEq>(
         &mut self,
         item: ChangedItem<'_>,

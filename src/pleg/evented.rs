@@ -1,9 +1,9 @@
-//! The evented PLEG: turns the runtime's event stream into lifecycle events, and falls back to relisting alone as
-//! the kubelet does.
+//! The evented PLEG: turns the events of the runtime's event stream into lifecycle events, and gives the stream up after
+//! too many failures, as the kubelet does.
 //!
-//! The type here is a state machine. Its caller opens the stream, reports what happens to the stream, and relists when
-//! the state machine requires it. The state machine reproduces known defects of the kubelet, except crashes: a crash of
-//! the kubelet is reported as [`StreamState::Panic`].
+//! [`EventedPleg`] is a state machine without I/O. Its caller (`guarded_stream`) opens the stream, passes in its events and
+//! its end, and relists when the state machine requires a relist. The state machine reproduces known defects of the kubelet.
+//! Where the kubelet would crash, it returns a record with [`StreamState::Panic`] and continues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::clock::{Clock, Wall};
 use crate::cri::{self, ContainerEvent, ContainerEventType, ReceivedEvent};
 use crate::report::{PodRef, Seconds};
 
-/// The number of ended streams, over the lifetime of the process, after which the kubelet gives up.
+/// The number of ended streams, during the life of the process, after which the kubelet gives up.
 pub const MAX_STREAM_FAILURES: u32 = 5;
 
-/// How many removed pods may stay in the cache in addition to the listed pods.
+/// The number of removed pods that may stay in the cache in addition to twice the listed pods.
 const SPARE_ENTRIES: usize = 1024;
 
-/// The number of cached pods from which on a relist is made at once to remove pods that are gone.
+/// The number of cached pods beyond which a relist is required at once, to remove pods that no longer exist.
 const MAX_CACHED_PODS: usize = 20_000;
 
-/// The growth of the cached statuses since the last cleanup from which on a relist is made at once.
+/// The growth of the cached statuses since the last cleanup beyond which a relist is required at once.
 const MAX_CACHE_GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What the caller does next about the stream.
+/// The next action of the caller for the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextStreamAction {
-    /// Open the stream; this is the number of the attempt, from 1.
+    /// Open the stream; the number of the attempt counts from 1.
     Connect(u32),
-    /// Give the stream up for good and restart relisting with [`super::relist_timer::PlegTiming::GENERIC`].
+    /// Give the stream up permanently, and restart relisting with [`super::relist_timer::PlegTiming::GENERIC`].
     FallBack(Stream),
-    /// Nothing, because the stream was given up before.
+    /// Do nothing, because the stream was given up before.
     GivenUp,
 }
 
@@ -48,14 +48,14 @@ pub struct EventedPleg {
     failures: u32,
     max_failures: u32,
     open: bool,
-    /// How many pods may be in the cache, computed at the last relist.
+    /// The number of pods that may be in the cache, computed at the last relist.
     cache_limit: usize,
-    /// How many bytes the cached statuses have grown by since then.
-    grown_bytes: u64,
+    /// The number of bytes by which the cached statuses have grown since the last relist.
+    cache_growth_bytes: u64,
 }
 
 impl EventedPleg {
-    /// Creates the state machine. From now on the status cache compares the runtime's time stamps.
+    /// Creates the state machine. From now on the status cache uses the time stamps of the runtime.
     pub fn start(shared_state: Arc<SharedState>) -> Self {
         shared_state.lock().evented_in_use = true;
         Self {
@@ -64,7 +64,7 @@ impl EventedPleg {
             max_failures: MAX_STREAM_FAILURES,
             open: false,
             cache_limit: 0,
-            grown_bytes: 0,
+            cache_growth_bytes: 0,
         }
     }
 
@@ -80,8 +80,7 @@ impl EventedPleg {
         self.shared_state.lock().evented_in_use
     }
 
-    /// Returns what to do about the stream. Call this at the start, and after the relist that follows each ended
-    /// stream.
+    /// Returns the next action for the stream. Call this at the start, and after the relist that follows each ended stream.
     pub fn next(&mut self, clock: &dyn Clock) -> NextStreamAction {
         if !self.in_use() {
             return NextStreamAction::GivenUp;
@@ -105,13 +104,13 @@ impl EventedPleg {
         self.stream(clock, StreamState::Connected, None)
     }
 
-    /// Records that a stream has ended or could not be opened. `None` is an end without an error, which counts as a
-    /// failure too. The kubelet then relists everything before it opens the stream again.
+    /// Records that a stream has ended or could not be opened. `None` is an end without an error, which counts as a failure
+    /// too. The kubelet then relists all pods before it opens the stream again.
     pub fn on_stream_failed(&mut self, error: Option<&cri::Error>, clock: &dyn Clock) -> Stream {
         let text = error.map_or_else(|| "the runtime ended the stream".to_owned(), ToString::to_string);
         let mut shared = self.shared_state.lock();
-        // The kubelet has its stream handle before the server answers, so a refusal by the server counts as a
-        // connection.
+        // The kubelet counts a connection before the server answers, so a call that the server refuses counts as a successful
+        // connection too.
         let refused_by_server = !self.open && error.is_none_or(reached_the_server);
         shared.metrics.connection_successes += u64::from(refused_by_server);
         shared.metrics.connection_errors += 1;
@@ -133,27 +132,28 @@ impl EventedPleg {
         self.stream(clock, StreamState::Dropped, Some(why))
     }
 
-    /// Removes pods that are no longer listed from the cache. `pods` is the number of listed pods. The kubelet does
-    /// not do this: with a runtime that sends no event for a removed sandbox, such as CRI-O, its cache grows until the
-    /// second-next relist.
-    pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
+    /// Removes pods that are no longer listed from the cache, if the cache is large. `pods` is the number of listed pods.
+    /// The kubelet does not do this: with a runtime that sends no event for a removed sandbox (CRI-O), the kubelet's cache
+    /// grows until the relist after the next one.
+    pub fn remove_unlisted(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
         let too_large = self.is_cache_too_large();
         self.cache_limit = pods.saturating_mul(2).saturating_add(SPARE_ENTRIES);
-        self.grown_bytes = 0;
+        self.cache_growth_bytes = 0;
         let mut shared = self.shared_state.lock();
         if too_large || shared.cache.len() > self.cache_limit {
             shared.cache.retain(listed);
         }
     }
 
-    /// Whether a relist must be made now to remove pods that are gone from the cache. Otherwise the cache would
-    /// keep every pod of a flood of pods between two relists, as the kubelet's cache does.
+    /// Whether a relist is required now to remove pods from the cache that no longer exist. Without it the cache would keep
+    /// every pod that was created and removed between two relists, as the kubelet's cache does.
     pub fn is_cache_too_large(&self) -> bool {
-        self.grown_bytes > MAX_CACHE_GROWTH_BYTES
+        self.cache_growth_bytes > MAX_CACHE_GROWTH_BYTES
             || self.shared_state.lock().cache.len() > self.cache_limit.max(MAX_CACHED_PODS)
     }
 
-    /// Processes one stream event. Returns a record where the kubelet would crash.
+    /// Processes one event of the stream, and sends the lifecycle events to `sink`. Returns a record if the kubelet would
+    /// crash on this event.
     pub fn on_event(
         &mut self,
         received: &ReceivedEvent,
@@ -170,7 +170,7 @@ impl EventedPleg {
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
             },
-            ips: addresses::of(sandbox.network.as_ref()),
+            ips: addresses::pod_addresses(sandbox.network.as_ref()),
             sandboxes: vec![MemberStatus {
                 id: sandbox.id.clone(),
                 state: KubeletState::from(sandbox.state),
@@ -188,30 +188,31 @@ impl EventedPleg {
         let before = shared.cache.get(&metadata.uid);
         let crash = would_crash(event, before.error.as_deref());
         let known = before.status.as_deref();
-        // A pod whose first status is small may grow later.
+        // Growth is counted for each event, because the status of a known pod may grow too.
         let grown = status.memory_bytes().saturating_sub(known.map_or(0, PodStatus::memory_bytes));
-        self.grown_bytes = self.grown_bytes.saturating_add(grown);
-        move_gauges(&mut shared, known, &status);
+        self.cache_growth_bytes = self.cache_growth_bytes.saturating_add(grown);
+        adjust_gauges(&mut shared, known, &status);
         shared.metrics.connection_latency.observe(latency.as_f64());
         let status = Arc::new(status);
-        let accepted = store(&mut shared, event, subject, &status);
+        let accepted = cache_status(&mut shared, event, subject, &status);
         drop(shared);
 
         if accepted {
             let stream_event = StreamEvent { event, subject, status: &status, known, latency };
-            for &event_type in lifecycle(event.kind) {
+            for &event_type in lifecycle_events(event.kind) {
                 sink.event(stream_event.event(event_type, clock));
             }
         }
         crash.map(|why| self.stream(clock, StreamState::Panic, Some(why)))
     }
 
+    /// Creates a record about the state of the stream.
     fn stream(&self, clock: &dyn Clock, state: StreamState, error: Option<String>) -> Stream {
         Stream { time: clock.wall(), state, attempt: self.failures + 1, error }
     }
 }
 
-/// Whether the error came from a server that was reached.
+/// Whether the error shows that plegctl had reached the server.
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
         ClosedMidCall, Decode, Implausible, Internal, NoSuchSocket, NotASocket, PermissionDenied, Refused,
@@ -237,8 +238,8 @@ const fn reached_the_server(error: &cri::Error) -> bool {
     }
 }
 
-/// The lifecycle events that the kubelet derives from one stream event.
-const fn lifecycle(kind: ContainerEventType) -> &'static [EventType] {
+/// Returns the lifecycle events that the kubelet derives from one stream event.
+const fn lifecycle_events(kind: ContainerEventType) -> &'static [EventType] {
     match kind {
         ContainerEventType::Started => &[EventType::ContainerStarted],
         ContainerEventType::Stopped => &[EventType::ContainerDied],
@@ -247,10 +248,9 @@ const fn lifecycle(kind: ContainerEventType) -> &'static [EventType] {
     }
 }
 
-/// Puts the status of an event into the cache. Returns false if the cache has a newer status. The event of a
-/// deleted container does not change the cache, so the cached status keeps the container; a deleted sandbox removes the
-/// whole pod.
-fn store(
+/// Updates the cache after an event. Returns false if the cache has a newer status. A deleted sandbox removes the whole pod
+/// from the cache. A deleted container does not change the cache, so the cached status keeps the container.
+fn cache_status(
     shared: &mut PlegData,
     event: &ContainerEvent,
     subject: EventSubject,
@@ -279,24 +279,24 @@ fn would_crash(event: &ContainerEvent, cached_error: Option<&str>) -> Option<Str
         ));
     }
     cached_error.map(|error| {
-        format!("the kubelet would crash here: the pod's last status fetch failed ({error}), and now an event came for it")
+        format!("the kubelet would crash here: an event arrived for a pod whose last status fetch failed ({error})")
     })
 }
 
-/// Changes the running-pods and running-containers gauges by the difference between the event and the cache, as the
-/// kubelet does between relists.
-fn move_gauges(shared: &mut PlegData, known: Option<&PodStatus>, status: &PodStatus) {
+/// Changes the gauges of running pods and containers by the difference between the event and the cache, as the kubelet does
+/// between relists.
+fn adjust_gauges(shared: &mut PlegData, known: Option<&PodStatus>, status: &PodStatus) {
     let known = known.filter(|known| !known.sandboxes.is_empty());
     let pods = i64::from(sandbox_runs(status)) - i64::from(known.is_some_and(sandbox_runs));
     let mut containers = container_states(status);
     for (state, count) in known.map(container_states).unwrap_or_default() {
         *containers.entry(state).or_insert(0) -= count;
     }
-    shared.metrics.move_running(pods, &containers);
+    shared.metrics.adjust_running(pods, &containers);
 }
 
-/// Whether the kubelet counts the pod's sandbox as running. The kubelet looks for the sandbox among the containers,
-/// where a real runtime never lists it, so this is false in practice.
+/// Whether the kubelet counts the pod's sandbox as running. The kubelet searches for the sandbox among the containers, where
+/// real runtimes never list it, so the result is false in practice.
 fn sandbox_runs(status: &PodStatus) -> bool {
     let sandbox = status.sandboxes.first();
     sandbox
@@ -304,6 +304,7 @@ fn sandbox_runs(status: &PodStatus) -> bool {
         .is_some_and(|container| container.state == KubeletState::Running)
 }
 
+/// Counts the containers by state.
 fn container_states(status: &PodStatus) -> BTreeMap<KubeletState, i64> {
     let mut counts = BTreeMap::new();
     for container in &status.containers {
@@ -322,6 +323,7 @@ struct StreamEvent<'a> {
 }
 
 impl StreamEvent<'_> {
+    /// Creates the lifecycle event of this type.
     fn event(&self, event_type: EventType, clock: &dyn Clock) -> Event {
         let id = &self.event.container_id;
         let detail = self.status.container(id);
@@ -332,8 +334,7 @@ impl StreamEvent<'_> {
             ContainerEventType::Deleted => PlegState::NonExistent,
             _ => PlegState::Exited,
         };
-        // An earlier event may have brought a status that already had this state; then the state before is not
-        // known.
+        // If the status of an earlier event already had this state, nobody knows the state before.
         let from = self.known.map(|known| state_of(known, id)).filter(|from| *from != to);
         Event {
             id: Some(id.clone()),
@@ -354,7 +355,7 @@ impl StreamEvent<'_> {
     }
 }
 
-/// The state of a container or sandbox in a cached status.
+/// Returns the state of a container or sandbox in a cached status.
 fn state_of(status: &PodStatus, id: &str) -> PlegState {
     let container = status.container(id).map(|container| container.state);
     let sandbox = status.sandboxes.iter().find(|sandbox| sandbox.id == id);

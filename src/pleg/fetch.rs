@@ -1,7 +1,6 @@
-//! Makes the sequence of calls with which the kubelet fetches the status of a pod.
+//! Fetches the status of one pod with the same calls as the kubelet, in the same order.
 //!
-//! The calls are made one after the other, and the first failure other than *not found* ends the sequence for the whole
-//! pod.
+//! The calls are made one after the other. The first failure other than *not found* ends the fetch for the whole pod.
 
 use super::addresses;
 use super::caller::Caller;
@@ -11,6 +10,7 @@ use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first}
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
 use crate::kubelet::Era;
+use crate::ordered;
 use crate::report::PodRef;
 
 /// The source of the ids of a pod's containers.
@@ -18,11 +18,11 @@ use crate::report::PodRef;
 enum ContainerIds<'a> {
     /// The relist's own list call returned them.
     Listed(&'a [&'a Container]),
-    /// One more list call is needed.
+    /// The releases that list again for the status need one more list call.
     ListAgain,
 }
 
-/// A fetch of the status of one pod.
+/// A status fetch for one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StatusFetch<'a> {
     pub pod: &'a PodRef,
@@ -34,9 +34,9 @@ pub(super) struct StatusFetch<'a> {
 }
 
 impl StatusFetch<'_> {
-    /// Fetches the status of the pod's sandboxes and containers. `listed` is the pod as the relist listed it; a
-    /// release that lists again ignores it. The returned status includes what was received before a failure, which the
-    /// kubelet discards.
+    /// Fetches the status of the pod's sandboxes and containers. `listed` is the pod as the relist listed it; releases that
+    /// list again ignore it. After a failure, the returned status has the answers from before the failure; the kubelet
+    /// discards them.
     pub async fn run<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
@@ -51,13 +51,14 @@ impl StatusFetch<'_> {
             Some(listed) if !self.era.lists_again_for_status() => {
                 let ids: Vec<&str> = listed.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
                 let containers = ContainerIds::Listed(&listed.containers);
-                self.members(caller, &ids, containers, &mut status).await
+                self.fetch_members(caller, &ids, containers, &mut status).await
             }
             _ => self.list_again(caller, &mut status).await,
         };
         (status, result)
     }
 
+    /// Lists the pod's sandboxes again, and fetches the status of its members.
     async fn list_again<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
@@ -68,12 +69,13 @@ impl StatusFetch<'_> {
         let call = rt.list_sandboxes(&filter);
         let mut sandboxes: Vec<Sandbox> =
             caller.make(Rpc::ListPodSandbox, None, Some(self.pod), call, Ok).await?;
-        sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+        ordered::sort_by_key(&mut sandboxes, |sandbox| std::cmp::Reverse(sandbox.created_at));
         let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
-        self.members(caller, &ids, ContainerIds::ListAgain, status).await
+        self.fetch_members(caller, &ids, ContainerIds::ListAgain, status).await
     }
 
-    async fn members<R: Runtime>(
+    /// Fetches the status of the sandboxes, and of the containers.
+    async fn fetch_members<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
         sandbox_ids: &[&str],
@@ -81,7 +83,7 @@ impl StatusFetch<'_> {
         status: &mut PodStatus,
     ) -> Result<(), CallFailure> {
         for (number, id) in sandbox_ids.iter().enumerate() {
-            let answer = match self.sandbox(caller, id).await {
+            let answer = match self.fetch_sandbox(caller, id).await {
                 Err(failure) if failure.is_not_found() => continue,
                 other => other?,
             };
@@ -89,15 +91,15 @@ impl StatusFetch<'_> {
             if let Some(sandbox) = answer.status {
                 let state = KubeletState::from(sandbox.state);
                 if newest && state == KubeletState::Running {
-                    status.ips = addresses::of(sandbox.network.as_ref());
+                    status.ips = addresses::pod_addresses(sandbox.network.as_ref());
                 }
                 status.sandboxes.push(MemberStatus { id: sandbox.id, state });
             }
             if newest && self.evented_gate {
                 if answer.timestamp == 0 {
-                    self.containers(caller, container_ids, status).await?;
+                    self.fetch_containers(caller, container_ids, status).await?;
                 } else {
-                    // The kubelet does not sort these.
+                    // The kubelet does not sort the containers of a sandbox status.
                     status.containers = answer.containers.into_iter().map(ContainerDetail::from).collect();
                     status.timestamp = Wall::from_nanos(answer.timestamp);
                 }
@@ -106,10 +108,10 @@ impl StatusFetch<'_> {
         if self.evented_gate {
             return Ok(());
         }
-        self.containers(caller, container_ids, status).await
+        self.fetch_containers(caller, container_ids, status).await
     }
 
-    async fn sandbox<R: Runtime>(
+    async fn fetch_sandbox<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
         id: &str,
@@ -119,21 +121,22 @@ impl StatusFetch<'_> {
         caller.make(Rpc::PodSandboxStatus, Some(id), Some(self.pod), call, accept_sandbox).await
     }
 
-    async fn containers<R: Runtime>(
+    /// Fetches the status of the containers with these ids.
+    async fn fetch_containers<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
         ids: ContainerIds<'_>,
         status: &mut PodStatus,
     ) -> Result<(), CallFailure> {
         let rt = caller.rt;
-        let again: Vec<Container>;
+        let listed_again: Vec<Container>;
         let ids: Vec<&str> = match ids {
             ContainerIds::Listed(listed) => listed.iter().map(|container| container.id.as_str()).collect(),
             ContainerIds::ListAgain => {
                 let filter = Filter::pod(&self.pod.uid);
                 let call = rt.list_containers(&filter);
-                again = caller.make(Rpc::ListContainers, None, Some(self.pod), call, Ok).await?;
-                again.iter().map(|container| container.id.as_str()).collect()
+                listed_again = caller.make(Rpc::ListContainers, None, Some(self.pod), call, Ok).await?;
+                listed_again.iter().map(|container| container.id.as_str()).collect()
             }
         };
         for id in ids {
@@ -174,6 +177,7 @@ fn accept_container(answer: Option<ContainerStatus>) -> Result<ContainerStatus, 
     Ok(status)
 }
 
+/// Returns an error with the text `otherwise` unless the condition is met.
 fn require(met: bool, otherwise: &str) -> Result<(), String> {
     if met { Ok(()) } else { Err(otherwise.to_owned()) }
 }

@@ -1,4 +1,5 @@
-//! The relisting PLEG: lists all pods, and emits the differences from the previous relist as events.
+//! The generic PLEG: [`GenericPleg::relist`] lists all pods, compares them with its records, makes status calls for the pods
+//! that changed, and emits the changes as events.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,12 +15,13 @@ use super::stream::{Event, EventSource, EventSubject, EventType, Relist};
 use crate::clock::{Clock, Wall};
 use crate::cri::{Outcome, Runtime};
 use crate::kubelet::Era;
+use crate::ordered;
 use crate::report::PodRef;
 
-/// How a [`GenericPleg`] works.
+/// The settings of a [`GenericPleg`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlegSettings {
-    /// The kubelet releases whose algorithm is used.
+    /// The kubelet releases whose way of relisting is used.
     pub era: Era,
     /// Whether the kubelet's `EventedPLEG` gate is on.
     pub evented_gate: bool,
@@ -29,37 +31,42 @@ pub struct PlegSettings {
 
 impl Default for PlegSettings {
     fn default() -> Self {
-        Self { era: Era::C, evented_gate: false, inspect: true }
+        Self { era: Era::OnDemand, evented_gate: false, inspect: true }
     }
 }
 
-/// The relisting PLEG with its records of all pods.
+/// The generic PLEG, with its records of all pods.
 #[derive(Debug)]
 pub struct GenericPleg {
     shared_state: Arc<SharedState>,
     settings: PlegSettings,
+    /// The record of each pod, by UID.
     records: HashMap<String, PodRecord>,
-    /// Pods whose status fetch failed in the previous relist. Only the releases that retry in a second round use
-    /// this.
+    /// The pods whose status fetch failed in the previous relist. Only the eras that retry in a second round use this.
     failed: Vec<PodRef>,
+    /// The calls of the current or the last relist.
     calls: CallLog,
+    /// The number of relists that have started.
     relists: u64,
+    /// Whether both list calls of an earlier relist succeeded.
     listed_before: bool,
 }
 
-/// What the events of one relist have in common.
+/// The data that all events of one relist share.
 #[derive(Clone, Copy)]
-struct Pass {
+struct RelistContext {
     /// The number of the relist.
     relist: u64,
+    /// Whether this is the first relist whose list calls succeeded.
     initial: bool,
+    /// When the list calls were made.
     listed_at: Wall,
 }
 
 /// The result of reconciling one pod.
 enum Reconciled {
     /// Nothing had changed.
-    Quiet,
+    Unchanged,
     /// The pod was reconciled, with this number of events for the sync loop.
     Done(u64),
     /// The status fetch failed.
@@ -80,35 +87,36 @@ impl GenericPleg {
         }
     }
 
-    /// The state shared with the evented PLEG, the health check and the metrics.
+    /// Returns the state shared with the evented PLEG, the health check and the metrics.
     pub const fn shared_state(&self) -> &Arc<SharedState> {
         &self.shared_state
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn settings(&self) -> PlegSettings {
         self.settings
     }
 
-    /// The calls of the current relist, or of the last one if its future was dropped: then the open call is still
-    /// there.
+    /// Returns the calls of the current relist. If the future of a relist was dropped, the log still has the call that was
+    /// open then.
     pub const fn calls(&self) -> &CallLog {
         &self.calls
     }
 
-    /// How many relists have started.
+    /// Returns the number of relists that have started.
     pub const fn relists(&self) -> u64 {
         self.relists
     }
 
-    /// The number of recorded pods, and a test whether a UID is one of them.
+    /// Returns the number of recorded pods, and a function that tells whether a pod with a UID is recorded.
     pub fn pods(&self) -> (usize, impl Fn(&str) -> bool) {
         (self.records.len(), |uid| self.records.contains_key(uid))
     }
 
-    /// Relists all pods. The future may be dropped at any time; see [`Self::calls`].
+    /// Relists all pods. Events and calls go to `sink` at once; the result has the totals. The future may be dropped at any
+    /// time; see [`Self::calls`].
     pub async fn relist<R: Runtime>(&mut self, rt: &R, clock: &dyn Clock, sink: &mut dyn Sink) -> Relist {
-        let mut io = Io { rt, clock, sink };
+        let mut io = RelistIo { rt, clock, sink };
         self.relists += 1;
         self.calls.clear();
         let started = ClockReading::now(clock);
@@ -117,7 +125,7 @@ impl GenericPleg {
             let seconds = interval.as_secs_f64();
             self.shared_state.lock().metrics.relist_interval.observe(seconds);
         }
-        // The kubelet reads the clock for the pods a second time, after the start of the relist.
+        // The kubelet reads the clock a second time for the time stamps of the pods (pkg/kubelet/pleg/generic.go, Relist).
         let listed_at = clock.wall();
         let mut report = Relist::new(started.wall, self.relists);
         report.interval_seconds = interval.map(Into::into);
@@ -125,10 +133,11 @@ impl GenericPleg {
             Ok((sandboxes, containers)) => {
                 self.shared_state.listed(started);
                 let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
-                self.count(&pods, &mut report);
-                let pass = Pass { relist: self.relists, initial: !self.listed_before, listed_at };
+                self.count_members(&pods, &mut report);
+                io.sink.listed(&pods);
+                let context = RelistContext { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
-                report.events = self.reconcile_all(&pods, pass, &mut io).await;
+                report.events = self.reconcile_all(&pods, context, &mut io).await;
             }
             Err(failure) => {
                 self.shared_state.lock().unreachable = match &failure {
@@ -153,8 +162,8 @@ impl GenericPleg {
         report
     }
 
-    /// Relists a single pod. A kubelet from 1.37 on does this when the event stream reports that something of the
-    /// pod has stopped. A pod that is not found is left to the next relist of all pods.
+    /// Relists a single pod, as a kubelet from 1.37 on does when the event stream reports that a container of the pod has
+    /// stopped. If the pod is not listed, the next relist of all pods handles the change.
     pub async fn relist_pod<R: Runtime>(
         &mut self,
         uid: &str,
@@ -162,20 +171,21 @@ impl GenericPleg {
         clock: &dyn Clock,
         sink: &mut dyn Sink,
     ) {
-        let mut io = Io { rt, clock, sink };
+        let mut io = RelistIo { rt, clock, sink };
         self.calls.clear();
         let listed_at = clock.wall();
         let lists = io.caller(&self.shared_state, &mut self.calls).lists(Some(uid)).await;
         let Ok((sandboxes, containers)) = lists else { return };
         let pods = listed_pods(&sandboxes, &containers, self.settings.era.into());
         if let Some(pod) = pods.iter().find(|pod| pod.uid == uid) {
-            self.remember(pod);
-            let pass = Pass { relist: self.relists, initial: false, listed_at };
-            self.reconcile(uid, Some(pod), pass, &mut io).await;
+            self.ensure_record(pod);
+            let context = RelistContext { relist: self.relists, initial: false, listed_at };
+            self.reconcile(uid, Some(pod), context, &mut io).await;
         }
     }
 
-    fn count(&self, pods: &[ListedPod<'_>], report: &mut Relist) {
+    /// Counts the listed pods and members, for the report and for the kubelet's metrics.
+    fn count_members(&self, pods: &[ListedPod<'_>], report: &mut Relist) {
         let (mut running, mut containers) = (0, BTreeMap::new());
         for pod in pods {
             report.sandboxes += count(pod.sandboxes.len());
@@ -190,45 +200,46 @@ impl GenericPleg {
         self.shared_state.lock().metrics.set_running(running, &containers);
     }
 
-    /// Reconciles the pods that differ from their records, and those marked for reinspection.
+    /// Reconciles the pods that differ from their records, and the pods that are marked for reinspection. Returns the number
+    /// of events for the sync loop.
     async fn reconcile_all<R: Runtime>(
         &mut self,
         pods: &[ListedPod<'_>],
-        pass: Pass,
-        io: &mut Io<'_, R>,
+        context: RelistContext,
+        io: &mut RelistIo<'_, R>,
     ) -> u64 {
         let mut events = 0;
-        let mut again = std::mem::take(&mut self.failed);
+        let mut to_retry = std::mem::take(&mut self.failed);
         let mut failed = Vec::new();
         let marked = self.shared_state.lock().reinspect.clone();
         let changed: Vec<&ListedPod<'_>> =
             pods.iter().filter(|pod| marked.contains(pod.uid) || !self.is_recorded(pod)).collect();
         for pod in &changed {
-            self.remember(pod);
+            self.ensure_record(pod);
         }
-        // A vanished pod needs no call, so it goes first and does not wait for calls that may hang.
-        let here: HashSet<&str> = pods.iter().map(|pod| pod.uid).collect();
+        // A vanished pod needs no call. It comes first, so that its events do not wait for calls that may hang.
+        let listed: HashSet<&str> = pods.iter().map(|pod| pod.uid).collect();
         let mut vanished: Vec<String> =
-            self.records.keys().filter(|uid| !here.contains(uid.as_str())).cloned().collect();
-        vanished.sort_unstable();
+            self.records.keys().filter(|uid| !listed.contains(uid.as_str())).cloned().collect();
+        ordered::sort(&mut vanished);
         let work = vanished
             .iter()
             .map(|uid| (uid.as_str(), None))
             .chain(changed.iter().map(|pod| (pod.uid, Some(*pod))));
         for (uid, pod) in work {
-            match self.reconcile(uid, pod, pass, io).await {
-                Reconciled::Quiet => {}
+            match self.reconcile(uid, pod, context, io).await {
+                Reconciled::Unchanged => {}
                 Reconciled::Done(sent) => {
                     events += sent;
-                    again.retain(|waiting| waiting.uid != uid);
+                    to_retry.retain(|waiting| waiting.uid != uid);
                 }
                 Reconciled::Failed => failed.extend(pod.map(PodRef::from)),
             }
         }
         if self.settings.era.reinspects_in_a_second_round() {
-            for pod in again {
+            for pod in to_retry {
                 let status =
-                    fetch(&self.shared_state, self.settings, &mut self.calls, &pod, None, pass, io).await;
+                    fetch(&self.shared_state, self.settings, &mut self.calls, &pod, None, context, io).await;
                 if status.is_err() && failed.iter().all(|known| known.uid != pod.uid) {
                     failed.push(pod);
                 }
@@ -238,15 +249,16 @@ impl GenericPleg {
         events
     }
 
-    /// Whether the record of a pod has the pod's members in the same order and states.
+    /// Whether the record of a pod has the listed members in the same order and with the same states.
     fn is_recorded(&self, pod: &ListedPod<'_>) -> bool {
-        let old = self.records.get(pod.uid).and_then(|record| record.old.as_ref());
+        let old = self.records.get(pod.uid).and_then(|record| record.members.as_ref());
         old.is_some_and(|old| old.has_members_of(pod))
     }
 
-    fn remember(&mut self, pod: &ListedPod<'_>) {
+    /// Creates the record of a pod if there is none.
+    fn ensure_record(&mut self, pod: &ListedPod<'_>) {
         if !self.records.contains_key(pod.uid) {
-            let record = PodRecord { pod: PodRef::from(pod), old: None };
+            let record = PodRecord { pod: PodRef::from(pod), members: None };
             self.records.insert(pod.uid.to_owned(), record);
         }
     }
@@ -256,19 +268,19 @@ impl GenericPleg {
         &mut self,
         uid: &str,
         pod: Option<&ListedPod<'_>>,
-        pass: Pass,
-        io: &mut Io<'_, R>,
+        context: RelistContext,
+        io: &mut RelistIo<'_, R>,
     ) -> Reconciled {
         let Self { shared_state, settings, records, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
-            return Reconciled::Quiet;
+            return Reconciled::Unchanged;
         };
         let new = pod.map(Members::of);
-        let changes = transitions(record.old.as_ref(), new.as_ref());
-        let flagged = shared_state.lock().reinspect.remove(uid);
-        if changes.is_empty() && !flagged {
-            return Reconciled::Quiet;
+        let changes = transitions(record.members.as_ref(), new.as_ref());
+        let is_marked = shared_state.lock().reinspect.remove(uid);
+        if changes.is_empty() && !is_marked {
+            return Reconciled::Unchanged;
         }
         let identity = pod.map_or_else(|| record.pod.clone(), PodRef::from);
         let status = match pod {
@@ -277,7 +289,7 @@ impl GenericPleg {
                 None
             }
             Some(_) if !settings.inspect => None,
-            Some(_) => match fetch(shared_state, *settings, calls, &identity, pod, pass, io).await {
+            Some(_) => match fetch(shared_state, *settings, calls, &identity, pod, context, io).await {
                 Ok(Some(status)) => Some(status),
                 // The cache has a newer status: the kubelet drops the events and keeps the old record.
                 Ok(None) => return Reconciled::Done(0),
@@ -290,16 +302,16 @@ impl GenericPleg {
             },
         };
         let events = if changes.is_empty() && era.announces_reinspection() {
-            vec![pass.pod_sync(&identity)]
+            vec![context.pod_sync(&identity)]
         } else {
-            let event = |change| pass.event(&identity, change, status.as_deref());
+            let event = |change| context.event(&identity, change, status.as_deref());
             changes.iter().map(event).collect()
         };
-        // The record is updated before the events are sent: an event lost to a full channel is lost for good, as in
-        // the kubelet.
+        // The record is updated before the events are sent, as in the kubelet. So an event that is lost to a full channel is
+        // never sent again.
         match new {
             None => drop(records.remove(uid)),
-            old => drop(records.insert(uid.to_owned(), PodRecord { pod: identity, old })),
+            members => drop(records.insert(uid.to_owned(), PodRecord { pod: identity, members })),
         }
         Reconciled::Done(send(events, io))
     }
@@ -313,17 +325,17 @@ async fn fetch<R: Runtime>(
     calls: &mut CallLog,
     identity: &PodRef,
     listed: Option<&ListedPod<'_>>,
-    pass: Pass,
-    io: &mut Io<'_, R>,
+    context: RelistContext,
+    io: &mut RelistIo<'_, R>,
 ) -> Result<Option<Arc<PodStatus>>, CallFailure> {
     let fetch = StatusFetch {
         pod: identity,
         era: settings.era,
         evented_gate: settings.evented_gate,
-        listed_at: pass.listed_at,
+        listed_at: context.listed_at,
     };
     let mut as_of =
-        if settings.era.stamps_status_with_list_time() { pass.listed_at } else { io.clock.wall() };
+        if settings.era.stamps_status_with_list_time() { context.listed_at } else { io.clock.wall() };
     let (mut status, result) = fetch.run(&mut io.caller(shared_state, calls), listed).await;
     let mut shared = shared_state.lock();
     match result {
@@ -333,8 +345,8 @@ async fn fetch<R: Runtime>(
                 as_of = status.timestamp;
             }
             let status = Arc::new(status);
-            let kept = shared.cache.set(&identity.uid, Some(Arc::clone(&status)), None, as_of);
-            Ok(kept.then_some(status))
+            let stored = shared.cache.set(&identity.uid, Some(Arc::clone(&status)), None, as_of);
+            Ok(stored.then_some(status))
         }
         Err(failure) => {
             shared.cache.set(&identity.uid, None, Some(failure.to_string()), as_of);
@@ -343,18 +355,19 @@ async fn fetch<R: Runtime>(
     }
 }
 
-/// Sends events to the sink. Returns how many of them the sync loop receives.
-fn send<R>(events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
-    let mut meant = 0;
+/// Sends events to the sink. Returns the number of events that the sync loop receives.
+fn send<R>(events: Vec<Event>, io: &mut RelistIo<'_, R>) -> u64 {
+    let mut delivered = 0;
     for mut event in events {
-        meant += u64::from(event.event_type.is_delivered());
+        delivered += u64::from(event.event_type.is_delivered());
         event.time = io.clock.wall();
         io.sink.event(event);
     }
-    meant
+    delivered
 }
 
-impl Pass {
+impl RelistContext {
+    /// Creates the event with which some releases announce that a pod was inspected again.
     fn pod_sync(self, pod: &PodRef) -> Event {
         Event {
             relist: Some(self.relist),
@@ -369,6 +382,7 @@ impl Pass {
         }
     }
 
+    /// Creates the event of a transition. The death of a container has its exit code and reason.
     fn event(self, pod: &PodRef, change: &Transition<'_>, status: Option<&PodStatus>) -> Event {
         let detail = status
             .filter(|_| change.is_death_of_a_container())
@@ -383,14 +397,14 @@ impl Pass {
     }
 }
 
-/// The runtime, clock and sink of one relist.
-struct Io<'a, R> {
+/// The runtime, the clock and the sink of one relist.
+struct RelistIo<'a, R> {
     rt: &'a R,
     clock: &'a dyn Clock,
     sink: &'a mut dyn Sink,
 }
 
-impl<R> Io<'_, R> {
+impl<R> RelistIo<'_, R> {
     fn caller<'b>(&'b mut self, shared_state: &'b SharedState, log: &'b mut CallLog) -> Caller<'b, R> {
         Caller { rt: self.rt, clock: self.clock, shared_state, log, sink: self.sink }
     }

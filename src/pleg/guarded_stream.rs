@@ -1,7 +1,8 @@
-//! Opens, guards and closes the runtime's event stream, and passes its events to the evented PLEG.
+//! Opens, guards and closes the runtime's event stream for `watch` and the recorder, and passes the events to the evented
+//! PLEG.
 //!
-//! `watch` and the recorder use it. It is the only part of this module that waits and that opens a connection: the
-//! kubelet's attempts to open a stream again depend on time.
+//! This is the only file of `pleg` that opens a connection and waits, because the attempts to open a stream again depend on
+//! time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,62 +13,62 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::evented::{MAX_STREAM_FAILURES, NextStreamAction};
-use super::readers::empty_stream;
+use super::readers::reason_of_empty_stream;
 use super::stream::Stream;
 use super::{EventedPleg, SharedState, Sink};
 use crate::clock::{Clock, Mono};
 use crate::cri::stream_guard::{GuardAlarm, StreamGuard};
 use crate::cri::{self, Client, ConnectionCloser, ContainerEventType, EventStream, ReceivedEvent};
 use crate::report::duration::took;
+use crate::report::plural;
 
-/// A guard that ends sooner than this did not work at all.
+/// The lifetime below which a guard process counts as failed.
 const MIN_GUARD_LIFETIME: Duration = Duration::from_secs(1);
 
-/// The number of such guards in a row after which the watch fails.
+/// The number of failed guards in a row after which opening the stream fails.
 const MAX_FAILED_GUARDS: u32 = 3;
 
-/// The pause before the first attempt that the kubelet would not make; it doubles with each further attempt.
+/// The pause before the first attempt that the kubelet would not make. It doubles with each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// A stream that ends sooner than this after its start counts as failed at once.
+/// The lifetime below which a stream counts as ended at once.
 const SHORT_STREAM: Duration = Duration::from_secs(10);
 
-/// The note for a stream of hints that has ended.
-const HINT_STREAM_ENDED: &str =
-    "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (according to its code)";
+/// The message for the end of a stream whose events are only hints.
+const HINT_STREAM_ENDED: &str = "a kubelet from 1.37 on does not open an ended stream again until the kubelet is restarted (according to its code)";
 
-/// The number of pods that may wait for a relist of their own, as in the kubelet.
-const MAX_HINTS: usize = 200;
+/// The maximum number of pods that wait for a relist of a single pod, the same as in the kubelet.
+const MAX_HINTED_PODS: usize = 200;
 
 /// The options for the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSettings {
     /// The number of ended streams after which the stream is given up.
     pub retries: u32,
-    /// The time after which the stream is closed and opened again.
-    pub longest: Duration,
-    /// Whether a guard process watches over the stream. A runtime inside this process needs none, because it
-    /// stops with the process.
+    /// The age at which the stream is closed and opened again.
+    pub max_age: Duration,
+    /// Whether a guard process watches the stream. A runtime inside this process needs no guard, because it stops with the
+    /// process.
     pub guarded: bool,
-    /// Whether an event only triggers a relist of its pod, as from kubelet 1.37 on.
+    /// Whether an event is only a hint, which triggers a relist of its pod, as from kubelet 1.37 on.
     pub hint: bool,
 }
 
-/// Receives what happens to the stream.
+/// Receives the events and the changes of the stream.
 pub trait StreamObserver {
     /// The stream was opened, closed or given up.
     fn stream(&self, notice: Stream);
-    /// An event arrived; the engine's reaction follows.
+    /// An event arrived. The lifecycle events that the engine derives from it go to [`Self::sink`] afterwards.
     fn event_received(&self, event: &ReceivedEvent);
-    /// Events were read and lost.
+    /// This number of events was received but dropped.
     fn dropped(&self, events: u64, notice: Stream);
     /// The stream has ended by itself, or could not be opened.
     fn stream_failed(&self);
-    /// The engine remembers too many pods, so removed ones have to be forgotten.
-    fn crowded(&self);
+    /// The engine's cache has too many pods, so a relist is required to remove pods that no longer exist.
+    fn cache_too_large(&self);
     /// Returns the sink for the events of pods.
     fn sink(&self) -> Box<dyn Sink + '_>;
 }
@@ -90,7 +91,8 @@ pub struct GuardedStream {
     settings: StreamSettings,
     evented: EventedPleg,
     open: Option<OpenStream>,
-    owes_relist: bool,
+    /// Whether a relist of all pods is required before the stream is opened again.
+    needs_relist: bool,
     /// The number of guards in a row that ended at once.
     failed_guards: u32,
     /// The number of ended streams, and when the first one ended.
@@ -100,22 +102,22 @@ pub struct GuardedStream {
     short_streams: u32,
     /// When the next stream may be opened.
     not_before: Mono,
-    /// Whether the pause lasts beyond the relist after the last stream, so that another relist has to come
-    /// first.
+    /// Whether there is a pause before the next stream. The relist after the last stream is then too old, so another relist
+    /// is required after the pause.
     paused: bool,
-    /// The pods with a stopped container, for a stream of hints.
+    /// The UIDs of the pods that hints reported and that wait for their relist.
     hints: VecDeque<String>,
-    /// Whether a relist is required to forget removed pods.
-    forget_pending: bool,
+    /// Whether the next relist removes pods from the cache that no longer exist.
+    cleanup_pending: bool,
 }
 
 /// An open stream.
 struct OpenStream {
     events: EventStream,
-    /// Closes the connection; a recorded stream has none.
-    hang_up: Option<ConnectionCloser>,
+    /// Closes the connection; `None` for a recorded stream.
+    closer: Option<ConnectionCloser>,
     guard: Option<StreamGuard>,
-    over: Pin<Box<Sleep>>,
+    time_limit: Pin<Box<Sleep>>,
     since: Mono,
     received: u64,
     dropped: u64,
@@ -127,7 +129,7 @@ pub enum StreamItem {
     Event(Box<ReceivedEvent>),
     /// The end of the stream; `None` without an error.
     Ended(Option<cri::Error>),
-    /// The stream has been open for `longest`.
+    /// The stream has been open for `max_age`.
     TooLong,
 }
 
@@ -147,10 +149,10 @@ impl GuardedStream {
         client: Client,
         runtime: cri::Version,
         clock: Arc<dyn Clock>,
-        hub: Arc<SharedState>,
+        shared_state: Arc<SharedState>,
         settings: StreamSettings,
     ) -> Self {
-        let evented = EventedPleg::start(hub).with_max_failures(settings.retries);
+        let evented = EventedPleg::start(shared_state).with_max_failures(settings.retries);
         let not_before = clock.mono();
         Self {
             client,
@@ -160,7 +162,7 @@ impl GuardedStream {
             settings,
             evented,
             open: None,
-            owes_relist: false,
+            needs_relist: false,
             failed_guards: 0,
             ended: 0,
             first_end: None,
@@ -168,32 +170,32 @@ impl GuardedStream {
             not_before,
             paused: false,
             hints: VecDeque::new(),
-            forget_pending: false,
+            cleanup_pending: false,
         }
     }
 
-    /// Replays this recorded stream instead of opening one.
+    /// Replays a recorded stream instead of opening a stream of the runtime.
     #[must_use]
     pub fn replaying(mut self, recorded: Option<Arc<dyn RecordedStream>>) -> Self {
         self.recorded = recorded;
         self
     }
 
-    /// Whether an event only triggers a relist of its pod.
+    /// Whether an event is only a hint, which triggers a relist of its pod.
     pub const fn is_hint(&self) -> bool {
         self.settings.hint
     }
 
-    /// Returns the next pod for a relist of its own.
+    /// Removes and returns the UID of the next pod that a hint reported.
     pub fn take_hint(&mut self) -> Option<String> {
-        // A capture contains only lists of all pods.
+        // A capture contains only relists of all pods.
         self.hints.pop_front().filter(|_| self.recorded.is_none())
     }
 
-    /// Whether a full relist is required before the stream is opened again.
-    pub const fn owes_relist(&self) -> bool {
-        // A capture has only its recorded relists.
-        self.owes_relist && self.recorded.is_none()
+    /// Whether a relist of all pods is required before the stream is opened again.
+    pub const fn needs_relist(&self) -> bool {
+        // A replay makes only the recorded relists.
+        self.needs_relist && self.recorded.is_none()
     }
 
     /// Whether a relist is required, or it is time to open the stream.
@@ -202,22 +204,22 @@ impl GuardedStream {
             return false;
         }
         let opens = self.open.is_none() && self.evented.in_use();
-        self.owes_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
+        self.needs_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
 
-    /// Notes that a full relist was made.
+    /// Notes that a relist of all pods was made.
     pub fn relisted(&mut self) {
-        self.owes_relist = false;
+        self.needs_relist = false;
         self.hints.clear();
     }
 
-    /// Forgets the pods that a relist did not find.
-    pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
-        self.forget_pending = false;
-        self.evented.forget(pods, listed);
+    /// Removes pods from the cache that the last relist did not list. `pods` is the number of listed pods.
+    pub fn remove_unlisted(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
+        self.cleanup_pending = false;
+        self.evented.remove_unlisted(pods, listed);
     }
 
-    /// Returns the number of events that were lost for lack of room.
+    /// Returns the number of events of the open stream that were dropped because the queue was full.
     fn dropped(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.events.dropped())
     }
@@ -225,9 +227,9 @@ impl GuardedStream {
     /// Opens the stream if it is due. Returns whether the stream was given up just now.
     pub async fn open_if_due(&mut self, observer: &dyn StreamObserver) -> io::Result<bool> {
         if self.paused && self.clock.mono() >= self.not_before {
-            (self.paused, self.owes_relist) = (false, true);
+            (self.paused, self.needs_relist) = (false, true);
         }
-        while self.open.is_none() && !self.owes_relist && self.clock.mono() >= self.not_before {
+        while self.open.is_none() && !self.needs_relist && self.clock.mono() >= self.not_before {
             if self.recorded.as_ref().is_some_and(|recorded| !recorded.is_open()) {
                 break;
             }
@@ -237,14 +239,14 @@ impl GuardedStream {
                         self.open = Some(open);
                         observer.stream(self.evented.on_stream_opened(&*self.clock));
                     }
-                    Err(why) => self.failed(Some(&why), observer),
+                    Err(why) => self.stream_ended(Some(&why), observer),
                 },
                 NextStreamAction::FallBack(mut notice) => {
                     let lasted = self.first_end.map(|first| self.clock.mono().since(first));
                     notice.error = if self.settings.hint {
                         Some(HINT_STREAM_ENDED.to_owned())
                     } else {
-                        ended_at_once(self.ended, lasted)
+                        explain_quick_ends(self.ended, lasted)
                     };
                     observer.stream(notice);
                     return Ok(true);
@@ -255,51 +257,50 @@ impl GuardedStream {
         Ok(false)
     }
 
-    /// Opens a stream. The outer result is an error of this process, the inner one an error of the runtime.
+    /// Opens a stream. The outer error is an error of this process, the inner error is an error of the runtime.
     async fn open(&self) -> io::Result<Result<OpenStream, cri::Error>> {
         let since = self.clock.mono();
-        let over = |longest| Box::pin(tokio::time::sleep(longest));
-        let opened = |events, hang_up, guard, over| OpenStream {
+        let sleep_for = |duration| Box::pin(tokio::time::sleep(duration));
+        let open_stream = |events, closer, guard, time_limit| OpenStream {
             events,
-            hang_up,
+            closer,
             guard,
-            over,
+            time_limit,
             since,
             received: 0,
             dropped: 0,
         };
         if let Some(recorded) = &self.recorded {
-            return Ok(Ok(opened(recorded.listen(), None, None, over(Duration::MAX))));
+            return Ok(Ok(open_stream(recorded.listen(), None, None, sleep_for(Duration::MAX))));
         }
         let connection = match self.client.connect_for_events().await {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
         };
         if self.failed_guards >= MAX_FAILED_GUARDS {
-            return Err(io::Error::other("it ends right after its start"));
+            return Err(io::Error::other("the guard process ends right after its start"));
         }
-        let ((events, hang_up), guard) = if self.settings.guarded {
-            let (guard, questions) = StreamGuard::start(connection.share()?)?;
-            (connection.subscribe(Some(questions))?, Some(guard))
+        let ((events, closer), guard) = if self.settings.guarded {
+            let (guard, pings) = StreamGuard::start(connection.share()?)?;
+            (connection.subscribe(Some(pings))?, Some(guard))
         } else {
             (connection.subscribe(None)?, None)
         };
-        Ok(Ok(opened(events, Some(hang_up), guard, over(self.settings.longest))))
+        Ok(Ok(open_stream(events, Some(closer), guard, sleep_for(self.settings.max_age))))
     }
 
-    /// Returns the next item; waits for ever without an open stream. Events wait for `room`, the end of the
-    /// stream's time does not.
-    pub async fn next_item(&mut self, room: impl Future<Output = ()>) -> StreamItem {
-        let Some(OpenStream { events, over, .. }) = &mut self.open else {
+    /// Returns the next item. Reads an event only after `may_read` is ready. Without an open stream, never returns.
+    pub async fn next_item(&mut self, may_read: impl Future<Output = ()>) -> StreamItem {
+        let Some(OpenStream { events, time_limit, .. }) = &mut self.open else {
             return std::future::pending().await;
         };
         let next = async {
-            room.await;
+            may_read.await;
             events.next().await
         };
         tokio::select! {
             biased;
-            () = over.as_mut() => StreamItem::TooLong,
+            () = time_limit.as_mut() => StreamItem::TooLong,
             next = next => StreamItem::of(next),
         }
     }
@@ -314,12 +315,12 @@ impl GuardedStream {
     /// Handles one item.
     pub fn handle(&mut self, item: StreamItem, observer: &dyn StreamObserver) {
         match item {
-            StreamItem::Event(event) => self.event(&event, observer),
+            StreamItem::Event(event) => self.handle_event(&event, observer),
             // A gap in a capture is no failure of the runtime.
             StreamItem::Ended(Some(cri::Error::Unanswerable { why, .. })) => self.release(&why, observer),
             StreamItem::Ended(why) => match self.alarm() {
                 Some(alarm) => self.release(alarm.as_str(), observer),
-                None => self.failed(why.as_ref(), observer),
+                None => self.stream_ended(why.as_ref(), observer),
             },
             StreamItem::TooLong => {
                 self.release("closed by plegctl after --max-stream, to be opened again", observer);
@@ -327,7 +328,8 @@ impl GuardedStream {
         }
     }
 
-    fn event(&mut self, event: &ReceivedEvent, observer: &dyn StreamObserver) {
+    /// Passes an event to the evented PLEG, or notes it as a hint.
+    fn handle_event(&mut self, event: &ReceivedEvent, observer: &dyn StreamObserver) {
         if let Some(open) = &mut self.open {
             open.received += 1;
         }
@@ -335,9 +337,9 @@ impl GuardedStream {
         if self.settings.hint {
             let stopped = event.event.kind == ContainerEventType::Stopped;
             let pod = event.event.sandbox.as_ref().and_then(|sandbox| sandbox.metadata.as_ref());
-            let room = self.hints.len() < MAX_HINTS;
+            let room = self.hints.len() < MAX_HINTED_PODS;
             let uid = pod.map(|pod| &pod.uid).filter(|uid| stopped && !self.hints.contains(uid));
-            // What does not fit is found by the next full relist.
+            // The next relist of all pods finds the changes of a pod that does not fit.
             self.hints.extend(uid.filter(|_| room).cloned());
             return;
         }
@@ -345,19 +347,20 @@ impl GuardedStream {
         if let Some(notice) = crash {
             observer.stream(notice);
         }
-        if !self.forget_pending && self.evented.is_cache_too_large() {
-            // Events until that relist change nothing.
-            (self.owes_relist, self.forget_pending) = (true, true);
-            observer.crowded();
+        if !self.cleanup_pending && self.evented.is_cache_too_large() {
+            // One request is enough until that relist, however many events arrive before it.
+            (self.needs_relist, self.cleanup_pending) = (true, true);
+            observer.cache_too_large();
         }
     }
 
-    fn failed(&mut self, why: Option<&cri::Error>, observer: &dyn StreamObserver) {
-        let silent = self.open.as_ref().is_some_and(|open| open.received == 0);
+    /// Handles the end of a stream, or a failed attempt to open it.
+    fn stream_ended(&mut self, why: Option<&cri::Error>, observer: &dyn StreamObserver) {
+        let without_event = self.open.as_ref().is_some_and(|open| open.received == 0);
         let mut notice = self.evented.on_stream_failed(why, &*self.clock);
         if why.is_none()
-            && silent
-            && let Some(meaning) = empty_stream(&self.runtime)
+            && without_event
+            && let Some(meaning) = reason_of_empty_stream(&self.runtime)
         {
             notice.error = Some(meaning.to_owned());
         }
@@ -367,22 +370,22 @@ impl GuardedStream {
         self.first_end.get_or_insert(now);
         let lasted = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
         self.short_streams = if lasted < SHORT_STREAM { self.short_streams + 1 } else { 1 };
-        // Giving up needs no pause.
-        let goes_on = self.ended < self.settings.retries;
-        self.pause(if goes_on { pause_after(self.short_streams) } else { Duration::ZERO });
-        self.closed(notice, observer);
+        // If the stream is given up now, no pause is needed.
+        let may_retry = self.ended < self.settings.retries;
+        self.pause(if may_retry { pause_after(self.short_streams) } else { Duration::ZERO });
+        self.close(notice, observer);
     }
 
-    /// Opens no stream for this long.
+    /// Prevents a new stream for the duration of the pause.
     fn pause(&mut self, pause: Duration) {
         self.not_before = self.clock.mono().plus(pause);
         self.paused = !pause.is_zero();
     }
 
-    /// Tries again later, because this process could not get the resources for a stream.
+    /// Postpones the next attempt, because this process could not get the resources for a stream.
     pub fn postpone(&mut self) {
         self.failed_guards = 0;
-        self.pause(LONGEST_PAUSE);
+        self.pause(MAX_PAUSE);
     }
 
     /// Whether the stream is open.
@@ -390,40 +393,42 @@ impl GuardedStream {
         self.open.is_some()
     }
 
-    /// Closes the stream on purpose. This is no failure, but events are missed, so a relist has to follow.
+    /// Closes the stream on purpose. This is no failure, but events are lost until the next stream, so a relist must follow.
     pub fn release(&mut self, why: &str, observer: &dyn StreamObserver) {
         if self.open.is_some() {
             let notice = self.evented.on_stream_released(why, &*self.clock);
-            self.closed(notice, observer);
+            self.close(notice, observer);
         }
     }
 
-    fn closed(&mut self, notice: Stream, observer: &dyn StreamObserver) {
-        // Events that were read and not processed are lost with the stream.
+    /// Closes the stream and reports the end to the observer.
+    fn close(&mut self, notice: Stream, observer: &dyn StreamObserver) {
+        // Events that were received but not processed are lost with the stream.
         let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
         self.report_dropped(waiting, observer);
-        if let Some(OpenStream { events, hang_up, guard, .. }) = self.open.take() {
-            // Dropped first, so that the reading thread does not take the end of the connection for the
-            // runtime's.
+        if let Some(OpenStream { events, closer, guard, .. }) = self.open.take() {
+            // The receiver is dropped first, so that the reading thread does not report the end of the connection as an end
+            // by the runtime.
             drop(events);
-            drop(hang_up);
+            drop(closer);
             drop(guard);
         }
-        // With a stream of hints, a full relist follows within a second anyway.
-        self.owes_relist = !self.settings.hint;
+        // If events are only hints, a relist of all pods follows within a second anyway.
+        self.needs_relist = !self.settings.hint;
         observer.stream(notice);
     }
 
+    /// Returns the alarm of the guard process, if there is one.
     fn alarm(&mut self) -> Option<GuardAlarm> {
         self.open.as_mut()?.guard.as_mut()?.alarm()
     }
 
-    /// Reports lost events, and closes the stream if its guard is gone.
+    /// Reports dropped events, and closes the stream if its guard process is gone.
     pub fn check(&mut self, observer: &dyn StreamObserver) {
         let now = self.clock.mono();
         self.report_dropped(0, observer);
-        // What the runtime sent before the guard closed the connection is still read; then the stream ends by
-        // itself.
+        // If the guard closed the connection, the events that arrived before are still read, and then the stream ends by
+        // itself. Only a missing guard needs an action here.
         if self.alarm() == Some(GuardAlarm::GuardGone) {
             let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
             self.failed_guards = if lived < MIN_GUARD_LIFETIME { self.failed_guards + 1 } else { 0 };
@@ -431,36 +436,37 @@ impl GuardedStream {
         }
     }
 
+    /// Reports the events that were dropped since the last report, and `given_up` further events.
     fn report_dropped(&mut self, given_up: u64, observer: &dyn StreamObserver) {
         let dropped = self.dropped() + given_up;
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
         let text = format!(
-            "plegctl dropped {fresh} events (queue full): they arrive faster than plegctl processes them and \
-             its output is read"
+            "plegctl dropped {} (queue full): events arrive faster than plegctl processes them and its output is read",
+            plural(fresh, "event")
         );
         observer.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
     }
 }
 
-/// Describes a stream that was given up within seconds.
-fn ended_at_once(ended: u32, lasted: Option<Duration>) -> Option<String> {
+/// Explains a stream that was given up within seconds; `None` if it lasted longer.
+fn explain_quick_ends(ended: u32, lasted: Option<Duration>) -> Option<String> {
     lasted.filter(|lasted| *lasted < SHORT_STREAM && ended > 1).map(|lasted| {
         format!(
             "all of them within {}. The kubelet does not wait between two attempts either: one restart of \
-             the runtime ends its EventedPLEG for good",
+             the runtime ends its EventedPLEG permanently",
             took(lasted)
         )
     })
 }
 
-/// Returns the pause after this many ended streams. The kubelet makes none, and gives up after five; a user
-/// who allows more attempts must not overload a runtime that is restarting.
+/// Returns the pause after this number of ended streams. The kubelet does not pause, and gives up after five. If a user allows
+/// more attempts, pauses protect a runtime that is restarting.
 fn pause_after(ended: u32) -> Duration {
     match ended.checked_sub(MAX_STREAM_FAILURES) {
         None => Duration::ZERO,
-        Some(beyond) => FIRST_PAUSE.saturating_mul(1 << beyond.min(5)).min(LONGEST_PAUSE),
+        Some(beyond) => FIRST_PAUSE.saturating_mul(1 << beyond.min(5)).min(MAX_PAUSE),
     }
 }
 
@@ -483,16 +489,16 @@ mod tests {
     fn first_attempts_need_no_pause_and_the_pauses_of_further_ones_grow() {
         let pauses: Vec<u64> = (1..=12).map(|ended| pause_after(ended).as_secs()).collect();
         assert_eq!(pauses, [0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
-        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
+        assert_eq!(pause_after(u32::MAX), MAX_PAUSE);
     }
 
     #[test]
     fn five_ends_within_moments_are_explained_by_the_kubelets_behaviour() {
-        let text = ended_at_once(5, Some(Duration::from_millis(8))).unwrap();
+        let text = explain_quick_ends(5, Some(Duration::from_millis(8))).unwrap();
         assert!(text.contains("within 8") && text.contains("kubelet does not wait"), "{text}");
-        assert_eq!(ended_at_once(5, Some(SHORT_STREAM)), None, "five ends in an hour are not explained");
-        assert_eq!(ended_at_once(1, Some(Duration::ZERO)), None);
-        assert_eq!(ended_at_once(5, None), None);
+        assert_eq!(explain_quick_ends(5, Some(SHORT_STREAM)), None, "five ends in an hour are not explained");
+        assert_eq!(explain_quick_ends(1, Some(Duration::ZERO)), None);
+        assert_eq!(explain_quick_ends(5, None), None);
     }
 
     /// An observer that ignores everything.
@@ -503,7 +509,7 @@ mod tests {
         fn event_received(&self, _event: &ReceivedEvent) {}
         fn dropped(&self, _events: u64, _notice: Stream) {}
         fn stream_failed(&self) {}
-        fn crowded(&self) {}
+        fn cache_too_large(&self) {}
         fn sink(&self) -> Box<dyn Sink + '_> {
             Box::<Vec<super::super::stream::Event>>::default()
         }
@@ -515,7 +521,7 @@ mod tests {
         let client = simulator.client(Duration::from_secs(10), Arc::clone(&shared));
         let settings = StreamSettings {
             retries: u32::MAX,
-            longest: Duration::from_secs(600),
+            max_age: Duration::from_secs(600),
             guarded: false,
             hint: true,
         };
@@ -551,15 +557,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_that_could_not_be_opened_for_lack_of_a_thread_is_opened_later() {
+    async fn stream_that_cannot_be_opened_for_lack_of_threads_is_opened_later() {
         let clock = Arc::new(ManualClock::default());
         let (_simulator, mut guarded_stream) = guarded_stream(&clock);
         guarded_stream.failed_guards = MAX_FAILED_GUARDS;
         assert!(guarded_stream.open_if_due(&NoObserver).await.is_err());
         guarded_stream.postpone();
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
-        assert!(!guarded_stream.is_open(), "not at once");
-        clock.advance(LONGEST_PAUSE);
+        assert!(!guarded_stream.is_open(), "the pause is not over");
+        clock.advance(MAX_PAUSE);
         guarded_stream.open_if_due(&NoObserver).await.unwrap();
         guarded_stream.relisted();
         guarded_stream.open_if_due(&NoObserver).await.unwrap();

@@ -1,22 +1,22 @@
-//! The kubelet's PLEG health check, with the kubelet's exact messages.
+//! The kubelet's health check of PLEG, with the kubelet's exact messages.
 
 use std::time::Duration;
 
 use crate::clock::Mono;
 use crate::kubelet::GoDuration;
 
-/// Why PLEG is unhealthy.
+/// The reason why PLEG is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unhealthy {
     /// No list call has succeeded yet.
     #[error("pleg has yet to be successful")]
     NeverSuccessful,
-    /// The last successful list calls are too long ago.
+    /// The last successful list calls were too long ago.
     #[error("pleg was last seen active {} ago; threshold is {}", GoDuration(*.elapsed), GoDuration(*.threshold))]
     TooOld {
-        /// Time since the start of the last relist whose list calls succeeded.
+        /// The time since the start of the last relist whose list calls succeeded.
         elapsed: Duration,
-        /// The largest healthy value.
+        /// The largest age that counts as healthy.
         threshold: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Collects the durations of an endless watch in a fixed amount of memory.
+//! A histogram for the durations of a watch, whose memory does not grow with time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const GROWTH: f64 = 1.02;
 /// The upper bound of the first bucket.
 const FIRST_BOUND: Duration = Duration::from_micros(1);
 
-/// Enough buckets for durations of a few hours.
+/// The number of buckets, which is enough for durations of a few hours.
 const BUCKETS: usize = 1200;
 
 /// A histogram of durations with logarithmic buckets.
@@ -23,18 +23,11 @@ pub struct LatencyHistogram {
     ranges: BTreeMap<Duration, u64>,
     count: u64,
     largest: Duration,
-    last: Duration,
 }
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        Self {
-            buckets: vec![0; BUCKETS],
-            ranges: BTreeMap::new(),
-            count: 0,
-            largest: Duration::ZERO,
-            last: Duration::ZERO,
-        }
+        Self { buckets: vec![0; BUCKETS], ranges: BTreeMap::new(), count: 0, largest: Duration::ZERO }
     }
 }
 
@@ -48,15 +41,9 @@ impl LatencyHistogram {
         *self.ranges.entry(round_up(duration)).or_default() += 1;
         self.count += 1;
         self.largest = self.largest.max(duration);
-        self.last = duration;
     }
 
-    /// The duration that was added last.
-    pub const fn last(&self) -> Duration {
-        self.last
-    }
-
-    /// The usual quantiles; `None` without any duration.
+    /// Returns the quantiles of all durations; `None` without any duration.
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.count > 0).then(|| Quantiles {
             p50: self.quantile(50),
@@ -66,6 +53,7 @@ impl LatencyHistogram {
         })
     }
 
+    /// Returns the duration below which `percent` of all durations are.
     fn quantile(&self, percent: u64) -> Seconds {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;
@@ -78,12 +66,13 @@ impl LatencyHistogram {
         self.largest.into()
     }
 
-    /// The counts of a coarse histogram, with upper bounds of 1, 2, 5, 10, … in the unit that fits.
+    /// Returns the counts of a coarse histogram, with the upper bounds 1, 2, 5, 10, 20, 50, … microseconds.
     pub fn ranges(&self) -> Vec<(Duration, u64)> {
         self.ranges.iter().map(|(bound, count)| (*bound, *count)).collect()
     }
 }
 
+/// Returns the number of the bucket for a duration.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -95,12 +84,13 @@ fn bucket_of(duration: Duration) -> usize {
     number.min(BUCKETS - 1)
 }
 
+/// Returns the largest duration of a bucket.
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a bucket number is small")]
 fn upper_bound(bucket: usize) -> Duration {
     FIRST_BOUND.mul_f64(GROWTH.powi(bucket as i32))
 }
 
-/// Rounds up to the next of 1, 2, 5, 10, 20, 50, … microseconds.
+/// Rounds up to the next value of 1, 2, 5, 10, 20, 50, … microseconds.
 fn round_up(duration: Duration) -> Duration {
     let mut decade = Duration::from_micros(1);
     loop {

@@ -1,4 +1,4 @@
-//! The kubelet's PLEG metrics, with its names, buckets, help texts and peculiarities.
+//! The kubelet's PLEG metrics in Prometheus' text format, with the kubelet's names, buckets, help texts and peculiarities.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Histogram {
         self.sum += value;
     }
 
-    /// How many values were added.
+    /// Returns the number of added values.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -76,6 +76,7 @@ impl Histogram {
     }
 }
 
+/// The calls of one operation type.
 #[derive(Clone, Debug)]
 struct Operation {
     total: u64,
@@ -86,15 +87,15 @@ struct Operation {
 /// The metrics about PLEG on the kubelet's `/metrics` endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct PlegMetrics {
-    /// Durations of the relists of all pods, including failed ones.
+    /// The durations of the relists of all pods, including failed ones.
     pub relist_duration: Histogram,
-    /// Time since the start of the last relist whose list calls succeeded.
+    /// For each relist, the time since the start of the last relist whose list calls succeeded.
     pub relist_interval: Histogram,
-    /// Time of receipt minus time stamp of stream events.
+    /// For each stream event, the time of receipt minus the time stamp.
     pub connection_latency: Histogram,
-    /// How many streams have ended.
+    /// The number of streams that have ended.
     pub connection_errors: u64,
-    /// How many streams were opened.
+    /// The number of streams that were opened.
     pub connection_successes: u64,
     last_seen: Option<i64>,
     running_pods: Option<i64>,
@@ -103,12 +104,12 @@ pub struct PlegMetrics {
 }
 
 impl PlegMetrics {
-    /// Sets when PLEG was last seen, in whole seconds. The kubelet does this in its health check.
+    /// Sets the time at which PLEG was last seen active, in whole seconds. The kubelet does this in its health check.
     pub fn set_last_seen(&mut self, at: Wall) {
         self.last_seen = Some(at.nanos().div_euclid(1_000_000_000));
     }
 
-    /// When PLEG was last seen, in seconds since the epoch.
+    /// Returns the time at which PLEG was last seen active, in seconds since the epoch.
     pub const fn last_seen(&self) -> Option<i64> {
         self.last_seen
     }
@@ -121,19 +122,19 @@ impl PlegMetrics {
     }
 
     /// Changes the gauges by the difference that an event makes.
-    pub fn move_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
+    pub fn adjust_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
         *self.running_pods.get_or_insert(0) += pods;
         for (state, change) in containers {
             *self.running_containers.entry(*state).or_insert(0) += change;
         }
     }
 
-    /// The number of pods with at least one ready sandbox.
+    /// Returns the number of pods with at least one ready sandbox.
     pub fn running_pods(&self) -> i64 {
         self.running_pods.unwrap_or(0)
     }
 
-    /// The number of containers in a state; `None` if no container was ever in this state.
+    /// Returns the number of containers in a state; `None` if no container was ever in this state.
     pub fn running_containers(&self, state: KubeletState) -> Option<i64> {
         self.running_containers.get(&state).copied()
     }
@@ -165,8 +166,8 @@ impl PlegMetrics {
             "Interval in seconds between relisting in PLEG.",
             &self.relist_interval,
         )?;
-        // This PLEG never relists a single pod for a caller, and its sync loop never falls behind: the next two
-        // metrics stay zero.
+        // plegctl simulates no caller that relists a single pod and no sync loop that is too slow, so the metrics
+        // `pod_relist_duration_seconds` and `discard_events` stay zero.
         histogram(
             out,
             "kubelet_pleg_pod_relist_duration_seconds",
@@ -232,7 +233,7 @@ impl PlegMetrics {
     }
 }
 
-/// The kubelet's `operation_type` of a call; `None` for calls that its PLEG does not make or does not count.
+/// Returns the kubelet's `operation_type` of a call; `None` for calls that the kubelet's PLEG does not make or count.
 const fn operation_type(rpc: Rpc) -> Option<&'static str> {
     match rpc {
         Rpc::Version => Some("version"),
@@ -245,10 +246,12 @@ const fn operation_type(rpc: Rpc) -> Option<&'static str> {
     }
 }
 
+/// Writes the help text and the type of a metric.
 fn head(out: &mut dyn fmt::Write, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(out, "# HELP {name} [ALPHA] {help}\n# TYPE {name} {kind}")
 }
 
+/// Writes a metric with one value.
 fn single(
     out: &mut dyn fmt::Write,
     name: &str,
@@ -260,6 +263,7 @@ fn single(
     writeln!(out, "{name} {value}")
 }
 
+/// Writes a histogram with its help text.
 fn histogram(out: &mut dyn fmt::Write, name: &str, help: &str, values: &Histogram) -> fmt::Result {
     head(out, name, "histogram", help)?;
     values.render(out, name, "")

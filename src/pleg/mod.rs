@@ -1,8 +1,10 @@
 //! Reproduces the kubelet's pod lifecycle event generator (PLEG) without I/O of its own.
 //!
-//! The engine calls the runtime only through [`crate::cri::Runtime`], reads only the clock that its caller passes,
-//! prints nothing and never sleeps. Only the event stream (`guarded_stream`) has its own connection and pauses. Given the same answers, the engine makes the same calls and events as the kubelet
-//! of the chosen release. Where the kubelet's order is not defined, the order here is fixed.
+//! The engine calls the runtime only through [`crate::cri::Runtime`], reads only the clock that its caller passes, prints
+//! nothing and never sleeps. Only the event stream (`guarded_stream`) has its own connection and pauses.
+//!
+//! Given the same answers, the engine makes the same calls and emits the same events as the kubelet of the chosen release.
+//! Where the kubelet's order is random, the engine has a fixed order.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,70 +1,48 @@
-//! Groups the two lists into pods, in the kubelet's order.
+//! Groups the listed sandboxes and containers into pods, in the kubelet's order, and defines the states that PLEG compares.
 //!
-//! Grouping borrows from the lists. Nothing is repaired: a container without labels belongs to the pod whose UID is empty, as in the kubelet.
+//! The groups borrow from the lists. Unusual members are treated as the kubelet treats them: for example, a container
+//! without labels belongs to the pod whose UID is empty.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::kubelet::Era;
-use crate::report::PodRef;
+use crate::ordered;
+use crate::report::{PodRef, word_enum};
 
-/// The state of a container or sandbox as PLEG compares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlegState {
-    /// Running, or a sandbox that is ready.
-    Running,
-    /// Exited, or a sandbox that is not ready.
-    Exited,
-    /// Created, unknown, and every number that the CRI does not define.
-    Unknown,
-    /// Not listed.
-    NonExistent,
-}
-
-impl PlegState {
-    /// The name in JSON and in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Exited => "exited",
-            Self::Unknown => "unknown",
-            Self::NonExistent => "non-existent",
-        }
+word_enum! {
+    /// The state of a container or sandbox as PLEG compares it.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub json enum PlegState: as_str {
+        /// Running, or a sandbox that is ready.
+        Running = "running",
+        /// Exited, or a sandbox that is not ready.
+        Exited = "exited",
+        /// Created, unknown, and every number that the CRI does not define.
+        Unknown = "unknown",
+        /// Not listed.
+        NonExistent = "non-existent",
     }
 }
 
-/// The state of a container or sandbox as the kubelet names it, for example in its metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KubeletState {
-    /// A container that was never started.
-    Created,
-    /// Running, or a sandbox that is ready.
-    Running,
-    /// Exited, or a sandbox that is not ready.
-    Exited,
-    /// The runtime reports unknown, or a number that the CRI does not define.
-    Unknown,
+word_enum! {
+    /// The state of a container or sandbox as the kubelet names it, for example in its metrics, in
+    /// the order of the metric's documentation.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub json enum KubeletState: as_str {
+        /// A container that was never started.
+        Created = "created",
+        /// Running, or a sandbox that is ready.
+        Running = "running",
+        /// Exited, or a sandbox that is not ready.
+        Exited = "exited",
+        /// The runtime reports unknown, or a number that the CRI does not define.
+        Unknown = "unknown",
+    } ALL
 }
 
 impl KubeletState {
-    /// All states, in the order of the metric's documentation.
-    pub const ALL: [Self; 4] = [Self::Created, Self::Running, Self::Exited, Self::Unknown];
-
-    /// The name in JSON and in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Running => "running",
-            Self::Exited => "exited",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The state that PLEG derives from this state.
     pub const fn pleg(self) -> PlegState {
         match self {
@@ -108,17 +86,17 @@ pub enum MemberOrder {
 /// One pod of a relist.
 #[derive(Clone, Debug, Default)]
 pub struct ListedPod<'a> {
-    /// UID; empty for the pod of containers without a UID label.
+    /// The UID; empty for the pod of containers without a UID label.
     pub uid: &'a str,
-    /// Namespace of the first member seen.
+    /// The namespace of the first sandbox or, without sandboxes, of the first container.
     pub namespace: &'a str,
-    /// Name of the first member seen.
+    /// The name of the pod, from the same member as the namespace.
     pub name: &'a str,
-    /// Creation time of the last sandbox in order; 0 without a sandbox.
+    /// The creation time of the last sandbox in order; 0 without a sandbox.
     pub created_at: i64,
-    /// Its sandboxes, in order.
+    /// The sandboxes, in order.
     pub sandboxes: Vec<&'a Sandbox>,
-    /// Its containers, in order.
+    /// The containers, in order.
     pub containers: Vec<&'a Container>,
 }
 
@@ -134,12 +112,12 @@ impl From<&ListedPod<'_>> for PodRef {
     }
 }
 
-/// Groups the members of two lists into pods, in the kubelet's order: newest first. The kubelet does not define the
-/// order of equal times; here the UID does.
+/// Groups the members of two lists into pods, in the kubelet's order: newest first. The kubelet's order of pods with equal
+/// times is random; here the UID decides.
 ///
-/// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result,
-/// unless the runtime breaks the CRI. A sandbox without metadata belongs to no pod but changes how Go sorts the others,
-/// and two members with one id and one creation time have no defined order in Go.
+/// The kubelet sorts each list before it groups the members. Sorting the members of each pod gives the same result, unless
+/// the runtime breaks the rules of the CRI: a sandbox without metadata belongs to no pod but changes how Go sorts the other
+/// sandboxes, and two members with the same id and creation time have no defined order in Go.
 pub fn listed_pods<'a>(
     sandboxes: &'a [Sandbox],
     containers: &'a [Container],
@@ -159,7 +137,7 @@ pub fn listed_pods<'a>(
     let mut pods: Vec<ListedPod<'a>> =
         pods.into_iter().map(|(uid, pod)| ListedPod { uid, ..pod }.completed(order)).collect();
     // The kubelet compares the time as an unsigned number, so a time before 1970 counts as the newest.
-    pods.sort_unstable_by_key(|pod| (Reverse(pod.created_at.cast_unsigned()), pod.uid));
+    ordered::sort_by_key(&mut pods, |pod| (Reverse(pod.created_at.cast_unsigned()), pod.uid));
     pods
 }
 
@@ -167,8 +145,8 @@ impl ListedPod<'_> {
     /// Sorts the members, names the pod, and removes the members that the kubelet cannot convert.
     fn completed(mut self, order: MemberOrder) -> Self {
         if order == MemberOrder::NewestFirst {
-            self.sandboxes.sort_by(|one, other| newest_sandbox_first(one, other));
-            self.containers.sort_by(|one, other| newest_container_first(one, other));
+            ordered::sort_by(&mut self.sandboxes, |one, other| newest_sandbox_first(one, other));
+            ordered::sort_by(&mut self.containers, |one, other| newest_container_first(one, other));
         }
         // The kubelet creates the pod before it converts the first member, even if the conversion fails.
         if let Some(metadata) = self.sandboxes.first().and_then(|first| first.metadata.as_ref()) {
@@ -184,12 +162,12 @@ impl ListedPod<'_> {
     }
 }
 
-/// The UID of a sandbox's pod; `None` if the kubelet skips the sandbox.
+/// Returns the UID of a sandbox's pod; `None` if the kubelet skips the sandbox.
 fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
     sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str())
 }
 
-/// The UID of a container's pod, from its label; `None` if the kubelet skips the container.
+/// Returns the UID of a container's pod, from the container's label; `None` if the kubelet skips the container.
 fn uid_of_container(container: &Container) -> Option<&str> {
     container.metadata.as_ref()?;
     Some(container.labels.get(label::POD_UID).unwrap_or_default())
@@ -248,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
+    /// Returns each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
     fn grouped(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
         let pods = listed_pods(sandboxes, containers, MemberOrder::NewestFirst);
         let describe = |pod: &ListedPod<'_>| {

@@ -1,4 +1,5 @@
-//! Knows whether a runtime's event stream can have several readers.
+//! Determines from a runtime's name and version whether its event stream can have several readers, and which events are
+//! missing in it.
 
 use crate::cri::Version;
 
@@ -7,47 +8,47 @@ use crate::cri::Version;
 pub enum StreamReaders {
     /// Each reader receives every event.
     Several,
-    /// A second reader takes events away from the first, or may do so; with the reason.
+    /// Each event goes to only one reader, or may do so, for this reason.
     Compete(String),
-    /// The runtime has no event stream; with the reason.
+    /// The runtime has no event stream, for this reason.
     NoStream(String),
 }
 
-/// Returns the effect of a second reader, by the runtime's name and version.
+/// Returns the effect of a second reader on the event stream of this runtime.
 pub fn readers_of(version: &Version) -> StreamReaders {
     let (name, text) = (version.runtime_name.as_str(), version.runtime_version.as_str());
     match (name, release(text)) {
         ("containerd", Some(release)) if release >= (2, 0) => StreamReaders::Several,
         ("containerd", Some((1, 7))) => StreamReaders::Compete(format!(
-            "containerd {text} hands each event to one reader only, so a second reader steals the kubelet's events"
+            "containerd {text} sends each event to only one reader, so a second reader steals events from the kubelet"
         )),
         ("containerd", Some(_)) => StreamReaders::NoStream(format!(
             "containerd {text} has no event stream: GetContainerEvents came with containerd 1.7"
         )),
         ("cri-o", Some(release)) if release >= (1, 28) => StreamReaders::Several,
         ("cri-o", Some(_)) => StreamReaders::Compete(format!(
-            "CRI-O {text} hands each event to one reader only, so a second reader steals the kubelet's events"
+            "CRI-O {text} sends each event to only one reader, so a second reader steals events from the kubelet"
         )),
         _ => StreamReaders::Compete(format!(
-            "nothing is known about the event stream of `{name} {text}`: a second reader may steal the kubelet's events"
+            "nothing is known about the event stream of `{name} {text}`: a second reader may steal events from the kubelet"
         )),
     }
 }
 
-/// Returns why this runtime sends no event for a removed sandbox and its containers, or `None` if it sends one.
+/// Returns why this runtime sends no event for a removed sandbox and its containers; `None` if it sends one.
 pub fn no_removal_events(version: &Version) -> Option<&'static str> {
     (version.runtime_name == "cri-o")
         .then_some("CRI-O sends no events for a sandbox and containers that RemovePodSandbox removes")
 }
 
-/// Explains why this runtime ends a stream without an error before the first event, if the reason is known.
-pub fn empty_stream(version: &Version) -> Option<&'static str> {
+/// Returns why this runtime ends a stream without an error before the first event; `None` if the reason is not known.
+pub fn reason_of_empty_stream(version: &Version) -> Option<&'static str> {
     (version.runtime_name == "cri-o").then_some(
         "CRI-O ended the stream at once and without an event: its pod events are off (enable_pod_events = false)",
     )
 }
 
-/// The major and minor numbers of `v2.1.9+unknown`, `1.6.20~ds1`, `1.36.3`.
+/// Returns the major and minor numbers of a version, for example of `v2.1.9+unknown`, `1.6.20~ds1` or `1.36.3`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.trim_start_matches('v').split(|sign: char| !sign.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,4 +1,5 @@
-//! PLEG's record of a pod, and the events between two records.
+//! The records in which PLEG remembers the members (sandboxes and containers) of each pod, and the kubelet's table of
+//! transitions: [`transitions`] returns the events that lead from one record to the next.
 //!
 //! A record has only ids, names and states, not the runtime's whole answer.
 
@@ -17,16 +18,17 @@ pub struct Member {
     pub id: Box<str>,
     /// The name of a container; empty for a sandbox.
     pub name: Box<str>,
-    /// Its state.
+    /// The state.
     pub state: PlegState,
 }
 
-/// The members of a pod at one moment, in the kubelet's order.
+/// The members of a pod at one moment. Both lists have the order of the kubelet's release: newest first, or as the
+/// runtime listed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Containers.
+    /// The containers.
     pub containers: Vec<Member>,
-    /// Sandboxes.
+    /// The sandboxes.
     pub sandboxes: Vec<Member>,
 }
 
@@ -39,7 +41,7 @@ fn sandbox_state(sandbox: &Sandbox) -> PlegState {
 }
 
 impl Members {
-    /// The members of a listed pod.
+    /// Returns the members of a listed pod.
     pub fn of(pod: &ListedPod<'_>) -> Self {
         let containers = pod.containers.iter().map(|container| Member {
             id: container.id.as_str().into(),
@@ -54,7 +56,7 @@ impl Members {
         Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
-    /// Whether these are the members of a listed pod, in the same order and states.
+    /// Whether a listed pod has the same members in the same order and with the same states.
     pub(super) fn has_members_of(&self, pod: &ListedPod<'_>) -> bool {
         let containers =
             pod.containers.iter().map(|container| (container.id.as_str(), container_state(container)));
@@ -63,14 +65,14 @@ impl Members {
             && self.sandboxes.iter().map(|member| (&*member.id, member.state)).eq(sandboxes)
     }
 
-    /// All members, containers first.
+    /// Iterates over all members, containers first.
     pub(super) fn each(&self) -> impl Iterator<Item = (EventSubject, &Member)> {
         let containers = self.containers.iter().map(|member| (EventSubject::Container, member));
         let sandboxes = self.sandboxes.iter().map(|member| (EventSubject::Sandbox, member));
         containers.chain(sandboxes)
     }
 
-    /// The state of each id. If two members have the same id, the first counts, containers before sandboxes.
+    /// Returns the state of each id. If two members have the same id, the first one counts, containers before sandboxes.
     fn states(&self) -> HashMap<&str, PlegState> {
         let mut states = HashMap::with_capacity(self.containers.len() + self.sandboxes.len());
         for (_, member) in self.each() {
@@ -96,7 +98,7 @@ pub struct Transition<'a> {
 }
 
 impl Transition<'_> {
-    /// Whether a container died, and not a sandbox.
+    /// Whether the event is the death of a container, not of a sandbox.
     pub fn is_death_of_a_container(&self) -> bool {
         self.event_type == EventType::ContainerDied && self.subject == EventSubject::Container
     }
@@ -113,8 +115,8 @@ impl Transition<'_> {
     }
 }
 
-/// Returns the transitions from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then new
-/// members.
+/// Returns the transitions from `old` to `new` in the kubelet's order: first the old containers, then the old sandboxes,
+/// then the new members.
 pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Vec<Transition<'a>> {
     let (old_states, new_states) =
         (old.map(Members::states).unwrap_or_default(), new.map(Members::states).unwrap_or_default());
@@ -158,8 +160,9 @@ const fn event_types(from: PlegState, to: PlegState) -> &'static [EventType] {
 #[derive(Clone, Debug)]
 pub(super) struct PodRecord {
     pub pod: PodRef,
-    /// The members after the last delivered events; `None` until the first status fetch has succeeded.
-    pub old: Option<Members>,
+    /// The members after the last relist that updated this record; `None` before the first update. A relist does not
+    /// update the record if it cannot fetch the pod's status.
+    pub members: Option<Members>,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The kubelet's timer for relists. The timer says when a relist is due; its caller does the waiting.
+//! The kubelet's timer for relists: computes when the next relist is due. The caller waits.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::kubelet::timing;
 /// The pause between relists, and the age from which on PLEG is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlegTiming {
-    /// From the end of a relist to the start of the next.
+    /// The pause from the end of a relist to the start of the next one.
     pub period: Duration,
-    /// The largest healthy age of the last successful list calls.
+    /// The largest age of PLEG that counts as healthy.
     pub threshold: Duration,
 }
 
 impl PlegTiming {
-    /// Relisting alone, also after the event stream was given up.
+    /// The timing without an event stream, and after the event stream was given up.
     pub const GENERIC: Self = Self { period: timing::PERIOD, threshold: timing::THRESHOLD };
-    /// Relisting in addition to the event stream.
+    /// The timing while the event stream is used.
     pub const EVENTED: Self = Self { period: timing::EVENTED_PERIOD, threshold: timing::EVENTED_THRESHOLD };
 }
 
-/// What the caller does next.
+/// The next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerAction {
     /// Relist all pods, then call [`RelistTimer::relisted`].
@@ -43,24 +43,23 @@ impl RelistTimer {
         Self { timing, due: now }
     }
 
-    /// The timing.
+    /// Returns the timing.
     pub const fn timing(&self) -> PlegTiming {
         self.timing
     }
 
-    /// Restarts with another timing, as the kubelet does when it gives up the event stream: a relist is due at
-    /// once.
+    /// Restarts with another timing, as the kubelet does when it gives up the event stream. A relist is due at once.
     pub const fn restart(&mut self, timing: PlegTiming, now: Mono) {
         self.timing = timing;
         self.due = now;
     }
 
-    /// Returns what to do at `now`.
+    /// Returns the action at `now`.
     pub fn next(&self, now: Mono) -> TimerAction {
         if self.due <= now { TimerAction::Relist } else { TimerAction::Wait(self.due) }
     }
 
-    /// Records that a relist of all pods has ended at `now`; the pause starts.
+    /// Notes that a relist of all pods ended at `now`, so that the pause starts.
     pub fn relisted(&mut self, now: Mono) {
         self.due = now.plus(self.timing.period);
     }
@@ -76,10 +75,10 @@ mod tests {
 
     #[test]
     fn the_first_relist_is_due_at_once_and_the_pause_counts_from_its_end() {
-        let mut worker = RelistTimer::start(PlegTiming::GENERIC, at(0));
-        assert_eq!(worker.next(at(0)), TimerAction::Relist);
-        worker.relisted(at(120));
-        assert_eq!(worker.next(at(120)), TimerAction::Wait(at(121)));
-        assert_eq!(worker.next(at(121)), TimerAction::Relist);
+        let mut timer = RelistTimer::start(PlegTiming::GENERIC, at(0));
+        assert_eq!(timer.next(at(0)), TimerAction::Relist);
+        timer.relisted(at(120));
+        assert_eq!(timer.next(at(120)), TimerAction::Wait(at(121)));
+        assert_eq!(timer.next(at(121)), TimerAction::Relist);
     }
 }

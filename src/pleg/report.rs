@@ -1,4 +1,4 @@
-//! The document `RelistReport`: one relist, as `relist --save` writes and `diff` reads it.
+//! The JSON document of one relist, [`RelistReport`], which `relist --save` writes and `diff` reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,9 @@ use crate::clock::Wall;
 use crate::cri::Labels;
 use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
-/// One relist.
+/// The result of one relist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RelistReport {
@@ -31,55 +32,59 @@ pub struct RelistReport {
 
 /// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RelistCost {
-    /// From before the first call until after the last.
+    /// The time from before the first call until after the last.
     pub duration_seconds: Seconds,
-    /// All calls.
+    /// All calls of the relist.
     pub calls: Vec<CallRecord>,
 }
 
-/// Numbers of pods, sandboxes and containers.
+/// The numbers of pods, sandboxes and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Counts {
-    /// Pods.
+    /// The number of pods.
     pub pods: u64,
-    /// Sandboxes by state.
+    /// The numbers of sandboxes by state.
     pub sandboxes: SandboxCounts,
-    /// Containers by state.
+    /// The numbers of containers by state.
     pub containers: ContainerCounts,
 }
 
-/// Sandboxes by state.
+/// The numbers of sandboxes by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SandboxCounts {
-    /// Ready.
+    /// Ready sandboxes.
     pub running: u64,
-    /// Not ready.
+    /// Sandboxes that are not ready.
     pub exited: u64,
-    /// Any other state.
+    /// Sandboxes in any other state.
     pub unknown: u64,
 }
 
-/// Containers by state.
+/// The numbers of containers by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ContainerCounts {
-    /// Never started.
+    /// Containers that were never started.
     pub created: u64,
-    /// Running.
+    /// Running containers.
     pub running: u64,
-    /// Exited.
+    /// Exited containers.
     pub exited: u64,
-    /// Any other state.
+    /// Containers in any other state.
     pub unknown: u64,
 }
 
 impl Counts {
-    /// Counts the members of these pods.
+    /// Counts these pods and their members.
     pub fn of(pods: &[ReportedPod]) -> Self {
         let mut counts = Self::default();
         for pod in pods {
@@ -108,6 +113,7 @@ impl Counts {
 
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReportedPod {
@@ -117,14 +123,14 @@ pub struct ReportedPod {
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// Creation time of its last sandbox in order.
+    /// The creation time of the last sandbox in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Wall>,
-    /// Its sandboxes, highest attempt first.
+    /// The sandboxes, highest attempt first.
     pub sandboxes: Vec<ReportedSandbox>,
-    /// Its containers, newest first.
+    /// The containers, newest first.
     pub containers: Vec<ReportedContainer>,
-    /// The labels of its newest sandbox, for label selectors. Not part of the document.
+    /// The labels of the newest sandbox, for label selectors. They are not part of the document.
     #[serde(skip)]
     pub labels: Labels,
 }
@@ -137,57 +143,60 @@ impl From<&ReportedPod> for PodRef {
 
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReportedSandbox {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// How many sandboxes the pod had before this one.
+    /// The number of sandboxes that the pod had before this one.
     pub attempt: u32,
-    /// The kubelet's state.
+    /// The state as the kubelet names it.
     pub state: KubeletState,
-    /// PLEG's state.
+    /// The state as PLEG compares it.
     pub pleg_state: PlegState,
-    /// When it was created.
+    /// When the sandbox was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Wall>,
 }
 
 /// One container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReportedContainer {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Its name.
+    /// The container's name.
     pub name: String,
-    /// Its restart count at creation.
+    /// The restart count when the container was created.
     pub attempt: u32,
-    /// Its image.
+    /// The image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The kubelet's state.
+    /// The state as the kubelet names it.
     pub state: KubeletState,
-    /// PLEG's state.
+    /// The state as PLEG compares it.
     pub pleg_state: PlegState,
-    /// When it was created.
+    /// When the container was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Wall>,
-    /// Id of its sandbox.
+    /// The id of the container's sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
-    /// The additional fields of the container's status, if it was fetched.
+    /// The additional fields of the container's status, if the status was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ReportedStatus>,
 }
 
-/// What a container's status has in addition to the list.
+/// The fields that a container's status has in addition to the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReportedStatus {
-    /// Exit code of an exited container.
+    /// The exit code of an exited container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The runtime's one-word reason.
@@ -196,10 +205,10 @@ pub struct ReportedStatus {
     /// The runtime's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it started.
+    /// When the container started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Wall>,
-    /// When it finished.
+    /// When the container finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Wall>,
 }
@@ -263,7 +272,7 @@ pub(super) fn add_status(pod: &mut ReportedPod, status: &PodStatus) {
     }
 }
 
-/// Why a text cannot be read as a report. The caller adds the file's name.
+/// The reason why a text cannot be read as a report. The caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -1,4 +1,4 @@
-//! The state that the relisting PLEG, the evented PLEG, the health check and the metrics endpoint share.
+//! The state that the generic PLEG, the evented PLEG, the health check and the metrics endpoint share.
 //!
 //! No caller holds the lock during a call to the runtime, so health can be checked while a relist hangs.
 
@@ -33,22 +33,25 @@ pub struct PlegData {
     pub cache: StatusCache,
     /// The metrics that the kubelet would report.
     pub metrics: PlegMetrics,
+    /// The UIDs of the pods that the next relist inspects again.
     pub(super) reinspect: HashSet<String>,
+    /// The start of the last relist whose two list calls succeeded.
     pub(super) last_list: Option<ClockReading>,
     /// Why the last finished relist could not connect to the runtime.
-    pub(super) unreachable: Option<String>,
+    pub unreachable: Option<String>,
+    /// Whether the event stream is used and has not been given up.
     pub(super) evented_in_use: bool,
 }
 
-/// Owns the shared data. Each access is short.
+/// Owns the shared data. Each user locks it only for a moment.
 #[derive(Debug)]
 pub struct SharedState {
     shared: Mutex<PlegData>,
 }
 
 impl SharedState {
-    /// Creates the state of a kubelet that has just started. The simulated sync loop never falls behind, so no
-    /// event is lost to a full channel.
+    /// Creates the state of a kubelet that has just started. The simulated sync loop is always fast enough, so no event is
+    /// lost to a full channel.
     pub fn new(evented_gate: bool) -> Self {
         Self {
             shared: Mutex::new(PlegData {
@@ -64,25 +67,24 @@ impl SharedState {
 
     /// Locks the data until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, PlegData> {
-        // Nothing panics while it holds the lock. If something did, the data would still be consistent enough to
-        // report.
+        // No code panics while it holds the lock. If some code did, the data would still be consistent enough for a report.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The start of the last relist whose two list calls succeeded.
+    /// Returns the start of the last relist whose two list calls succeeded.
     pub fn last_list(&self) -> Option<Mono> {
         self.lock().last_list.map(|moment| moment.mono)
     }
 
-    /// Records that both list calls of the relist that started then succeeded.
+    /// Notes that both list calls of a relist succeeded; `started` is the start of the relist.
     pub(super) fn listed(&self, started: ClockReading) {
         let mut shared = self.lock();
         shared.last_list = Some(started);
         shared.unreachable = None;
     }
 
-    /// Whether the runtime can be reached, or why not. A runtime that hangs can be reached.
-    pub fn reached(&self) -> Result<(), String> {
+    /// Returns an error with the reason if the runtime cannot be reached. A runtime that hangs counts as reachable.
+    pub fn reachable(&self) -> Result<(), String> {
         let shared = self.lock();
         match (&shared.unreachable, shared.last_list) {
             (Some(why), _) => Err(why.clone()),
@@ -91,8 +93,7 @@ impl SharedState {
         }
     }
 
-    /// Runs the kubelet's health check `PLEG`. Like the kubelet, this updates the last-seen gauge whatever the
-    /// result.
+    /// Runs the kubelet's health check of PLEG. Like the kubelet, this sets the last-seen metric even if PLEG is unhealthy.
     pub fn check(&self, clock: &dyn Clock, threshold: Duration) -> Result<(), Unhealthy> {
         let mut shared = self.lock();
         let last_list = shared.last_list;
@@ -104,7 +105,7 @@ impl SharedState {
 }
 
 impl PlegData {
-    /// Copies the cached addresses into a status without addresses, if no sandbox of the pod is ready any more.
+    /// Copies the cached IP addresses into a status without addresses, if no sandbox of the pod is ready any more.
     pub(super) fn preserve_ips(&self, status: &mut PodStatus) {
         if !status.ips.is_empty() {
             return;

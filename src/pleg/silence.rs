@@ -5,43 +5,44 @@ use std::time::Duration;
 use super::calls::OpenCall;
 use crate::clock::Mono;
 
-/// The age from which on an open call counts as silent.
+/// After this time without an answer, an open call counts as silent, and plegctl reports it for the first time.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// The ages of the reports after the first. After the last of them there is one report a minute.
+/// The ages of the reports after the first one. After the last of these ages there is one report each minute.
 const REPORTS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), MINUTE];
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Tracks which reports were made about the open call.
+/// Remembers the last report about the open call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SilenceTracker {
-    /// The start of the reported call, and the age of its last report.
-    reported: Option<(Mono, Duration)>,
+    /// The start of the reported call, and the age that its last report named.
+    last_report: Option<(Mono, Duration)>,
 }
 
 impl SilenceTracker {
     /// Returns the age to report for the open call, if a report is due.
     pub fn due(&mut self, open: Option<&OpenCall>, now: Mono) -> Option<Duration> {
         let started = open?.started;
-        let reported = self.reported.filter(|(of, _)| *of == started).map(|(_, reported)| reported);
-        let next = reported.map_or(SILENT_AFTER, next_report);
+        let last_age = self.last_report.filter(|(start, _)| *start == started).map(|(_, age)| age);
+        let next = last_age.map_or(SILENT_AFTER, next_report);
         let waited = now.since(started);
         if waited < next {
             return None;
         }
-        // A late caller reports the latest age only, not every report that it missed.
+        // If several reports are due, only the latest is made.
         let step = std::iter::successors(Some(next), |step| Some(next_report(*step)))
             .take_while(|step| *step <= waited)
             .last()
             .unwrap_or(next);
-        self.reported = Some((started, step));
+        self.last_report = Some((started, step));
         Some(step)
     }
 }
 
-fn next_report(reported: Duration) -> Duration {
-    REPORTS.into_iter().find(|step| *step > reported).unwrap_or_else(|| reported.saturating_add(MINUTE))
+/// Returns the age of a call at which its next report is due. `last_age` is its age at the last report.
+fn next_report(last_age: Duration) -> Duration {
+    REPORTS.into_iter().find(|step| *step > last_age).unwrap_or_else(|| last_age.saturating_add(MINUTE))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Makes a single relist, with or without the status of every pod, and returns it as a [`RelistReport`].
+//! Makes a single relist for the command `relist`, with or without the status of every pod, and returns a [`RelistReport`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,38 +15,39 @@ use super::stream::Event;
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;
 use crate::kubelet::Era;
+use crate::ordered;
 use crate::report::{PodRef, RuntimeRef};
 
-/// Which pods have their status fetched.
+/// The pods whose status a relist fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspect {
-    /// None: only the two list calls are made.
+    /// No pod: the relist makes only the two list calls.
     Nothing,
-    /// All pods; the kubelet inspects one pod at a time.
+    /// All pods. The kubelet inspects one pod at a time.
     Everything {
-        /// How many pods are inspected at once.
+        /// The number of pods that are inspected at once.
         concurrency: usize,
     },
 }
 
-/// What a relist includes, and the header of its report.
+/// The settings of a relist, and the header of its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelistRequest {
     /// The node's name, if it is known.
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
-    /// The kubelet releases whose algorithm is used.
+    /// The kubelet releases whose way of relisting is used.
     pub era: Era,
-    /// Which pods have their status fetched.
+    /// The pods whose status is fetched.
     pub inspect: Inspect,
 }
 
-/// A relist whose list calls failed, and which has no report.
+/// The error of a relist whose list calls failed, so that there is no report.
 #[derive(Debug, thiserror::Error)]
 #[error("{failure}")]
 pub struct ListsFailed {
-    /// Why the list calls failed.
+    /// The failure of a list call.
     #[source]
     pub failure: CallFailure,
     /// The calls that were made.
@@ -67,11 +68,11 @@ pub async fn relist<R: Runtime>(
 pub trait CallProgress: Sync {
     /// The status of this many pods is about to be fetched.
     fn pods_to_inspect(&self, pods: usize);
-    /// A call is about to be made. With several pods at once, several calls may be open.
+    /// A call is about to be made. If several pods are inspected at once, several calls may be open.
     fn call_started(&self, call: &OpenCall);
-    /// That call has ended.
+    /// A call has ended.
     fn call_finished(&self, call: &CallRecord);
-    /// The status of one of the pods has been fetched.
+    /// The status of one pod has been fetched.
     fn pod_inspected(&self);
 }
 
@@ -105,7 +106,7 @@ pub async fn relist_with_progress<R: Runtime>(
             progress.pod_inspected();
             inspected
         });
-        let results = all(inspections, concurrency).await;
+        let results = run_concurrently(inspections, concurrency).await;
         for (pod, (status, made)) in reported.iter_mut().zip(results) {
             calls.extend(made);
             add_status(pod, &status);
@@ -121,6 +122,7 @@ pub async fn relist_with_progress<R: Runtime>(
     })
 }
 
+/// Fetches the status of one pod. Returns the status and the calls.
 async fn inspect<R: Runtime>(
     rt: &R,
     clock: &dyn Clock,
@@ -140,7 +142,7 @@ async fn inspect<R: Runtime>(
 }
 
 /// Runs the futures to completion, at most `concurrency` at once. Returns the results in the order of the futures.
-async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) -> Vec<F::Output> {
+async fn run_concurrently<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) -> Vec<F::Output> {
     let mut waiting = futures.enumerate();
     let mut active: Vec<(usize, Pin<Box<F>>)> = Vec::new();
     let mut done: Vec<(usize, F::Output)> = Vec::new();
@@ -166,10 +168,11 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) ->
         }
     })
     .await;
-    done.sort_unstable_by_key(|(number, _)| *number);
+    ordered::sort_by_key(&mut done, |(number, _)| *number);
     done.into_iter().map(|(_, output)| output).collect()
 }
 
+/// Ignores the progress.
 struct NoProgress;
 
 impl CallProgress for NoProgress {
@@ -179,6 +182,7 @@ impl CallProgress for NoProgress {
     fn pod_inspected(&self) {}
 }
 
+/// Passes the calls of the engine to a [`CallProgress`].
 struct ProgressSink<'a>(&'a dyn CallProgress);
 
 impl Sink for ProgressSink<'_> {

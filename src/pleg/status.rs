@@ -1,32 +1,34 @@
-//! The status of a pod, as the kubelet has it after its status calls.
+//! The status of a pod that the kubelet keeps in its cache after the status calls or an event: IP addresses, sandboxes and
+//! containers.
 
 use super::pods::KubeletState;
 use crate::clock::Wall;
 use crate::cri::ContainerStatus;
+use crate::ordered;
 use crate::report::PodRef;
 
-/// The status of a pod, as the kubelet has it after its status calls.
+/// The status of a pod in the kubelet's cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodStatus {
     /// The pod.
     pub pod: PodRef,
-    /// Its addresses, unchanged from the runtime's answer.
+    /// The IP addresses, unchanged from the runtime's answer.
     pub ips: Vec<String>,
-    /// Its sandboxes, in the order of the status calls.
+    /// The sandboxes, in the order of the status calls.
     pub sandboxes: Vec<MemberStatus>,
-    /// Its containers, newest first.
+    /// The containers, newest first.
     pub containers: Vec<ContainerDetail>,
     /// The time for which the status is valid.
     pub timestamp: Wall,
 }
 
 impl PodStatus {
-    /// The kubelet's status for a pod that it does not know: only the UID.
+    /// Creates the kubelet's status for an unknown pod, which has only the UID.
     pub fn unknown(uid: &str) -> Self {
         Self { pod: PodRef { uid: uid.to_owned(), ..PodRef::default() }, ..Self::default() }
     }
 
-    /// Approximate size in memory, in bytes.
+    /// Returns the approximate size in memory, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let PodRef { uid, namespace, name } = &self.pod;
         let texts = |texts: &[&String]| texts.iter().map(|text| text.len()).sum::<usize>();
@@ -40,7 +42,7 @@ impl PodStatus {
         u64::try_from(own + sandboxes.sum::<usize>() + containers.sum::<usize>()).unwrap_or(u64::MAX)
     }
 
-    /// The status of one container.
+    /// Returns the status of one container.
     pub fn container(&self, id: &str) -> Option<&ContainerDetail> {
         self.containers.iter().find(|container| container.id == id)
     }
@@ -49,28 +51,28 @@ impl PodStatus {
 /// The id and state of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Its state.
+    /// The state.
     pub state: KubeletState,
 }
 
 /// The fields of a container's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerDetail {
-    /// Full id.
+    /// The full id.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its state.
+    /// The state.
     pub state: KubeletState,
-    /// Unix nanoseconds, unchanged from the runtime's answer.
+    /// The creation time in Unix nanoseconds, unchanged from the runtime's answer.
     pub created_at: i64,
-    /// When it started.
+    /// When the container started.
     pub started_at: Option<Wall>,
-    /// When it finished.
+    /// When the container finished.
     pub finished_at: Option<Wall>,
-    /// Exit code of an exited container.
+    /// The exit code of an exited container.
     pub exit_code: Option<i32>,
     /// The runtime's one-word reason.
     pub reason: String,
@@ -96,5 +98,5 @@ impl From<ContainerStatus> for ContainerDetail {
 }
 
 pub(super) fn sort_newest_first(containers: &mut [ContainerDetail]) {
-    containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
+    ordered::sort_by_key(containers, |container| std::cmp::Reverse(container.created_at));
 }

@@ -1,4 +1,5 @@
-//! The records that a watch emits, in the order in which things happen: one compact JSON object per line.
+//! The records that `watch` emits as JSON, one compact object per line: events, relists, states of the event stream, health,
+//! silent calls, divergences and the summary.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +9,27 @@ use super::calls::CallRecord;
 use super::pods::PlegState;
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::report::{PodRef, RuntimeRef, Seconds};
+use crate::ordered;
+use crate::report::{PodRef, RuntimeRef, Seconds, word_enum};
 
-/// Type of a pod lifecycle event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum EventType {
-    /// A container or sandbox that was not running is running.
-    ContainerStarted,
-    /// A container or sandbox that was running or unknown is no longer running.
-    ContainerDied,
-    /// A container or sandbox is no longer listed.
-    ContainerRemoved,
-    /// The state of a container or sandbox became unknown. The kubelet computes this event and drops it.
-    ContainerChanged,
-    /// A pod was inspected again.
-    PodSync,
+word_enum! {
+    /// Type of a pod lifecycle event.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub json enum EventType: as_str {
+        /// A container or sandbox that was not running is running.
+        ContainerStarted = "ContainerStarted",
+        /// A container or sandbox that was running or unknown is no longer running.
+        ContainerDied = "ContainerDied",
+        /// A container or sandbox is no longer listed.
+        ContainerRemoved = "ContainerRemoved",
+        /// The state of a container or sandbox became unknown. The kubelet computes this event and drops it.
+        ContainerChanged = "ContainerChanged",
+        /// A pod was inspected again.
+        PodSync = "PodSync",
+    }
 }
 
 impl EventType {
-    /// The kubelet's name of the type.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ContainerStarted => "ContainerStarted",
-            Self::ContainerDied => "ContainerDied",
-            Self::ContainerRemoved => "ContainerRemoved",
-            Self::ContainerChanged => "ContainerChanged",
-            Self::PodSync => "PodSync",
-        }
-    }
-
     /// Whether the kubelet delivers events of this type to its sync loop.
     pub const fn is_delivered(self) -> bool {
         !matches!(self, Self::ContainerChanged)
@@ -45,16 +38,18 @@ impl EventType {
 
 /// The PLEG that emits an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EventSource {
-    /// Relisting.
+    /// The generic PLEG, which relists.
     Generic,
-    /// The runtime's event stream.
+    /// The evented PLEG, which reads the runtime's event stream.
     Evented,
 }
 
-/// What an event is about.
+/// The kind of item that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EventSubject {
     /// A container.
@@ -72,6 +67,7 @@ const fn is_false(flag: &bool) -> bool {
 
 /// A pod lifecycle event, delivered or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Event {
     /// When the event was emitted.
@@ -82,9 +78,9 @@ pub struct Event {
     /// Whether the event belongs to the first relist.
     #[serde(default, skip_serializing_if = "is_false")]
     pub initial: bool,
-    /// Which PLEG emitted the event.
+    /// The PLEG that emitted the event.
     pub source: EventSource,
-    /// Its type.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// Whether the kubelet's sync loop receives the event.
@@ -93,31 +89,31 @@ pub struct Event {
     pub pod: PodRef,
     /// Whether the event is about a container, a sandbox or the pod.
     pub subject: EventSubject,
-    /// Container or sandbox id; absent for `PodSync`.
+    /// The id of the container or sandbox; absent for `PodSync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Container name.
+    /// The name of the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// State before; absent for `PodSync` and where the stream does not report it.
+    /// The state before; absent for `PodSync`, and if the stream does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PlegState>,
-    /// State after; absent for `PodSync`.
+    /// The state after; absent for `PodSync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PlegState>,
-    /// Exit code of a container that died.
+    /// The exit code of a container that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The runtime's one-word reason why a container died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Time of receipt minus the runtime's time stamp, for stream events.
+    /// The time of receipt minus the runtime's time stamp, for stream events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
 }
 
 impl Event {
-    /// An event without optional fields.
+    /// Creates an event without optional fields.
     pub const fn new(
         time: Wall,
         source: EventSource,
@@ -145,8 +141,9 @@ impl Event {
     }
 }
 
-/// The watch has started.
+/// The record of the start of the watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchStarted {
     /// When the watch started.
@@ -158,31 +155,32 @@ pub struct WatchStarted {
     pub runtime: RuntimeRef,
     /// `generic`, `evented` or `compare`.
     pub mode: String,
-    /// Pause between relists.
+    /// The pause between relists.
     pub period_seconds: Seconds,
     /// The age from which on PLEG is unhealthy.
     pub threshold_seconds: Seconds,
-    /// The kubelet release whose algorithm is used.
+    /// The kubelet release whose way of relisting is used.
     pub kubelet_version: String,
-    /// Where that version comes from.
+    /// The source from which the kubelet release is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_version_source: Option<String>,
-    /// What a kubelet of this release sees and this watch cannot see, if anything.
+    /// The changes that a kubelet of this release sees and this watch cannot see, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_seen: Option<String>,
 }
 
-/// A relist has ended. The records of its events come before this record.
+/// The record of a relist that has ended. The records of its events come before this record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Relist {
-    /// When it ended.
+    /// When the relist ended.
     pub time: Wall,
-    /// Its number, from 1.
+    /// The number of the relist, from 1.
     pub relist: u64,
-    /// How long it took.
+    /// The duration of the relist.
     pub duration_seconds: Seconds,
-    /// From the start of the last successful relist to the start of this one.
+    /// The time from the start of the last successful relist to the start of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Seconds>,
     /// Whether both list calls succeeded.
@@ -190,22 +188,22 @@ pub struct Relist {
     /// Why a list call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Every call it made.
+    /// All calls of the relist.
     pub calls: Vec<CallRecord>,
-    /// How many pods are listed.
+    /// The number of listed pods.
     pub pods: u64,
-    /// How many sandboxes they have.
+    /// The number of listed sandboxes.
     pub sandboxes: u64,
-    /// How many containers they have.
+    /// The number of listed containers.
     pub containers: u64,
-    /// How many events the relist caused, `ContainerChanged` not counted.
+    /// The number of events that the relist caused, without `ContainerChanged`.
     pub events: u64,
-    /// How many pods failed their status fetch and will be inspected again.
+    /// The number of pods whose status fetch failed and that will be inspected again.
     pub reinspect: u64,
 }
 
 impl Relist {
-    /// A successful relist without pods, calls or duration.
+    /// Creates a successful relist without pods, calls or duration.
     pub const fn new(time: Wall, relist: u64) -> Self {
         Self {
             time,
@@ -224,8 +222,9 @@ impl Relist {
     }
 }
 
-/// State of the event stream.
+/// The state of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StreamState {
     /// A stream is open.
@@ -234,29 +233,31 @@ pub enum StreamState {
     Closed,
     /// The kubelet would give the stream up.
     Fallback,
-    /// The kubelet would have crashed here; the watch goes on.
+    /// The kubelet would have crashed here; the watch continues.
     Panic,
     /// Events were received and dropped because plegctl's own queue was full.
     Dropped,
 }
 
-/// The event stream changed its state.
+/// The record of a change of the event stream's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Stream {
     /// When the state changed.
     pub time: Wall,
     /// The new state.
     pub state: StreamState,
-    /// Number of the attempt, from 1.
+    /// The number of the attempt to open the stream, from 1.
     pub attempt: u32,
-    /// Why the stream ended.
+    /// The reason for the change, for example why the stream ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The health of PLEG changed.
+/// The record of a change of PLEG's health.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Health {
     /// When the health changed.
@@ -267,8 +268,9 @@ pub struct Health {
     pub message: String,
 }
 
-/// A call has had no answer for 5 s, 10 s, 30 s or a number of minutes, and is still open.
+/// The record of a call that is open and has had no answer for 5 s, 10 s, 30 s or a number of minutes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Silence {
     /// When the silence was reported.
@@ -281,19 +283,20 @@ pub struct Silence {
     /// The id of the container or sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// How long the call has been open.
+    /// The time since the call was sent.
     pub waited_seconds: Seconds,
 }
 
-/// Relisting and the event stream disagree about a transition.
+/// The record of a transition that only relisting or only the event stream reported, or that relisting reported first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Divergence {
-    /// When the disagreement was decided.
+    /// When the divergence was decided.
     pub time: Wall,
     /// The pod.
     pub pod: PodRef,
-    /// Container or sandbox id.
+    /// The id of the container or sandbox.
     pub id: String,
     /// The type of the transition.
     #[serde(rename = "type")]
@@ -301,7 +304,7 @@ pub struct Divergence {
     /// The only side that reported the transition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<EventSource>,
-    /// How much earlier the stream reported the transition; negative if relisting was first.
+    /// The time by which the stream reported the transition earlier; negative if relisting was first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
     /// Why only one side reported the transition, if that is known.
@@ -311,14 +314,15 @@ pub struct Divergence {
 
 /// Quantiles of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Quantiles {
-    /// Median.
+    /// The median.
     pub p50: Seconds,
-    /// 90th percentile.
+    /// The 90th percentile.
     pub p90: Seconds,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: Seconds,
-    /// Largest.
+    /// The largest value.
     pub max: Seconds,
 }
 
@@ -326,7 +330,7 @@ impl Quantiles {
     /// Computes the quantiles of these samples by nearest rank; `None` without samples.
     pub fn of(samples: impl IntoIterator<Item = Seconds>) -> Option<Self> {
         let mut sorted: Vec<Seconds> = samples.into_iter().collect();
-        sorted.sort_unstable();
+        ordered::sort(&mut sorted);
         let rank = |percent: usize| {
             let nearest = (sorted.len() * percent).div_ceil(100);
             sorted.get(nearest.saturating_sub(1)).copied()
@@ -337,6 +341,7 @@ impl Quantiles {
 
 /// One of the slowest calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SlowCall {
     /// The name of the RPC.
@@ -347,29 +352,30 @@ pub struct SlowCall {
     /// The id of the container or sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// How long it took, or has taken so far.
+    /// The duration of the call, or the time since it was sent if it is still open.
     pub duration_seconds: Seconds,
     /// Whether the call was still open when the watch ended.
     #[serde(default, skip_serializing_if = "is_false")]
     pub silent_so_far: bool,
 }
 
-/// The watch has ended.
+/// The record of the end of the watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchSummary {
     /// When the watch ended.
     pub time: Wall,
-    /// How many relists there were.
+    /// The number of relists.
     pub relists: u64,
-    /// How many of them failed.
+    /// The number of failed relists.
     pub failed: u64,
-    /// Events delivered, by type.
+    /// The number of delivered events, by type.
     pub events: BTreeMap<EventType, u64>,
-    /// How long relists took.
+    /// The durations of relists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<Quantiles>,
-    /// How far apart they started.
+    /// The times between the starts of relists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Quantiles>,
     /// The slowest calls, slowest first.
@@ -384,15 +390,16 @@ pub struct WatchSummary {
 
 /// The comparison of the event stream with relisting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CompareSummary {
-    /// Whether `EventedPLEG` would be safe on this node, in a sentence.
+    /// A sentence about whether `EventedPLEG` would be safe on this node.
     pub verdict: String,
-    /// Transitions that both sides reported.
+    /// The number of transitions that both sides reported.
     pub both: u64,
-    /// Of these, how many the stream reported first.
+    /// The number of transitions that the stream reported first.
     pub evented_first: u64,
-    /// Of these, how many relisting reported first.
+    /// The number of transitions that relisting reported first.
     pub generic_first: u64,
     /// Transitions that only the stream reported, because they were over before a relist could list them.
     pub missed_by_relisting: u64,
@@ -419,66 +426,69 @@ pub struct CompareSummary {
     pub leftovers: u64,
     /// Containers that were not compared, because too many were tracked or their names were too long.
     pub not_compared: u64,
-    /// How much earlier the stream was.
+    /// The times by which the stream was earlier than relisting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gained_seconds: Option<Quantiles>,
-    /// From the runtime's time stamp to the stream's event, for transitions that both sides reported.
+    /// The times from the runtime's time stamp to the stream's event, for transitions that both sides reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_seconds: Option<Quantiles>,
-    /// From the runtime's time stamp to the relist's event, for transitions that both sides reported.
+    /// The times from the runtime's time stamp to the relist's event, for transitions that both sides reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<Quantiles>,
-    /// Number of relists.
+    /// The number of relists.
     pub relists: u64,
-    /// Number of calls of these relists.
+    /// The number of calls that the relists made.
     pub relist_calls: u64,
-    /// Bytes received by these relists.
+    /// The number of bytes that the relists received.
     pub relist_bytes: u64,
-    /// Bytes received from the stream.
+    /// The number of bytes received from the stream.
     pub stream_bytes: u64,
-    /// Calls that a kubelet with the evented PLEG would have saved.
+    /// The number of calls that a kubelet with the evented PLEG would not have made.
     pub spared_calls: u64,
-    /// Bytes that a kubelet with the evented PLEG would have received: the stream, and a relist every five minutes.
+    /// The number of bytes that a kubelet with the evented PLEG would have received: the stream, and a relist every five
+    /// minutes.
     pub evented_bytes: u64,
 }
 
-/// Totals of the event stream.
+/// The totals of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StreamSummary {
-    /// How often it was opened.
+    /// The number of times that the stream was opened.
     pub attempts: u64,
-    /// How often the runtime ended it or could not be reached.
+    /// The number of times that the runtime ended the stream or could not be reached.
     pub failures: u64,
     /// Whether the kubelet would have given the stream up.
     pub fell_back: bool,
-    /// How often the kubelet would have crashed.
+    /// The number of times that the kubelet would have crashed.
     pub panics: u64,
-    /// Events received.
+    /// The number of received events.
     pub events: u64,
-    /// Events without a pod, which the kubelet ignores.
+    /// The number of events without a pod, which the kubelet ignores.
     pub ignored: u64,
-    /// Events that were received and dropped because plegctl's own queue was full.
+    /// The number of events that were received and dropped because plegctl's own queue was full.
     pub dropped: u64,
-    /// Bytes received.
+    /// The number of received bytes.
     pub bytes: u64,
-    /// How often a relist was made early, to remove pods that are gone from the cache.
+    /// The number of early relists, which removed pods from the cache that no longer existed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub crowded: u64,
-    /// Time of receipt minus the runtime's time stamp.
+    /// For each event, the time of receipt minus the runtime's time stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Quantiles>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a field over by reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a field by reference")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
 /// Any record that a watch emits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "each is named for what it holds")]
+#[expect(missing_docs, reason = "each variant has the name of its content")]
 pub enum WatchRecord {
     WatchStarted(WatchStarted),
     Event(Event),

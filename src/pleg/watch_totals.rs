@@ -1,6 +1,6 @@
-//! Adds up the totals of a watch, in memory that does not grow with time.
+//! Adds up the totals of a watch for its summary, in memory that does not grow with time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::calls::{CallRecord, OpenCall};
@@ -9,29 +9,34 @@ use super::stream::{Event, EventType, Relist, SlowCall, Stream, StreamState, Str
 use crate::clock::{Mono, Wall};
 use crate::cri::ReceivedEvent;
 
-/// How many of the slowest calls are remembered.
+/// The number of the slowest calls that are remembered.
 const MAX_SLOWEST: usize = 5;
 
-/// A relist longer than this is slow, however long the others are.
+/// The number of the last relists whose durations are remembered.
+const MAX_RECENT: usize = 20;
+
+/// The duration beyond which a relist is slow, however long the other relists are.
 const ALWAYS_SLOW: Duration = Duration::from_secs(1);
 
-/// A relist longer than this many medians is slow.
+/// The multiple of the median duration beyond which a relist is slow.
 const TIMES_MEDIAN: u32 = 10;
 
-/// A relist shorter than this is never slow.
+/// The duration below which a relist is never slow.
 const MIN_SLOW: Duration = Duration::from_millis(100);
 
-/// How many relists are needed for a median.
+/// The number of relists that are needed for a median.
 const MIN_RELISTS: u64 = 10;
 
 /// The totals of a watch.
 #[derive(Debug, Default)]
 pub struct WatchTotals {
-    /// How long relists took.
+    /// The durations of relists.
     pub relists: LatencyHistogram,
-    /// How far apart they started.
+    /// The durations of the last relists, the newest last.
+    pub recent: VecDeque<Duration>,
+    /// The times between the starts of relists.
     pub intervals: LatencyHistogram,
-    /// How many pods the last successful relist listed.
+    /// The number of pods that the last successful relist listed.
     pub pods: u64,
     /// The call that has no answer yet.
     pub open: Option<OpenCall>,
@@ -103,13 +108,13 @@ impl WatchTotals {
         self.stream_totals.get_or_insert_default().failures += 1;
     }
 
-    /// The totals of the event stream so far.
+    /// Returns the totals of the event stream so far.
     pub fn stream_totals(&self) -> StreamSummary {
         self.stream_totals.as_ref().map(StreamTotals::summary).unwrap_or_default()
     }
 
-    /// Counts a relist made early to remove pods that are gone from the cache.
-    pub fn crowded(&mut self) {
+    /// Counts an early relist, which removes pods from the cache that no longer exist.
+    pub fn cache_too_large(&mut self) {
         self.stream_totals.get_or_insert_default().crowded += 1;
     }
 
@@ -128,7 +133,7 @@ impl WatchTotals {
             stream_totals.ignored += 1;
         }
         let created = Wall::from_nanos(received.event.created_at);
-        // An event that the runtime buffered for its first reader is old, not late.
+        // The age of an event that the runtime had buffered before the stream was opened is no latency.
         if stream_totals.opened.is_none_or(|opened| created >= opened) {
             stream_totals.latency.add(received.at.duration_since(created));
         }
@@ -152,13 +157,14 @@ impl WatchTotals {
         });
     }
 
+    /// Inserts a call into the slowest calls.
     fn remember(&mut self, call: SlowCall) {
         let position = self.slowest.partition_point(|known| known.duration_seconds >= call.duration_seconds);
         self.slowest.insert(position, call);
         self.slowest.truncate(MAX_SLOWEST);
     }
 
-    /// Whether a relist, not counted yet, is slow by itself or compared with the others.
+    /// Whether a relist that is not counted yet is slow, by itself or compared with the others.
     pub fn is_slow(&self, relist: &Relist) -> bool {
         let took = relist.duration_seconds.duration();
         let median = self.relists.quantiles().filter(|_| self.finished >= MIN_RELISTS);
@@ -170,6 +176,10 @@ impl WatchTotals {
     pub fn relist(&mut self, relist: &Relist) {
         self.finished = relist.relist;
         self.relists.add(relist.duration_seconds.duration());
+        if self.recent.len() == MAX_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(relist.duration_seconds.duration());
         if let Some(interval) = relist.interval_seconds {
             self.intervals.add(interval.duration());
         }
@@ -180,7 +190,7 @@ impl WatchTotals {
         }
     }
 
-    /// How long the open call has had no answer.
+    /// Returns the time since the open call was sent.
     pub fn waiting(&self, now: Mono) -> Option<Duration> {
         self.open.as_ref().map(|open| now.since(open.started))
     }
@@ -188,7 +198,7 @@ impl WatchTotals {
     /// Returns the summary so far. A call that is still open is marked *silent so far*.
     pub fn summary(&mut self, time: Wall, now: Mono) -> WatchSummary {
         if let Some(open) = self.open.take() {
-            // An open call is always listed, however short it is: how long it would take is not known.
+            // An open call is always listed, however short it is, because nobody knows how long it will take.
             self.slowest.truncate(MAX_SLOWEST - 1);
             let silent = SlowCall {
                 rpc: open.rpc.name().to_owned(),

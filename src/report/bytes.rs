@@ -1,4 +1,4 @@
-//! Formats sizes for people.
+//! Formats sizes in bytes, such as `12.3 KiB`.
 
 /// Formats a size in binary units.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]

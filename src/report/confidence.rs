@@ -1,32 +1,25 @@
-//! How certain a finding is, and what was not checked.
+//! [`Confidence`], how certain a finding is, and [`NotChecked`], a check that could not be made.
 
 use serde::{Deserialize, Serialize};
 
-/// How certain a finding is. The most certain level is the smallest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// The evidence itself is the fault.
-    Certain,
-    /// Two independent pieces of evidence agree.
-    Likely,
-    /// One circumstantial piece of evidence. This level never changes a verdict.
-    Possible,
-}
+use super::word_enum;
 
-impl Confidence {
-    /// The name in JSON and in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Certain => "certain",
-            Self::Likely => "likely",
-            Self::Possible => "possible",
-        }
+word_enum! {
+    /// How certain a finding is. The most certain level is the smallest.
+    #[derive(PartialOrd, Ord)]
+    pub json enum Confidence: as_str {
+        /// The evidence shows the fault itself.
+        Certain = "certain",
+        /// Two independent pieces of evidence agree.
+        Likely = "likely",
+        /// One circumstantial piece of evidence. This level never changes a verdict.
+        Possible = "possible",
     }
 }
 
 /// A check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NotChecked {
     /// The check.

@@ -1,11 +1,12 @@
-//! The first two keys of every JSON document.
+//! [`Document`] adds the keys `apiVersion` and `kind` with which every JSON document begins. The module also
+//! estimates the memory that reading a document needs.
 
 use serde::Serialize;
 
 /// The API version of every document that plegctl writes.
 pub const API_VERSION: &str = "plegctl/v1";
 
-/// A body with the two first keys. The body writes `kind` itself, with `#[serde(tag = "kind")]`.
+/// A report with `apiVersion` in front. The report adds its `kind` itself, with `#[serde(tag = "kind")]`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a, T> {
@@ -19,7 +20,7 @@ pub const fn document<T: Serialize>(body: &T) -> Document<'_, T> {
     Document { api_version: API_VERSION, body }
 }
 
-/// The maximum memory for reading a JSON document. A diagnosis of the largest node needs some MiB.
+/// The maximum memory for reading a JSON document, in bytes. A report about the largest node needs some MiB.
 const MAX_MEMORY: usize = 32 << 20;
 
 /// The minimum memory of a JSON value: the value itself and the allocator's overhead.
@@ -31,12 +32,13 @@ pub fn memory_bound(text: &[u8]) -> usize {
     text.len().saturating_add(values_memory_bound(text))
 }
 
+/// Returns an upper bound of the memory for the values of a JSON text, without their texts.
 fn values_memory_bound(text: &[u8]) -> usize {
     let begins = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
     text.iter().filter(begins).count().saturating_mul(MIN_VALUE_MEMORY)
 }
 
-/// Whether a JSON text needs no more memory than a document may use. Stops at the limit.
+/// Whether reading a JSON text needs at most [`MAX_MEMORY`]. Stops counting at the limit.
 pub fn fits_in_memory(text: &[u8]) -> bool {
     let mut memory_bound = text.len();
     let fits = |piece: &[u8]| {

@@ -1,5 +1,5 @@
-//! Formats durations: an age as kubectl does, a measured duration compactly for a column and with a space for a
-//! sentence. The format of Go programs is `kubelet::GoDuration`, and the format of user input is humantime's.
+//! Formats durations: an age as kubectl formats it, and a measured duration either for a column (`4.21ms`) or for a
+//! sentence (`4.2 ms`). Durations in the format of Go are in `kubelet::GoDuration`.
 
 use std::time::Duration;
 
@@ -12,18 +12,19 @@ pub fn elapsed(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..120 => format!("{seconds}s"),
-        120..600 => two(seconds, MINUTE, "m", 1, "s"),
+        120..600 => two_units(seconds, MINUTE, "m", 1, "s"),
         600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => two(seconds, HOUR, "h", MINUTE, "m"),
+        10_800..28_800 => two_units(seconds, HOUR, "h", MINUTE, "m"),
         28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => two(seconds, DAY, "d", HOUR, "h"),
+        172_800..691_200 => two_units(seconds, DAY, "d", HOUR, "h"),
         691_200..63_072_000 => format!("{}d", seconds / DAY),
-        63_072_000..252_288_000 => two(seconds, YEAR, "y", DAY, "d"),
+        63_072_000..252_288_000 => two_units(seconds, YEAR, "y", DAY, "d"),
         _ => format!("{}y", seconds / YEAR),
     }
 }
 
-fn two(seconds: u64, large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
+/// Formats a duration in two units; leaves out the smaller unit if it is zero.
+fn two_units(seconds: u64, large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     match seconds % large / small {
         0 => format!("{}{large_unit}", seconds / large),
         rest => format!("{}{large_unit}{rest}{small_unit}", seconds / large),

@@ -1,7 +1,7 @@
 //! Makes text from runtimes and files harmless for a terminal.
 //!
-//! A pod's annotation, a runtime's error message or a file name may contain escape sequences that move the cursor,
-//! rename the window or hide text. Characters that are not plainly visible are written as their code points.
+//! An annotation, an error message or a file name may contain escape sequences that move the cursor, rename the
+//! window or hide text. Such characters are replaced with their code points, such as `\u{1b}`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -27,20 +27,20 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Escapes the same characters in a text of several lines, except line breaks and tabs.
+/// Escapes control characters in a text of several lines, except line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    if !text.contains(obeyed) {
+    let is_escaped = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
-    let spelled = |character: char| {
-        if obeyed(character) {
+    let escape = |character: char| {
+        if is_escaped(character) {
             escaped(character.encode_utf8(&mut [0; 4])).into_owned()
         } else {
             character.into()
         }
     };
-    Cow::Owned(text.chars().map(spelled).collect())
+    Cow::Owned(text.chars().map(escape).collect())
 }
 
 /// Formats a text as a label value in Prometheus' format, with quotes.

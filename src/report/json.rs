@@ -1,7 +1,7 @@
 //! Writes documents as JSON, indented or on one line.
 //!
-//! Every document uses the same serde writer; indentation is added to its output. A second serde writer for each type
-//! of report would enlarge the program by a tenth.
+//! Both forms use the same serde serializer; the indented form adds line breaks and blanks to its output. A second
+//! serializer would be compiled for each type of report and make the program a tenth larger.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::escape::is_hostile;
 
 /// Writes an indented document.
 pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    line(document, &mut IndentingWriter { out, depth: 0, state: TextState::Value })
+    line(document, &mut IndentingWriter { out, depth: 0, state: TextState::OutsideString })
 }
 
 /// Writes a document on one line.
@@ -28,14 +28,14 @@ pub fn text(document: &impl Serialize) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// The position of the next byte in a document.
+/// Where the next byte of a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextState {
-    /// Outside of a string.
-    Value,
-    /// After the bracket that opens a list or an object which may be empty.
+    /// Outside of a string, but not directly after an opening bracket.
+    OutsideString,
+    /// Directly after the opening bracket of a list or an object.
     Opened,
-    /// In a string.
+    /// In a string, but not after a backslash.
     Text,
     /// In a string, after a backslash.
     Escape,
@@ -59,10 +59,12 @@ impl IndentingWriter<'_> {
         match (self.state, byte) {
             (TextState::Escape, _) => self.state = TextState::Text,
             (TextState::Text, b'\\') => self.state = TextState::Escape,
-            (TextState::Text, b'"') => self.state = TextState::Value,
+            (TextState::Text, b'"') => self.state = TextState::OutsideString,
             (TextState::Text, _) => {}
             (state, _) => {
                 self.depth -= usize::from(closes && self.depth > 0);
+                // A line ends before a closing bracket, and before the first item after an opening bracket. In an empty
+                // list or object, the closing bracket follows the opening one, and the line does not end.
                 if closes != (state == TextState::Opened) {
                     self.new_line()?;
                 }
@@ -72,7 +74,7 @@ impl IndentingWriter<'_> {
                         self.depth += 1;
                         TextState::Opened
                     }
-                    _ => TextState::Value,
+                    _ => TextState::OutsideString,
                 };
                 self.out.write_all(&[byte])?;
                 return match byte {
@@ -88,11 +90,11 @@ impl IndentingWriter<'_> {
 
 impl Write for IndentingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Most bytes are in strings and are written unchanged.
-        let stays = |byte: &u8| !matches!(byte, b'"' | b'\\');
-        for piece in bytes.chunk_by(|one, other| stays(one) && stays(other)) {
+        // Most bytes are in strings, do not change the state, and are written together.
+        let keeps_state = |byte: &u8| !matches!(byte, b'"' | b'\\');
+        for piece in bytes.chunk_by(|one, other| keeps_state(one) && keeps_state(other)) {
             match (self.state, piece) {
-                (TextState::Text, [first, ..]) if stays(first) => self.out.write_all(piece)?,
+                (TextState::Text, [first, ..]) if keeps_state(first) => self.out.write_all(piece)?,
                 _ => piece.iter().try_for_each(|byte| self.byte(*byte))?,
             }
         }
@@ -104,17 +106,19 @@ impl Write for IndentingWriter<'_> {
     }
 }
 
-/// Escapes characters that JSON allows unescaped but that terminals may obey or hide: DEL, U+0080 to U+009F, and
-/// characters that reorder, hide or break text. These occur only in strings, where the escape has the same meaning.
+/// Escapes the characters that JSON allows in strings but that can mislead a reader of a terminal: control characters
+/// (DEL and U+0080 to U+009F), which a terminal may execute, and characters that reorder, hide or break text. They
+/// occur only in strings, where the escape has the same meaning.
 struct EscapingWriter<'a> {
     out: &'a mut dyn Write,
-    /// The bytes so far of a character that may have to be escaped.
+    /// The first bytes of an incomplete character that may have to be escaped.
     pending: Vec<u8>,
 }
 
 impl EscapingWriter<'_> {
     /// Writes the pending character, if it is complete.
     fn write_pending(&mut self) -> io::Result<()> {
+        // UTF-8 needs so many bytes for a character that begins with this byte.
         let length = match self.pending.first() {
             Some(0x7f) => 1,
             Some(0xc2 | 0xd8) => 2,
@@ -158,7 +162,9 @@ impl Write for EscapingWriter<'_> {
     }
 }
 
-/// Whether no character that must be escaped starts with this byte.
+/// Whether a byte can be written without a look at the bytes after it. The other bytes are the first bytes of the
+/// hostile characters in UTF-8: DEL (0x7f), U+0080 to U+009F and U+00AD (0xc2), U+061C (0xd8), U+180E (0xe1), U+200B to
+/// U+206F (0xe2), U+FEFF and U+FFF9 to U+FFFB (0xef), U+E0000 to U+E007F (0xf3).
 const fn is_plain(byte: u8) -> bool {
     !matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe1 | 0xe2 | 0xef | 0xf3)
 }
@@ -170,7 +176,8 @@ pub mod tests {
 
     use super::*;
 
-    /// Generates documents with these leaves and names, and with the keys that every document has.
+    /// Generates documents. Their leaves are null, Booleans, integers and `leaves`; the keys of their objects match the
+    /// pattern `names`.
     pub fn documents(
         leaves: impl Strategy<Value = Value> + 'static,
         names: &'static str,
@@ -212,7 +219,8 @@ pub mod tests {
         let json = String::from_utf8(out).unwrap();
         assert!(!json.trim_end().contains(char::is_control), "{json:?}");
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
-        // The result does not depend on how the bytes are divided into writes.
+        // The result does not depend on how the bytes are divided into writes. Without ESC (0x1b): serde_json escapes
+        // it before this writer gets it.
         let mut out = Vec::new();
         let mut escaping = EscapingWriter { out: &mut out, pending: Vec::new() };
         for byte in text.bytes().filter(|byte| *byte != 0x1b) {

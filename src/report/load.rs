@@ -1,4 +1,5 @@
-//! Reads a file that a user named. A FIFO without a writer and a device without an end give an error and do not block.
+//! Reads a file that a user named, with a size limit and a time limit. A FIFO without a writer, or a device without
+//! an end, gives an error and does not block.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,10 +15,10 @@ pub const LARGEST_REPORT: usize = 64 * 1024 * 1024;
 /// The largest kubeconfig, certificate, token or signature file that is read.
 pub const LARGEST_SETTING: usize = 16 * 1024 * 1024;
 
-/// Reads all of `path`. Fails if the file is longer than `most` bytes, or if a file that is not regular gives no data for
-/// a while.
-pub fn load(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    read(open_with_timeout(path)?, most)
+/// Reads all of `path`. Fails if the file is longer than `size_limit` bytes, or if a FIFO or a device delivers no
+/// data within the time limit of [`total_wait`].
+pub fn load(path: &Path, size_limit: usize) -> io::Result<Vec<u8>> {
+    read(open_with_timeout(path)?, size_limit)
 }
 
 /// Opens `path` for reading in pieces, with the timeout of [`load`].
@@ -27,27 +28,27 @@ pub fn open_with_timeout(path: &Path) -> io::Result<TimeoutReader<File>> {
     Ok(TimeoutReader { from, awaits_first_data: is_fifo, retries: RETRIES })
 }
 
-/// Opens `path` so that neither opening nor reading blocks. Without data a read fails with `WouldBlock`, or returns
-/// nothing for a FIFO without a writer.
+/// Opens `path` so that neither opening nor reading blocks. While there is no data, a read fails with `WouldBlock`;
+/// for a FIFO without a writer, it returns zero bytes.
 pub fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?.into())
 }
 
-/// Reads all of standard input. Fails if it is longer than `most` bytes. This waits without a limit, because the user provides standard
-/// input on purpose.
-pub fn stdin(most: usize) -> io::Result<Vec<u8>> {
+/// Reads all of standard input. Fails if it is longer than `size_limit` bytes. There is no time limit, because the
+/// user chose standard input.
+pub fn stdin(size_limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let one_more = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    io::stdin().lock().take(one_more).read_to_end(&mut bytes)?;
-    fits(&bytes, most).map(|()| bytes)
+    let limit_and_one = u64::try_from(size_limit).unwrap_or(u64::MAX).saturating_add(1);
+    io::stdin().lock().take(limit_and_one).read_to_end(&mut bytes)?;
+    fits(&bytes, size_limit).map(|()| bytes)
 }
 
-fn fits(bytes: &[u8], most: usize) -> io::Result<()> {
-    if bytes.len() <= most {
+fn fits(bytes: &[u8], size_limit: usize) -> io::Result<()> {
+    if bytes.len() <= size_limit {
         return Ok(());
     }
-    let why = format!("it is longer than {} KiB, the most that plegctl reads", most / 1024);
+    let why = format!("it is longer than {} KiB, the most that plegctl reads", size_limit / 1024);
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
@@ -55,7 +56,8 @@ fn fits(bytes: &[u8], most: usize) -> io::Result<()> {
 #[derive(Debug)]
 pub struct TimeoutReader<R> {
     from: R,
-    /// Whether no data has come from a FIFO yet. Its end is ignored until then, because the writer may start later.
+    /// Whether this is a FIFO that has delivered no data yet. Its end is ignored until then, because the writer may
+    /// start later.
     awaits_first_data: bool,
     retries: u32,
 }
@@ -77,8 +79,8 @@ impl<R: Read> Read for TimeoutReader<R> {
     }
 }
 
-/// Reads to the end.
-fn read(mut from: impl Read, most: usize) -> io::Result<Vec<u8>> {
+/// Reads to the end; fails above the size limit.
+fn read(mut from: impl Read, size_limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -86,7 +88,7 @@ fn read(mut from: impl Read, most: usize) -> io::Result<Vec<u8>> {
             0 => return Ok(bytes),
             length => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
         }
-        fits(&bytes, most)?;
+        fits(&bytes, size_limit)?;
     }
 }
 

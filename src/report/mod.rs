@@ -31,6 +31,8 @@ pub(crate) mod save;
 mod seconds;
 mod severity;
 mod similar;
+mod word_enum;
+mod words;
 
 pub use confidence::{Confidence, NotChecked};
 pub use document::{API_VERSION, Document, document};
@@ -40,3 +42,5 @@ pub use rule::Rule;
 pub use seconds::Seconds;
 pub use severity::Severity;
 pub use similar::most_similar;
+pub(crate) use word_enum::word_enum;
+pub(crate) use words::plural;

@@ -1,4 +1,5 @@
-//! Removes the values of settings with secret names from text that others will read. All other text stays unchanged.
+//! Removes secret values from command lines, configurations and mount options that plegctl puts into reports and
+//! bundles. A value is secret if its name contains a word such as `token` or `password`. Other text stays unchanged.
 
 use serde_json::Value;
 
@@ -7,13 +8,13 @@ const SECRETS: [&str; 7] = ["token", "password", "passwd", "secret", "header", "
 /// The text that replaces a secret value.
 const LEFT_OUT: &str = "(left out)";
 
-/// Removes secrets from mount options: CIFS may have a user and a password there.
+/// Removes passwords and other secrets from mount options. For example, the options of a CIFS mount contain a password.
 pub(crate) fn without_secrets_of_mounts(text: &str) -> String {
-    let plain = |option: &str| match option.split_once('=') {
+    let redacted = |option: &str| match option.split_once('=') {
         Some((name, _)) if is_secret(name) || name == "pass" => format!("{name}={LEFT_OUT}"),
         _ => option.to_owned(),
     };
-    let line = |line: &str| line.split(',').map(plain).collect::<Vec<_>>().join(",") + "\n";
+    let line = |line: &str| line.split(',').map(redacted).collect::<Vec<_>>().join(",") + "\n";
     text.lines().map(line).collect()
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<S
 }
 
 /// Removes the values of keys with secret names from YAML or JSON.
-pub(crate) fn without_secret_keys(text: &str) -> String {
+pub(crate) fn without_secret_values(text: &str) -> String {
     match serde_json::from_str(text) {
         Ok(mut document) => {
             leave_out_secrets(&mut document);
@@ -65,26 +66,32 @@ fn leave_out_secrets(document: &mut Value) {
     }
 }
 
-/// Removes the line of a secret key, all lines that are indented further, lines of the same depth that are no keys, and
-/// everything in open brackets. A line may have several keys.
+/// Removes the value of each secret key from text that is not valid JSON: YAML in block style or flow style. The value
+/// consists of:
+///
+/// - the rest of the key's line,
+/// - the next lines, while they are empty, are indented further than the key, or are indented like the key and start
+///   with `-` or a bracket,
+/// - the next lines until each bracket that the value opens is closed.
 fn without_secret_lines(text: &str) -> String {
     let mut shown = String::new();
-    let (mut below, mut open): (Option<usize>, usize) = (None, 0);
+    let (mut indent_of_secret, mut open_brackets): (Option<usize>, usize) = (None, 0);
     for line in text.lines() {
-        let depth = line.len() - line.trim_start().len();
+        let indent = line.len() - line.trim_start().len();
         let belongs = |at: usize| {
-            depth > at || (depth == at && line.trim_start().starts_with(['-', '[', ']', '{', '}']))
+            indent > at || (indent == at && line.trim_start().starts_with(['-', '[', ']', '{', '}']))
         };
-        if open > 0 || below.is_some_and(|at| line.trim().is_empty() || belongs(at)) {
-            open = brackets(line, open);
+        if open_brackets > 0 || indent_of_secret.is_some_and(|at| line.trim().is_empty() || belongs(at)) {
+            open_brackets = brackets(line, open_brackets);
             continue;
         }
-        below = None;
+        indent_of_secret = None;
         match line.split_once(':') {
-            // A key may be followed by a map on the same line.
+            // The value may be a map on the same line, `{url: x, token: y}`. If this map has a secret key, the whole
+            // map is removed.
             Some((key, value)) if is_secret(key) || (value.contains(':') && is_secret(value)) => {
-                below = Some(depth);
-                open = brackets(value, 0);
+                indent_of_secret = Some(indent);
+                open_brackets = brackets(value, 0);
                 shown.extend([key, ": ", LEFT_OUT]);
             }
             _ => shown.push_str(line),
@@ -129,23 +136,23 @@ mod tests {
     #[test]
     fn secrets_in_configurations_are_redacted() {
         let yaml = "kind: KubeletConfiguration\nstaticPodURLHeader:\n  Authorization:\n  - Bearer t0p\n\nmaxPods: 110\n";
-        let shown = without_secret_keys(yaml);
+        let shown = without_secret_values(yaml);
         assert_eq!(shown, "kind: KubeletConfiguration\nstaticPodURLHeader: (left out)\nmaxPods: 110\n");
         let flow = "kind: K\nstaticPod: {url: http://x, token: t0p}\n{a: {token: t0p}}\nmaxPods: 110\n";
-        let shown = without_secret_keys(flow);
+        let shown = without_secret_values(flow);
         assert!(!shown.contains("t0p") && shown.contains("maxPods: 110"), "{shown}");
         let compact = r#"{"kind":"K","maxPods":110,"staticPodURLHeader":{"Authorization":["Bearer t0p"]}}"#;
-        let shown = without_secret_keys(compact);
+        let shown = without_secret_values(compact);
         assert!(!shown.contains("t0p") && shown.contains("\"maxPods\": 110"), "{shown}");
         let json = "{\n  \"staticPodURLHeader\": {\n    \"Authorization\": [\"Bearer t0p\"]\n  },\n  \"maxPods\": 110\n}\n";
-        let shown = without_secret_keys(json);
+        let shown = without_secret_values(json);
         assert!(!shown.contains("t0p") && shown.contains("maxPods"), "{shown}");
         for packed in [
             r#"{"kind":"KubeletConfiguration","staticPodURLHeader":{"Authorization":["Bearer t0p"]},"maxPods":110}"#,
             "{kind: KubeletConfiguration, staticPodURLHeader: {Authorization: [Bearer t0p]}}",
             "{\n\"staticPodURLHeader\":\n{\n\"Authorization\":\n[\"Bearer t0p\"]\n}\n}\n",
         ] {
-            let shown = without_secret_keys(packed);
+            let shown = without_secret_values(packed);
             assert!(!shown.contains("t0p"), "{shown}");
             assert_eq!(shown.contains("110"), packed.contains("110"), "{shown}");
         }

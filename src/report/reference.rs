@@ -4,15 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A reference to a pod. Events have all three names, which are empty if the runtime has no label for them. A document
-/// that omits unknown names uses [`optional_pod`].
+/// A reference to a pod. A name is empty if the runtime's labels do not contain it. JSON has all three names, unless
+/// the field uses [`optional_pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PodRef {
-    /// Its UID; empty for containers without a UID label.
+    /// The UID.
     pub uid: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
@@ -26,18 +27,23 @@ impl fmt::Display for PodRef {
     }
 }
 
-/// For `#[serde(with = "…")]` of an optional pod: an empty name is omitted.
+/// Serializes an optional [`PodRef`] without its empty names, for `#[serde(with = "optional_pod")]`.
 pub mod optional_pod {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::PodRef;
 
-    #[derive(Serialize)]
-    struct NonEmptyNames<'a> {
+    /// A reference to a pod. An unknown name is absent.
+    #[derive(Debug, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    pub struct KnownNames<'a> {
+        /// The UID.
         #[serde(skip_serializing_if = "str::is_empty")]
         uid: &'a str,
+        /// The namespace.
         #[serde(skip_serializing_if = "str::is_empty")]
         namespace: &'a str,
+        /// The name.
         #[serde(skip_serializing_if = "str::is_empty")]
         name: &'a str,
     }
@@ -53,7 +59,7 @@ pub mod optional_pod {
     /// Writes the names that are not empty.
     pub fn serialize<S: Serializer>(pod: &Option<PodRef>, serializer: S) -> Result<S::Ok, S::Error> {
         pod.as_ref()
-            .map(|pod| NonEmptyNames { uid: &pod.uid, namespace: &pod.namespace, name: &pod.name })
+            .map(|pod| KnownNames { uid: &pod.uid, namespace: &pod.namespace, name: &pod.name })
             .serialize(serializer)
     }
 
@@ -66,6 +72,7 @@ pub mod optional_pod {
 
 /// A reference to a container by id and, if known, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRef {
     /// Full id.
@@ -77,17 +84,18 @@ pub struct ContainerRef {
 
 /// A reference to a runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeRef {
     /// The endpoint.
     pub endpoint: String,
-    /// Its name.
+    /// The runtime's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its version.
+    /// The runtime's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The version of its API.
+    /// The version of the CRI API that the runtime serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Retries, for a limited time, an operation that would block: opening a FIFO without a reader, or writing to a busy device.
+//! Repeats an operation that would block, for at most 5 s: opening a FIFO without a reader, or writing to a busy
+//! device.
 
 use std::io;
 use std::thread;
@@ -7,10 +8,11 @@ use std::time::Duration;
 /// The pause before each retry.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The number of retries: 5 s in total, so that a reader can start or a stopped terminal can continue.
+/// The number of retries. Together they take 5 s, in which a reader can start or a stopped terminal can continue.
 pub const RETRIES: u32 = 100;
 
-/// Makes one attempt, and then up to `retries` more with a pause before each. Returns `None` if none succeeds.
+/// Makes one attempt, and then up to `retries` more with a pause before each. Returns `None` if all attempts would
+/// block.
 pub fn retry<T>(retries: u32, mut attempt: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     for number in 0..=retries {
         if let Some(done) = attempt()? {
@@ -23,7 +25,7 @@ pub fn retry<T>(retries: u32, mut attempt: impl FnMut() -> io::Result<Option<T>>
     Ok(None)
 }
 
-/// The total time of all pauses.
+/// Returns the total time of all pauses.
 pub fn total_wait() -> humantime::FormattedDuration {
     humantime::format_duration(PAUSE * RETRIES)
 }

@@ -1,4 +1,5 @@
-//! The explanation of a rule, a check or a signature, which rendering, documents and `explain` use.
+//! [`Rule`]: the texts that explain a rule, a check or a signature. `explain`, the reports and the lists in `docs/`
+//! use them.
 
 /// One row of a catalogue. Each catalogue is in the module that applies its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,12 +10,41 @@ pub struct Rule {
     pub title: &'static str,
     /// The meaning for the node.
     pub means: &'static str,
-    /// The symptoms.
+    /// How the problem shows.
     pub shows: &'static str,
     /// Commands and places that confirm the finding.
     pub confirm: &'static [&'static str],
-    /// Conclusions that must not be drawn.
+    /// What the user must not conclude.
     pub never: &'static [&'static str],
     /// The steps to take, in order.
     pub act: &'static [&'static str],
+}
+
+impl Rule {
+    /// The rule without texts of an id that a table lacks; the tests of each table rule it out.
+    pub(crate) const MISSING: &Self =
+        &Self { id: "", title: "", means: "", shows: "", confirm: &[], never: &[], act: &[] };
+
+    /// Reads a table of rules, such as `diagnosis/rules/rules.txt`: blocks of `[ID] title` and lines `key: value`. The
+    /// lists are never freed, as the table is not either.
+    pub(crate) fn table(table: &'static str) -> Vec<Self> {
+        let rule = |block: &'static str| {
+            let (id, title) = block.strip_prefix('[')?.lines().next()?.split_once("] ")?;
+            let values =
+                |key| block.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix(": "));
+            let text = |key| values(key).next().unwrap_or_default();
+            let list = |key| &*values(key).collect::<Vec<_>>().leak();
+            let (means, shows) = (text("means"), text("shows"));
+            Some(Self {
+                id,
+                title,
+                means,
+                shows,
+                confirm: list("confirm"),
+                never: list("never"),
+                act: list("next"),
+            })
+        };
+        table.split("\n\n").filter_map(rule).collect()
+    }
 }

@@ -1,10 +1,10 @@
-//! Writes to a file that a user named, without harm to other files.
+//! Writes to a file that a user named, without damaging other files.
 //!
-//! A regular file is replaced as a whole, so a reader sees either the old or the complete new content. The new file has
-//! no name while it is written, so nothing is left if plegctl ends early; file systems without nameless files get a
-//! random name, on which no other user can prepare a link. Then the new file is renamed. A FIFO, a terminal or another
-//! character device is written to directly. plegctl refuses a directory, a socket, a disk, and a link that another user
-//! may have created.
+//! A regular file is replaced as a whole, so a reader sees either the old or the complete new content. While the new
+//! file is written, it has no name, so that no incomplete file is left if plegctl ends early. On file systems without
+//! nameless files, the new file has a random name, which another user cannot guess and replace with a link. A FIFO, a
+//! terminal or another character device is written to directly. A directory, a socket, a disk, and a link that
+//! another user may have created are refused.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -34,7 +34,7 @@ const PRIVATE_MODE: u32 = 0o600;
 /// The mode bits that a new file copies from the file that it replaces.
 const COPIED_MODE_BITS: u32 = 0o666;
 
-/// An error of writing a file.
+/// A file could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`: {source}", path.display())]
 pub struct Error {
@@ -45,7 +45,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// The hint for the user.
+    /// Returns the hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.kind() {
             io::ErrorKind::NotFound
@@ -66,10 +66,10 @@ pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
 
 /// Writes the output of `content` to `path`.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    let written = SaveTarget::find(path).and_then(|place| match place {
-        SaveTarget::File(here) => here.replace(content),
-        SaveTarget::Open(mut patient) => {
-            let mut buffered = BufWriter::new(&mut patient);
+    let written = SaveTarget::find(path).and_then(|target| match target {
+        SaveTarget::File(entry) => entry.replace(content),
+        SaveTarget::Open(mut writer) => {
+            let mut buffered = BufWriter::new(&mut writer);
             content(&mut buffered).and_then(|()| buffered.flush())
         }
     });
@@ -78,9 +78,9 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
 
 /// Opens `path` for appending, and creates it if it does not exist.
 pub fn append(path: &Path) -> Result<Box<dyn Write + Send>, Error> {
-    let opened = SaveTarget::find(path).and_then(|place| match place {
-        SaveTarget::File(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
-        SaveTarget::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
+    let opened = SaveTarget::find(path).and_then(|target| match target {
+        SaveTarget::File(entry) => Ok(Box::new(entry.append()?) as Box<dyn Write + Send>),
+        SaveTarget::Open(writer) => Ok(Box::new(writer) as Box<dyn Write + Send>),
     });
     opened.map_err(|source| Error { path: path.to_path_buf(), source })
 }
@@ -93,17 +93,23 @@ enum SaveTarget {
     Open(TimeoutWriter),
 }
 
-/// A name in a directory, of a regular file or of no file.
+/// The name of a regular file in an open directory. The file may not exist yet.
 struct DirectoryEntry {
     directory: OwnedFd,
     name: OsString,
+    /// The existing file.
     old: Option<Stat>,
     /// Whether only the user and root can create files in the directory.
     is_private_directory: bool,
 }
 
 impl SaveTarget {
+    /// Finds what to write to at `path`; follows links in directories where only the user and root can create them.
     fn find(path: &Path) -> io::Result<Self> {
+        if path.as_os_str() == "-" {
+            // The user means stdout, where the result already is.
+            return Err(io::Error::other("it is no file; -o chooses what stdout gets"));
+        }
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let name = path.file_name().ok_or_else(|| refused("it is a directory"))?.to_owned();
@@ -140,7 +146,7 @@ impl SaveTarget {
                 Some(FileType::Directory) => return Err(refused("it is a directory")),
                 Some(FileType::Socket) => return Err(refused("it is a socket")),
                 Some(FileType::BlockDevice) => {
-                    return Err(refused("it is a block device, and what is on it would be lost"));
+                    return Err(refused("it is a block device, whose content would be lost"));
                 }
                 Some(FileType::Unknown) => return Err(refused("its type is unknown")),
             }
@@ -204,8 +210,8 @@ impl Write for TimeoutWriter {
 }
 
 impl DirectoryEntry {
-    /// Writes the output of `content` to a file without a name, and then gives it this name. If plegctl ends early, no
-    /// file is left. On file systems without nameless files, a file with a random name is written and renamed.
+    /// Writes the output of `content` to a file without a name, and then gives it this name. If plegctl ends early,
+    /// no file is left. On file systems without nameless files, a file with a random name is written and renamed.
     fn replace(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let name = random_name();
         let (file, is_named) = match self.unnamed() {
@@ -230,7 +236,7 @@ impl DirectoryEntry {
         };
         let renamed = named.and_then(|()| Ok(renameat(&self.directory, &name, &self.directory, &self.name)?));
         renamed.inspect_err(|_| {
-            // An incomplete file must not be found. If it cannot be removed either, it is harmless.
+            // An incomplete file must not stay. If it cannot be removed, its random name makes it harmless.
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
         })
     }
@@ -249,6 +255,7 @@ impl DirectoryEntry {
         Ok(linkat(CWD, by_descriptor(file), &self.directory, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
+    /// Creates a file with this name; fails if the name exists.
     fn create(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
         Ok(openat(&self.directory, name, flags | OFlags::APPEND, Mode::from_raw_mode(PRIVATE_MODE))?.into())
@@ -256,7 +263,7 @@ impl DirectoryEntry {
 
     /// Copies owner and mode of the old file; if the owner cannot be copied, the mode is not copied either.
     fn copy_owner_and_mode(&self, file: &File) -> io::Result<()> {
-        // In a directory of several users, the old file may belong to another user on purpose.
+        // In a shared directory, another user may have created the old file, so its owner and mode are not copied.
         let Some(old) = self.old.as_ref().filter(|old| self.is_private_directory || is_ours(old)) else {
             return Ok(());
         };
@@ -269,6 +276,7 @@ impl DirectoryEntry {
         Ok(())
     }
 
+    /// Opens the file for appending, or creates it.
     fn append(&self) -> io::Result<File> {
         if self.old.is_none() {
             return self.create(&self.name);
@@ -279,7 +287,8 @@ impl DirectoryEntry {
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(refused("it is no longer the file that it was"));
         }
-        // A file of another user would disclose the output, and a second name would hide which file is written.
+        // The owner of another user's file could read the output. A second name of the file may be in a directory
+        // where the user does not want to write.
         if !self.is_private_directory && (!is_ours(&found) || found.st_nlink != 1) {
             return Err(refused("it belongs to another user, in a directory that others may write to"));
         }
@@ -291,6 +300,7 @@ fn is_ours(file: &Stat) -> bool {
     file.st_uid == geteuid().as_raw()
 }
 
+/// Returns the path in `/proc` of an open file.
 fn by_descriptor(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -347,7 +357,7 @@ mod tests {
         }
     }
 
-    fn put(path: &Path, text: &str) -> Result<(), Error> {
+    fn write_text(path: &Path, text: &str) -> Result<(), Error> {
         write(path, |out| out.write_all(text.as_bytes()))
     }
 
@@ -363,10 +373,10 @@ mod tests {
     fn a_new_file_is_private_and_a_replaced_file_keeps_its_mode() {
         let dir = Dir::new("mode");
         let file = dir.file("report.json");
-        put(&file, "1").unwrap();
+        write_text(&file, "1").unwrap();
         assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("1", 0o600));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o4640)).unwrap();
-        put(&file, "2").unwrap();
+        write_text(&file, "2").unwrap();
         assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("2", 0o640));
         assert_eq!(dir.names(), ["report.json"]);
     }
@@ -375,7 +385,7 @@ mod tests {
     fn a_failed_write_leaves_the_old_file_and_no_other() {
         let dir = Dir::new("half");
         let file = dir.file("report.json");
-        put(&file, "old").unwrap();
+        write_text(&file, "old").unwrap();
         let failed = write(&file, |out| {
             out.write_all(b"new")?;
             Err(io::Error::other("the disk is full"))
@@ -413,24 +423,24 @@ mod tests {
     fn a_link_in_a_private_directory_is_followed() {
         let dir = Dir::new("link");
         let (target, link) = (dir.file("target"), dir.file("link"));
-        put(&target, "old").unwrap();
+        write_text(&target, "old").unwrap();
         symlink("target", &link).unwrap();
-        put(&link, "new").unwrap();
+        write_text(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "the link is still one");
         symlink("loop", dir.file("loop")).unwrap();
-        assert!(put(&dir.file("loop"), "").is_err());
+        assert!(write_text(&dir.file("loop"), "").is_err());
     }
 
     #[test]
     fn a_link_in_a_shared_directory_is_not_followed() {
         let safe = Dir::new("safe");
         let precious = safe.file("precious");
-        put(&precious, "precious").unwrap();
+        write_text(&precious, "precious").unwrap();
         let dir = Dir::new("planted").open_to_all();
         let link = dir.file("report.json");
         symlink(&precious, &link).unwrap();
-        for refused in [put(&link, "report"), append(&link).map(drop)] {
+        for refused in [write_text(&link, "report"), append(&link).map(drop)] {
             let why = refused.unwrap_err();
             assert!(
                 why.to_string().ends_with("it is a link in a directory that others may write to"),
@@ -441,7 +451,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         // A regular file is replaced there too, and is then private.
         let file = dir.file("plain.json");
-        put(&file, "1").unwrap();
+        write_text(&file, "1").unwrap();
         assert_eq!(
             (mode(&file), dir.names()),
             (0o600, vec!["plain.json".to_owned(), "report.json".to_owned()])
@@ -460,7 +470,7 @@ mod tests {
             text
         });
         let long = "x".repeat(200_000);
-        put(&fifo, &long).unwrap();
+        write_text(&fifo, &long).unwrap();
         assert_eq!(reader.join().unwrap(), long);
         assert_eq!(dir.names(), ["fifo"]);
     }
@@ -469,11 +479,11 @@ mod tests {
     fn a_device_is_written_to_and_not_replaced() {
         let null = Path::new("/dev/null");
         let before = fs::metadata(null).unwrap();
-        put(null, "report").unwrap();
+        write_text(null, "report").unwrap();
         append(null).unwrap().write_all(b"report").unwrap();
         let after = fs::symlink_metadata(null).unwrap();
         assert_eq!((after.mode(), after.rdev(), after.ino()), (before.mode(), before.rdev(), before.ino()));
-        let full = put(Path::new("/dev/full"), "report").unwrap_err();
+        let full = write_text(Path::new("/dev/full"), "report").unwrap_err();
         assert_eq!(full.source.kind(), io::ErrorKind::StorageFull, "{full}");
     }
 
@@ -487,7 +497,7 @@ mod tests {
             eprintln!("skipped: mknod is not permitted here");
             return;
         }
-        match put(&device, "report") {
+        match write_text(&device, "report") {
             Ok(()) => {}
             // A file system may be mounted with nodev.
             Err(why) => assert_eq!(why.source.kind(), io::ErrorKind::PermissionDenied, "{why}"),
@@ -509,12 +519,12 @@ mod tests {
             (&dir.0, "it is a directory"),
             (Path::new("/"), "it is a directory"),
         ] {
-            for refused in [put(path, ""), append(path).map(drop)] {
+            for refused in [write_text(path, ""), append(path).map(drop)] {
                 let why = refused.unwrap_err().to_string();
                 assert!(why.ends_with(what), "{why}");
             }
         }
-        let missing = put(&dir.file("no/such/file"), "").unwrap_err();
+        let missing = write_text(&dir.file("no/such/file"), "").unwrap_err();
         assert_eq!(missing.hint(), Some("the directory must exist and be writable"));
     }
 

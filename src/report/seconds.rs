@@ -1,10 +1,10 @@
-//! A duration in JSON: a number of seconds.
+//! [`Seconds`]: a duration that is a number of seconds in JSON, with nanosecond precision.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration, or a difference of two clocks, that is a number of seconds in JSON.
+/// A duration, or a difference of two clocks, which may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds {
     nanos: i64,
@@ -50,6 +50,21 @@ impl<'de> Deserialize<'de> for Seconds {
             return Ok(Self { nanos });
         }
         Err(serde::de::Error::custom("a number of seconds is out of range"))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Seconds {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Seconds".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "number"})
     }
 }
 

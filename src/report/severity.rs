@@ -1,29 +1,18 @@
-//! The severity of a finding.
+//! [`Severity`]: how severe a finding is.
 
-use serde::{Deserialize, Serialize};
+use super::word_enum;
 
-/// The severity of a finding. The most severe level is the greatest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Information; nothing is wrong.
-    Info,
-    /// Someone should look at it.
-    Warning,
-    /// The kubelet rejects, ignores or stops a manifest.
-    Error,
-    /// The node is affected or will soon be.
-    Critical,
-}
-
-impl Severity {
-    /// The name in JSON and in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-        }
+word_enum! {
+    /// The severity of a finding. The most severe level is the greatest.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum Severity: as_str {
+        /// Information; nothing is wrong.
+        Info = "info",
+        /// Probably a mistake or a risk.
+        Warning = "warning",
+        /// The kubelet rejects, ignores or stops a manifest.
+        Error = "error",
+        /// The node is affected or will soon be.
+        Critical = "critical",
     }
 }

@@ -1,8 +1,8 @@
-//! Suggests a name for a misspelt one.
+//! Suggests the known name that is most similar to a misspelt name.
 
 /// Returns the candidate that is most similar to `typed`; `None` if no candidate is similar.
 pub fn most_similar<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The longest name that is compared. Each comparison looks at every letter.
+    // A longer name is cut before it is compared, because the comparison time grows with its length.
     const LONGEST: usize = 64;
     let typed: String = typed.chars().take(LONGEST).collect();
     candidates

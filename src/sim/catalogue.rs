@@ -1,4 +1,4 @@
-//! The built-in scenarios, and how a scenario is found by name or path.
+//! The built-in scenarios. Loads a scenario by the name of a built-in one or by the path of a file.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::format::read;
 use super::{Error, Malformed, Scenario};
 use crate::report::{load, most_similar};
 
-/// The largest scenario file that is read. A scenario is about a page of text.
+/// The largest scenario file that is read, in bytes. A scenario is about a page of text.
 const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 macro_rules! built_in {
@@ -15,8 +15,8 @@ macro_rules! built_in {
     };
 }
 
-/// Name and file of each built-in scenario, in the order of the documentation.
-const BUILT_IN: [(&str, &str); 18] = built_in![
+/// The name and the file of each built-in scenario, in the order of the documentation.
+const BUILT_IN: [(&str, &str); 20] = built_in![
     "quiet",
     "busy-deploy",
     "crash-loop",
@@ -24,6 +24,8 @@ const BUILT_IN: [(&str, &str); 18] = built_in![
     "hung-two-pods",
     "hung-list",
     "stopped-shim",
+    "security-agent",
+    "lost-gpu",
     "slow-disk",
     "slow-status",
     "too-many-dead",
@@ -37,7 +39,7 @@ const BUILT_IN: [(&str, &str); 18] = built_in![
     "big-node",
 ];
 
-/// Names of the built-in scenarios.
+/// Returns the names of the built-in scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
@@ -47,18 +49,18 @@ pub fn built_in() -> Result<Vec<Scenario>, Malformed> {
     BUILT_IN.iter().map(|(name, file)| read(name, file.as_bytes())).collect()
 }
 
-/// Loads a scenario: a built-in one by its name, a file by a path with a slash or an extension.
-pub fn load(wanted: &str) -> Result<Scenario, Error> {
-    if let Some((name, file)) = BUILT_IN.iter().find(|(name, _)| *name == wanted) {
+/// Loads the scenario `name_or_path`: a built-in one by its name, a file by a path with a slash or an extension.
+pub fn load(name_or_path: &str) -> Result<Scenario, Error> {
+    if let Some((name, file)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
         return Ok(read(name, file.as_bytes())?);
     }
-    let path = Path::new(wanted);
-    if wanted.contains('/') || path.extension().is_some() {
+    let path = Path::new(name_or_path);
+    if name_or_path.contains('/') || path.extension().is_some() {
         return from_file(path);
     }
     Err(Error::UnknownScenario {
-        name: wanted.to_owned(),
-        nearest: most_similar(wanted, names()).map(str::to_owned),
+        name: name_or_path.to_owned(),
+        nearest: most_similar(name_or_path, names()).map(str::to_owned),
         known: names().map(str::to_owned).collect(),
     })
 }

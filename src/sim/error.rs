@@ -1,4 +1,4 @@
-//! Why a simulation cannot start.
+//! [`Error`]: why a simulation cannot start, and [`Malformed`]: what is wrong in a scenario file.
 
 pub use crate::yaml::Position;
 use std::fmt;
@@ -53,16 +53,23 @@ pub enum Error {
 }
 
 impl Error {
-    /// The hint for the user.
+    /// Returns the hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::UnknownScenario { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownScenario { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
             Self::UnknownScenario { .. } => Some(
-                "`plegctl sim list` says what they are; a file of your own is given by its path, `./mine.yaml`".into(),
+                "`plegctl sim list` describes them; name your own file by its path, such as `./mine.yaml`"
+                    .into(),
             ),
             Self::Malformed(malformed) => malformed.hint.clone(),
-            Self::PathTaken { .. } => Some("remove it, if nothing listens there, or choose another path".into()),
-            Self::Listen { .. } => Some("the directory must exist and be writable, and the path short".into()),
+            Self::PathTaken { .. } => {
+                Some("remove it, if nothing listens there, or choose another path".into())
+            }
+            Self::Listen { .. } => {
+                Some("the directory must exist and be writable, and the path short".into())
+            }
             Self::Read { .. } | Self::Start { .. } => None,
         }
     }

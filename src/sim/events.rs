@@ -1,4 +1,5 @@
-//! Simulates the event stream, in the two ways in which runtimes serve several listeners.
+//! Simulates the event stream in the two ways in which runtimes serve several listeners: each listener gets every
+//! event (broadcast), or the listeners take events away from each other (competing).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,8 @@ use crate::cri::server::{Answer, Bytes, message};
 
 /// How many events a slow listener may be behind, in addition to HTTP/2 buffers (containerd, CRI-O).
 const LISTENER_BUFFER: usize = 100;
-/// How many events a runtime with one queue for all listeners holds; later events are lost (containerd 1.7, CRI-O).
+/// How many events wait in the queue of a runtime that has one queue for all listeners; later events are lost
+/// (containerd 1.7, CRI-O).
 const QUEUE: usize = 1000;
 /// How long containerd 2.x keeps events without a listener.
 const KEPT_FOR: Duration = Duration::from_secs(300);
@@ -27,14 +29,16 @@ const BEGINNING: Nanos = -1;
 /// Distributes the events of a simulation to its listeners.
 #[derive(Debug, Default)]
 pub struct EventDistributor {
+    /// The listeners that each receive every event.
     listeners: Mutex<Listeners>,
+    /// The next event for the listeners that compete; `None` before the first of them.
     shared: tokio::sync::Mutex<Option<Cursor>>,
 }
 
 /// The listeners of a broadcast.
 #[derive(Debug, Default)]
 struct Listeners {
-    listeners: u32,
+    count: u32,
     /// The time up to which events were delivered; `None` before the first listener.
     delivered_until: Option<Nanos>,
 }
@@ -42,7 +46,9 @@ struct Listeners {
 /// A position in the sequence of events.
 #[derive(Debug)]
 struct Cursor {
+    /// The time up to which events were read from the timeline.
     at: Nanos,
+    /// Events that were read and not delivered yet.
     pending: VecDeque<TimedEvent>,
 }
 
@@ -73,8 +79,8 @@ impl Cursor {
     }
 }
 
-/// Adds a listener that receives every event. The first listener after a time without any also receives the events kept
-/// for it.
+/// Adds a listener that receives every event. If there was no other listener, it also receives the events that the
+/// runtime kept for it.
 pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<NodeTimeline>) -> Answer {
     let (sender, stream) = mpsc::channel(LISTENER_BUFFER);
     let mut cursor = Cursor::new(join(distributor, timeline));
@@ -90,7 +96,7 @@ pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<NodeTimelin
             }
         }
     });
-    sent(stream)
+    answer_of(stream)
 }
 
 /// Adds a listener that takes events away from the others. The runtime notices a closed stream only when it sends the
@@ -109,14 +115,14 @@ pub fn compete(distributor: &Arc<EventDistributor>, timeline: &Arc<NodeTimeline>
             }
         }
     });
-    sent(stream)
+    answer_of(stream)
 }
 
-fn sent(events: mpsc::Receiver<Bytes>) -> Answer {
+fn answer_of(events: mpsc::Receiver<Bytes>) -> Answer {
     Answer::stream(ReceiverStream::new(events).map(Ok))
 }
 
-/// Registers a listener. Returns the time from which on it receives events.
+/// Registers a listener. Returns the time from which on the listener receives events.
 fn join(distributor: &EventDistributor, timeline: &NodeTimeline) -> Nanos {
     let now = timeline.elapsed();
     let mut listeners = distributor.listeners();
@@ -127,8 +133,8 @@ fn join(distributor: &EventDistributor, timeline: &NodeTimeline) -> Nanos {
         // CRI-O keeps events only for its first listener.
         RuntimeFamily::CriO => listeners.delivered_until.map_or(BEGINNING, |_| now),
     };
-    let from = if listeners.listeners == 0 { kept_from } else { now };
-    listeners.listeners += 1;
+    let from = if listeners.count == 0 { kept_from } else { now };
+    listeners.count += 1;
     listeners.delivered_until.get_or_insert(from);
     from
 }
@@ -149,7 +155,7 @@ impl Drop for EventListener {
     fn drop(&mut self) {
         let now = self.timeline.elapsed();
         let mut listeners = self.distributor.listeners();
-        listeners.listeners = listeners.listeners.saturating_sub(1);
+        listeners.count = listeners.count.saturating_sub(1);
         listeners.delivered_until = Some(now);
     }
 }

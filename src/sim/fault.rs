@@ -1,4 +1,4 @@
-//! Decides which faults affect a call: a pure function of the faults, the call and the time.
+//! Computes how the faults of a scenario affect a call: a pure function of the faults, the call and the time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct FaultTarget<'a> {
     /// The RPC.
     pub rpc: Rpc,
     /// The group of the pod that the call is about.
-    pub pod: Option<&'a str>,
+    pub group: Option<&'a str>,
     /// The name of the container that the call is about.
     pub container: Option<&'a str>,
     /// The id in the request.
@@ -23,7 +23,7 @@ pub struct FaultTarget<'a> {
 /// The outcome of a call under a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The call is delayed and then continues, perhaps to its next outcome.
+    /// The call waits for this time. Then its next outcome follows, or the answer if there is no other outcome.
     Waits(Duration),
     /// The call is never answered.
     Hangs,
@@ -31,23 +31,25 @@ pub enum CallOutcome {
     Fails(Code, String),
 }
 
-/// Returns the outcomes of the call `target` at `at`, in the order of the scenario's faults.
+/// Returns what happens to the call `target` at `at`, one outcome after the other, in the order of the scenario's
+/// faults.
 pub fn call_outcomes(
     faults: &[ScenarioFault],
     seed: Seed,
     target: FaultTarget<'_>,
     at: Nanos,
 ) -> Vec<CallOutcome> {
-    let concerned = faults.iter().filter(|fault| concerns(fault, target));
-    concerned.filter_map(|fault| call_outcome(fault, seed, target, remaining(fault, at)?)).collect()
+    let affecting = faults.iter().filter(|fault| affects(fault, target));
+    affecting.filter_map(|fault| call_outcome(fault, seed, target, remaining(fault, at)?)).collect()
 }
 
-fn concerns(fault: &ScenarioFault, target: FaultTarget<'_>) -> bool {
+/// Whether the fault is for calls like this one.
+fn affects(fault: &ScenarioFault, target: FaultTarget<'_>) -> bool {
     let same = |wanted: &Option<String>, given: Option<&str>| {
         wanted.as_deref().is_none_or(|wanted| given == Some(wanted))
     };
     fault.calls.contains(&target.rpc)
-        && same(&fault.pod, target.pod)
+        && same(&fault.pod, target.group)
         && same(&fault.container, target.container)
 }
 
@@ -63,11 +65,12 @@ fn remaining(fault: &ScenarioFault, at: Nanos) -> Option<Remaining> {
     let since = at.checked_sub(nanos(fault.after)).filter(|since| *since >= 0)?;
     let Some(lasts) = fault.lasts.map(nanos) else { return Some(Remaining::ForEver) };
     let period = fault.every.map(nanos).filter(|period| *period > 0);
-    let into = period.map_or(since, |period| since.rem_euclid(period));
-    let left = u64::try_from(lasts - into).ok().filter(|left| *left > 0)?;
+    let since_repetition = period.map_or(since, |period| since.rem_euclid(period));
+    let left = u64::try_from(lasts - since_repetition).ok().filter(|left| *left > 0)?;
     Some(Remaining::For(Duration::from_nanos(left)))
 }
 
+/// Returns how an active fault affects a call.
 fn call_outcome(
     fault: &ScenarioFault,
     seed: Seed,
@@ -105,8 +108,8 @@ mod tests {
         }
     }
 
-    fn target<'a>(pod: &'a str, container: &'a str) -> FaultTarget<'a> {
-        FaultTarget { rpc: Rpc::ContainerStatus, pod: Some(pod), container: Some(container), id: "x" }
+    fn target<'a>(group: &'a str, container: &'a str) -> FaultTarget<'a> {
+        FaultTarget { rpc: Rpc::ContainerStatus, group: Some(group), container: Some(container), id: "x" }
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
         assert_eq!(of("db", "postgres"), [CallOutcome::Hangs]);
         assert_eq!(of("db", "exporter"), []);
         assert_eq!(of("web", "postgres"), []);
-        let listed = FaultTarget { rpc: Rpc::ListContainers, pod: None, container: None, id: "" };
+        let listed = FaultTarget { rpc: Rpc::ListContainers, group: None, container: None, id: "" };
         assert_eq!(call_outcomes(&faults, Seed::new(1), listed, 0), []);
     }
 
@@ -152,7 +155,9 @@ mod tests {
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
         for id in ["a", "b", "c", "d"] {
-            let [CallOutcome::Waits(time)] = of(id)[..] else { panic!("it is slow") };
+            let [CallOutcome::Waits(time)] = of(id)[..] else {
+                panic!("the call with id {id} is not delayed")
+            };
             assert!(time >= Duration::from_millis(100) && time <= Duration::from_millis(300));
         }
     }

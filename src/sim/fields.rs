@@ -1,4 +1,4 @@
-//! Reads a map of a scenario file key by key, and rejects keys that are left over.
+//! Reads the values of a scenario file: a map key by key, with an error for unknown keys, and single values by type.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Wraps `value`, which must be a map. Messages call it `what`.
+    /// Wraps `value`, which must be a map. Error messages name the map `what`, such as "a group of pods".
     pub fn of(value: &'a YamlNode, what: &'static str) -> Result<Self, FieldProblem> {
         match &value.kind {
             YamlKind::Map(entries) => Ok(Self { at: value.at, what, entries, known: Vec::new() }),
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 pub fn list(value: &YamlNode) -> Result<&[YamlNode], FieldProblem> {
     match &value.kind {
         YamlKind::List(items) => Ok(items),
@@ -93,7 +93,7 @@ pub fn text(value: &YamlNode) -> Result<String, FieldProblem> {
     if words.is_empty() { Err(FieldProblem::new(value.at, "this must not be empty")) } else { Ok(words) }
 }
 
-/// A list of texts.
+/// Reads a list of texts.
 pub fn texts(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
     list(value)?.iter().map(text).collect()
 }
@@ -111,7 +111,7 @@ fn parsed<T: std::str::FromStr>(value: &YamlNode, what: &str) -> Result<T, Field
     text.parse().map_err(|_| FieldProblem::new(value.at, format!("`{text}` is not {what}")))
 }
 
-/// A number.
+/// Reads a number.
 pub fn number(value: &YamlNode) -> Result<u64, FieldProblem> {
     parsed(value, "a whole number")
 }
@@ -121,7 +121,7 @@ pub fn count(value: &YamlNode) -> Result<u32, FieldProblem> {
     parsed(value, "a whole number")
 }
 
-/// An exit code.
+/// Reads an exit code.
 pub fn exit_code(value: &YamlNode) -> Result<i32, FieldProblem> {
     parsed::<u8>(value, "an exit code (0 to 255)").map(Into::into)
 }
@@ -155,6 +155,15 @@ pub fn duration_range(value: &YamlNode) -> Result<(Duration, Duration), FieldPro
         return Err(FieldProblem::new(value.at, format!("`{text}` ends before it begins")));
     }
     Ok((least, most))
+}
+
+/// Returns a function that reads one of these values by its word.
+pub fn one_of<T: Copy, const N: usize>(
+    values: [T; N],
+    word_of: fn(T) -> &'static str,
+) -> impl Fn(&YamlNode) -> Result<T, FieldProblem> {
+    let words = values.map(|value| (word_of(value), value));
+    move |node| word(node, &words)
 }
 
 /// Reads one of several words.

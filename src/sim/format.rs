@@ -1,28 +1,29 @@
-//! Parses a scenario file into a [`Scenario`]. The reference is `docs/scenarios.md`.
+//! Parses a scenario file into a [`Scenario`], and limits the size of the simulation. `docs/scenarios.md` describes
+//! the format.
 
 use crate::report::most_similar;
 use std::time::Duration;
 
 use super::error::Malformed;
 use super::fields::{
-    Fields, boolean, count, duration, duration_range, exit_code, list, number, text, texts, word,
+    Fields, boolean, count, duration, duration_range, exit_code, list, number, one_of, text, texts, word,
 };
 use super::scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedWait, Successor,
 };
 use super::tree::{FieldProblem, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 use crate::yaml::YamlNode;
 
 const MIB: u64 = 1024 * 1024;
-/// The shortest duration of a life. Shorter lives would cause too many events.
+/// The shortest life of a pod or a container. Shorter lives would cause too many events.
 const MIN_LIFE: Duration = Duration::from_millis(100);
-/// The maximum number of containers, including dead ones, that limits memory.
+/// The maximum number of containers, including dead ones, which limits memory.
 const MAX_CONTAINERS: u64 = 500_000;
 /// The maximum number of restarts before the simulation starts, which limits the time to start.
 const MAX_RESTARTS: u128 = 10_000;
-/// The maximum size of all padding in bytes.
+/// The maximum size of all annotations that enlarge objects, in bytes.
 const MAX_PADDING: u64 = 256 * MIB;
 
 /// Parses the scenario `name` from the text of its file.
@@ -61,30 +62,25 @@ fn scenario(name: &str, value: &YamlNode) -> Result<Scenario, FieldProblem> {
     Ok(Scenario { faults, processes, ..scenario })
 }
 
+/// Reads the settings of the simulated runtime.
 fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
-    let Some(value) = value else { return Ok(typical(RuntimeFamily::Containerd)) };
+    let Some(value) = value else { return Ok(default_settings(RuntimeFamily::Containerd)) };
     let mut fields = Fields::of(value, "a runtime")?;
-    let families = [("containerd", RuntimeFamily::Containerd), ("cri-o", RuntimeFamily::CriO)];
-    let usual = typical(fields.or("name", RuntimeFamily::Containerd, |name| word(name, &families))?);
+    let family = one_of(RuntimeFamily::ALL, RuntimeFamily::word);
+    let defaults = default_settings(fields.or("name", RuntimeFamily::Containerd, family)?);
     let drivers = [
         ("systemd", Some(CgroupDriver::Systemd)),
         ("cgroupfs", Some(CgroupDriver::Cgroupfs)),
         ("unimplemented", None),
     ];
-    let deliveries = [
-        ("broadcast", EventDelivery::Broadcast),
-        ("competing", EventDelivery::Competing),
-        ("unimplemented", EventDelivery::Unimplemented),
-        ("ends", EventDelivery::Ends),
-    ];
     let runtime = RuntimeSettings {
-        family: usual.family,
-        version: fields.or("version", usual.version, text)?,
-        events: fields.or("events", usual.events, |events| word(events, &deliveries))?,
+        family: defaults.family,
+        version: fields.or("version", defaults.version, text)?,
+        events: fields.or("events", defaults.events, one_of(EventDelivery::ALL, EventDelivery::word))?,
         loses_every: fields.or("loses-every", 0, count)?,
         streamed_lists: fields.or("streamed-lists", false, boolean)?,
-        cgroup_driver: fields.or("cgroup-driver", usual.cgroup_driver, |driver| word(driver, &drivers))?,
-        send_limit: fields.or("send-limit", usual.send_limit, number)?,
+        cgroup_driver: fields.or("cgroup-driver", defaults.cgroup_driver, |driver| word(driver, &drivers))?,
+        send_limit: fields.or("send-limit", defaults.send_limit, number)?,
         ready: RuntimeConditions {
             runtime: fields.or("ready", true, boolean)?,
             network: fields.or("network-ready", true, boolean)?,
@@ -96,7 +92,7 @@ fn runtime(value: Option<&YamlNode>) -> Result<RuntimeSettings, FieldProblem> {
 }
 
 /// Returns the default settings of a runtime family.
-fn typical(family: RuntimeFamily) -> RuntimeSettings {
+fn default_settings(family: RuntimeFamily) -> RuntimeSettings {
     let (version, events, send_limit) = match family {
         RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast, 16 * MIB),
         RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends, 80 * MIB),
@@ -122,9 +118,9 @@ fn groups(value: &YamlNode) -> Result<Vec<PodGroup>, FieldProblem> {
         if groups.iter().any(|other| other.name == group.name) {
             return Err(FieldProblem::new(value.at, format!("there are two groups called `{}`", group.name)));
         }
-        let its = at_a_time(&group);
-        containers = containers.saturating_add(its);
-        padding = padding.saturating_add(its.saturating_mul(u64::from(group.annotation_bytes)));
+        let of_group = objects_at_a_time(&group);
+        containers = containers.saturating_add(of_group);
+        padding = padding.saturating_add(of_group.saturating_mul(u64::from(group.annotation_bytes)));
         if containers > MAX_CONTAINERS {
             let problem = format!("these are more than {MAX_CONTAINERS} containers, including the dead ones");
             return Err(FieldProblem::new(value.at, problem));
@@ -138,7 +134,7 @@ fn groups(value: &YamlNode) -> Result<Vec<PodGroup>, FieldProblem> {
 }
 
 /// Estimates how many containers and sandboxes of a group the runtime has at a time.
-fn at_a_time(group: &PodGroup) -> u64 {
+fn objects_at_a_time(group: &PodGroup) -> u64 {
     let members = u64::try_from(group.containers.len()).unwrap_or(u64::MAX).saturating_add(1);
     let period = group.every.or(group.lives).map_or(0, |period| period.as_millis());
     let life = match (group.lives.or(group.runs), group.kept) {
@@ -151,18 +147,11 @@ fn at_a_time(group: &PodGroup) -> u64 {
         .saturating_mul(u64::try_from(generations).unwrap_or(u64::MAX))
 }
 
+/// Reads a group of pods.
 fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
     let mut fields = Fields::of(value, "a group of pods")?;
-    let owners = [
-        ("deployment", Owner::Deployment),
-        ("daemonset", Owner::DaemonSet),
-        ("statefulset", Owner::StatefulSet),
-        ("job", Owner::Job),
-        ("static", Owner::Static),
-    ];
-    let successors = [("pod", Successor::Pod), ("sandbox", Successor::Sandbox)];
     let name = text(fields.need("name")?)?;
-    let owner = fields.or("owner", Owner::Deployment, |owner| word(owner, &owners))?;
+    let owner = fields.or("owner", Owner::Deployment, one_of(Owner::ALL, Owner::word))?;
     let lives = fields.maybe("lives", life)?;
     // A deleted pod is removed soon; a pod that has finished by itself stays until it is deleted.
     let kept = lives.map(|_| Duration::from_secs(10));
@@ -179,7 +168,7 @@ fn group(value: &YamlNode) -> Result<PodGroup, FieldProblem> {
         backoff: fields.or("backoff", Duration::from_secs(10), life)?,
         backoff_limit: fields.or("backoff-limit", Duration::from_secs(300), life)?,
         lives,
-        successor: fields.or("successor", Successor::Pod, |value| word(value, &successors))?,
+        successor: fields.or("successor", Successor::Pod, one_of(Successor::ALL, Successor::word))?,
         every: fields.maybe("every", life)?,
         kept: fields.or("kept", kept, |value| duration(value).map(Some))?,
         annotation_bytes: fields.or("annotation-bytes", 0, count)?,
@@ -213,7 +202,7 @@ fn names(value: &YamlNode) -> Result<Vec<String>, FieldProblem> {
     Ok(names)
 }
 
-/// Reads a duration that is not too short.
+/// Reads a duration of at least [`MIN_LIFE`].
 fn life(value: &YamlNode) -> Result<Duration, FieldProblem> {
     let time = duration(value)?;
     if time < MIN_LIFE {
@@ -225,24 +214,43 @@ fn life(value: &YamlNode) -> Result<Duration, FieldProblem> {
 /// Reads the kubelet and the processes of the node.
 fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldProblem> {
     let mut fields = Fields::of(value, "a node")?;
-    let lives = [
-        ("running", KubeletProcessState::Running),
-        ("stopped", KubeletProcessState::Stopped),
-        ("dead", KubeletProcessState::Dead),
-    ];
     let stopped = |value: &YamlNode| {
         let names = list(value)?.iter().map(|item| find_group(item, groups).map(|group| group.name.clone()));
         names.collect::<Result<Vec<String>, FieldProblem>>()
     };
     let node = NodeProcesses {
-        kubelet: fields.or("kubelet", KubeletProcessState::Running, |value| word(value, &lives))?,
+        kubelet: fields.or(
+            "kubelet",
+            KubeletProcessState::Running,
+            one_of(KubeletProcessState::ALL, KubeletProcessState::word),
+        )?,
         last_relist: fields.maybe("last-relist", duration)?,
         stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
+        kernel_waits: fields.or("kernel-waits", Vec::new(), |value| {
+            list(value)?.iter().map(|item| kernel_wait(item, groups)).collect()
+        })?,
     };
     fields.end()?;
     Ok(node)
 }
 
+/// Reads a wait in the kernel.
+fn kernel_wait(value: &YamlNode, groups: &[PodGroup]) -> Result<SimulatedWait, FieldProblem> {
+    /// The reasons for which a task waits; KR11 is about processors.
+    const REASONS: std::ops::RangeInclusive<&str> = "KR01"..="KR10";
+    let mut fields = Fields::of(value, "a wait in the kernel")?;
+    let reason_value = fields.need("reason")?;
+    let reason = text(reason_value)?;
+    if reason.len() != 4 || !REASONS.contains(&reason.as_str()) {
+        return Err(FieldProblem::new(reason_value.at, "the reasons are KR01 to KR10"));
+    }
+    let pod = find_group(fields.need("pod")?, groups)?.name.clone();
+    let wait = SimulatedWait { pod, reason, owner: fields.maybe("owner", text)? };
+    fields.end()?;
+    Ok(wait)
+}
+
+/// Reads a fault.
 fn fault(value: &YamlNode, groups: &[PodGroup]) -> Result<ScenarioFault, FieldProblem> {
     let mut fields = Fields::of(value, "a fault")?;
     let calls_value = fields.need("calls")?;
@@ -277,14 +285,14 @@ fn fault(value: &YamlNode, groups: &[PodGroup]) -> Result<ScenarioFault, FieldPr
 }
 
 fn calls(value: &YamlNode) -> Result<Vec<Rpc>, FieldProblem> {
-    let words: Vec<(&str, Rpc)> = Rpc::ALL.into_iter().map(|rpc| (rpc.name(), rpc)).collect();
     let items = list(value)?;
     if items.is_empty() {
         return Err(FieldProblem::new(value.at, "a fault has at least one call"));
     }
-    items.iter().map(|item| word(item, &words)).collect()
+    items.iter().map(one_of(Rpc::ALL, Rpc::name)).collect()
 }
 
+/// Whether each call of this RPC is about one pod or container.
 fn is_about_one(rpc: Rpc) -> bool {
     matches!(rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus | Rpc::ContainerStats)
 }
@@ -310,6 +318,7 @@ fn find_container(
     Err(FieldProblem { hint, ..FieldProblem::new(value.at, format!("there is no container `{name}`")) })
 }
 
+/// Reads the effect of a fault: exactly one of `hangs`, `takes` and `fails`.
 fn effect(fields: &mut Fields<'_>, whole: &YamlNode) -> Result<FaultEffect, FieldProblem> {
     let hangs = fields.or("hangs", false, boolean)?;
     let takes = fields.maybe("takes", duration_range)?;
@@ -324,8 +333,7 @@ fn effect(fields: &mut Fields<'_>, whole: &YamlNode) -> Result<FaultEffect, Fiel
 
 fn failure(value: &YamlNode) -> Result<FaultEffect, FieldProblem> {
     let mut fields = Fields::of(value, "a failure")?;
-    let codes: Vec<(&str, Code)> = Code::ALL.into_iter().map(|code| (code.name(), code)).collect();
-    let code = word(fields.need("code")?, &codes)?;
+    let code = one_of(Code::ALL, Code::name)(fields.need("code")?)?;
     let message = text(fields.need("message")?)?;
     fields.end()?;
     Ok(FaultEffect::Fails { code, message })
@@ -348,7 +356,7 @@ mod tests {
     #[test]
     fn omitted_keys_get_default_values() {
         let scenario = with("pods: [{ name: web }]\n").unwrap();
-        assert_eq!(scenario.runtime, typical(RuntimeFamily::Containerd));
+        assert_eq!(scenario.runtime, default_settings(RuntimeFamily::Containerd));
         let group = &scenario.groups[0];
         assert_eq!((group.count, group.namespace.as_str()), (1, "default"));
         assert_eq!(group.containers, ["web"]);

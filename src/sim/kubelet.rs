@@ -1,4 +1,4 @@
-//! Simulates the kubelet's metrics and health check over plain HTTP on the loopback device.
+//! Simulates the kubelet's `/metrics` and `/healthz` over plain HTTP on a port of the loopback device.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -33,17 +33,17 @@ impl KubeletPages {
         Self { processes, clock, first }
     }
 
-    /// Serves the pages on a free port and returns the base URL. A dead kubelet does not listen, and a stopped one
-    /// never answers. Must be called in a tokio runtime, which ends the server when it ends.
+    /// Serves the pages on a free port and returns the base URL. A dead kubelet does not listen, and a stopped
+    /// kubelet never answers. Must be called in a tokio runtime; the server ends with that runtime.
     pub fn serve(self) -> io::Result<String> {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address: SocketAddr = listener.local_addr()?;
         match self.processes.kubelet {
             KubeletProcessState::Dead => drop(listener),
-            life => {
+            state => {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
-                tokio::spawn(accept(listener, Arc::new(self), life));
+                tokio::spawn(accept(listener, Arc::new(self), state));
             }
         }
         Ok(format!("http://{address}"))
@@ -64,7 +64,7 @@ impl KubeletPages {
     fn metrics(&self) -> String {
         let now = self.clock.wall();
         let seen = match self.processes.last_relist {
-            // No relist was made since then.
+            // The kubelet has made no relist since then.
             Some(ago) => self.first.minus(ago),
             None => now,
         };
@@ -84,12 +84,13 @@ impl KubeletPages {
     }
 }
 
-async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, life: KubeletProcessState) {
-    let mut kept = Vec::new();
+async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, state: KubeletProcessState) {
+    let mut unanswered = Vec::new();
     // Without file descriptors the kubelet does not answer either.
     while let Ok((stream, _)) = listener.accept().await {
-        if life == KubeletProcessState::Stopped {
-            kept.push(stream);
+        if state == KubeletProcessState::Stopped {
+            // The connection stays open without an answer.
+            unanswered.push(stream);
             continue;
         }
         let pages = Arc::clone(&pages);

@@ -1,4 +1,5 @@
-//! Computes the life of a pod as a table of times that does not depend on when it is read.
+//! Computes when each simulated pod and its containers are created, start, end and are removed. The times depend only
+//! on the scenario and its seed, and not on when they are computed.
 //!
 //! Times are nanoseconds of simulated time; 0 is the start of the simulation, and earlier times are negative.
 
@@ -6,46 +7,51 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ordered;
+
 use super::scenario::{PodGroup, Successor};
 use super::seed::Seed;
 
 /// A simulated time in nanoseconds.
 pub type Nanos = i64;
 
-/// From the creation of the sandbox to that of its first container.
+/// The time from the creation of the sandbox to the creation of its first container.
 const TO_FIRST_CONTAINER: Nanos = 400_000_000;
-/// From the creation of one container to that of the next.
+/// The time from the creation of one container to the creation of the next.
 const BETWEEN_CONTAINERS: Nanos = 250_000_000;
-/// From the creation of a container to its start, without jitter.
+/// The time from the creation of a container to its start, without jitter.
 const TO_START: Nanos = 90_000_000;
-/// From the deletion of a pod to the end of its first container.
+/// The time from the deletion of a pod to the end of its first container.
 const TO_STOP: Nanos = 200_000_000;
-/// From the end of one container to that of the next.
+/// The time from the end of one container to the end of the next.
 const BETWEEN_STOPS: Nanos = 100_000_000;
-/// From the removal of one container to that of the next.
+/// The time from the removal of one container to the removal of the next.
 const BETWEEN_REMOVALS: Nanos = 10_000_000;
-/// From the end of the last container to the end of the sandbox.
+/// The time from the end of the last container to the end of the sandbox.
 const TO_SANDBOX_STOP: Nanos = 300_000_000;
-/// From the sandbox's CREATED event to its STARTED event.
+/// The time from the sandbox's CREATED event to its STARTED event.
 const TO_SANDBOX_STARTED: Nanos = 20_000;
-/// The kubelet removes a dead container some time after its successor's successor is there.
+/// The kubelet removes the dead container of attempt N this long after it creates the container of attempt N + 2.
 const TO_COLLECTION: Nanos = 1_000_000_000;
+/// A pod lives at most this much longer than the first pod of its slot: the delay of each start is random.
+const LIFE_MARGIN: Nanos = 1_000_000_000;
 /// The exit code of a container that was terminated.
 const TERMINATED: i32 = 143;
 
-/// Converts a duration.
+/// Converts a duration to nanoseconds.
 pub fn nanos(duration: Duration) -> Nanos {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// One position in a group: a pod and its successors.
+/// One place of a group. A group has [`PodGroup::count`] places. A pod fills the place, and then its successors fill
+/// it.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// The group.
     pub group: Arc<PodGroup>,
     index: u32,
     seed: Seed,
-    /// The first generation that may still change.
+    /// The first generation that [`Self::settle`] has not taken out.
     oldest: i64,
 }
 
@@ -54,13 +60,13 @@ pub struct Slot {
 pub struct PodLife {
     /// The group.
     pub group: Arc<PodGroup>,
-    /// The seed of its name and UID.
+    /// The seed of the pod's name and UID.
     pub identity: Seed,
-    /// The seed of the ids of its sandbox and containers.
+    /// The seed of the ids of the sandbox and the containers.
     pub seed: Seed,
-    /// The index of its slot.
+    /// The index of the pod's slot.
     pub index: u32,
-    /// The number of the pod in its slot.
+    /// The number of earlier pods in the slot.
     pub generation: i64,
     /// When the sandbox was created.
     pub created: Nanos,
@@ -68,37 +74,37 @@ pub struct PodLife {
     pub stopped: Option<Nanos>,
     /// When the sandbox is removed.
     pub removed: Option<Nanos>,
-    /// Its containers, oldest first.
+    /// The containers, the oldest first.
     pub containers: Vec<ContainerLife>,
 }
 
 /// One container with all times of its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerLife {
-    /// The index of its name in the group.
+    /// The index of the container's name in the group.
     pub position: usize,
     /// The number of earlier containers with this name.
     pub attempt: u32,
-    /// When it was created.
+    /// When the container was created.
     pub created: Nanos,
-    /// When it started.
+    /// When the container started.
     pub started: Nanos,
-    /// When it ends, and its exit code.
+    /// When the container ends, and its exit code.
     pub finished: Option<(Nanos, i32)>,
-    /// When it is removed.
+    /// When the container is removed.
     pub removed: Option<Nanos>,
 }
 
 /// The type of a change, as in the CRI's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeEvent {
-    /// Created
+    /// The object was created.
     Created,
-    /// Started
+    /// The object was started.
     Started,
-    /// Stopped
+    /// The object has stopped.
     Stopped,
-    /// Deleted
+    /// The object was removed.
     Deleted,
 }
 
@@ -107,7 +113,7 @@ pub enum LifeEvent {
 pub enum LifeSubject {
     /// The sandbox.
     Sandbox,
-    /// The container at this position of [`Pod::containers`].
+    /// The container with this index in [`PodLife::containers`].
     Container(usize),
 }
 
@@ -129,9 +135,10 @@ impl Slot {
         Self { group, index, seed, oldest: 0 }
     }
 
-    /// Removes and returns the pods that exist at `at` and do not change any more.
+    /// Takes the pods out of this slot that exist at `at` and do not change any more, and returns them. In the
+    /// simulation, these pods still exist.
     pub fn settle(&mut self, at: Nanos) -> Vec<PodLife> {
-        // Earlier pods stop changing earlier.
+        // The pods come in the order of their generations, and an earlier pod stops changing earlier.
         let settled: Vec<PodLife> = self.pods_at(at).take_while(|pod| pod.is_settled(at)).collect();
         if let Some(newest) = settled.last() {
             self.oldest = newest.generation + 1;
@@ -139,7 +146,8 @@ impl Slot {
         settled
     }
 
-    /// When the first pod of this slot starts. Pods with successors start one after the other, others at random.
+    /// Returns when the first pod of this slot starts. In a group with successors, the slots start one after the
+    /// other; in other groups, at random times.
     fn first_start(&self) -> Nanos {
         let age = nanos(self.group.age);
         let offset = match self.period() {
@@ -149,24 +157,23 @@ impl Slot {
         i64::try_from(offset).unwrap_or_default() - age
     }
 
-    /// The time from one pod of this slot to the next; `None` if there is only one.
+    /// Returns the time from one pod of this slot to the next; `None` if there is only one.
     fn period(&self) -> Option<Nanos> {
         self.group.every.or(self.group.lives).map(nanos).filter(|period| *period > 0)
     }
 
-    /// The time from the start of a pod to its removal; `None` if it is never removed.
+    /// Returns the time from the start of a pod to its removal; `None` if it is never removed.
     fn whole_life(&self) -> Option<Nanos> {
         let pod = self.pod(0, i64::MIN);
         pod.removed.map(|removed| removed - pod.created)
     }
 
-    /// Returns the generations that exist between two times.
+    /// Returns the numbers of the pods that exist between two times.
     fn generations(&self, from: Nanos, to: Nanos) -> RangeInclusive<i64> {
         let first = self.first_start();
         let Some(period) = self.period() else { return self.oldest..=0 };
         let newest = (to - first).div_euclid(period);
-        // The jitter makes lives differ.
-        let longest = self.whole_life().map(|life| life + TO_COLLECTION);
+        let longest = self.whole_life().map(|life| life + LIFE_MARGIN);
         let oldest = longest.map_or(0, |life| (from - first - life).div_euclid(period));
         oldest.max(self.oldest)..=newest
     }
@@ -175,7 +182,7 @@ impl Slot {
     pub fn pods_at(&self, at: Nanos) -> impl Iterator<Item = PodLife> + '_ {
         self.generations(at, at)
             .map(move |generation| self.pod(generation, at))
-            .filter(move |pod| pod.is_there(at))
+            .filter(move |pod| pod.exists(at))
     }
 
     /// Returns every pod that changes after `from` and up to `to`, with its changes.
@@ -191,7 +198,7 @@ impl Slot {
     /// Returns the time of the next change after `at`.
     pub fn next_after(&self, at: Nanos) -> Option<Nanos> {
         let generations = self.generations(at, at);
-        // The newest pod and its successor, which may not exist yet.
+        // The next pod of the slot does not exist yet, and its creation may be the next change.
         let successor = self.period().map(|_| generations.end() + 1);
         generations
             .chain(successor)
@@ -201,21 +208,21 @@ impl Slot {
             .min()
     }
 
-    /// Returns the pod of one generation, with its restarts up to `until` and a few more.
+    /// Returns the pod with this number, with its restarts up to `until` and a few more.
     fn pod(&self, generation: i64, until: Nanos) -> PodLife {
         let group = &self.group;
         let seed = self.seed.nth(generation.unsigned_abs().wrapping_add(1));
         let created = self.first_start() + generation * self.period().unwrap_or_default();
-        let stay = PodSpan { seed, created, deleted: group.lives.map(|lives| created + nanos(lives)), until };
+        let span = PodSpan { seed, created, deleted: group.lives.map(|lives| created + nanos(lives)), until };
         let mut containers: Vec<ContainerLife> =
-            (0..group.containers.len()).flat_map(|position| stay.containers(group, position)).collect();
-        let stopped = end_of(&containers, group, stay.deleted);
-        let removed = collection(group, stopped, stay.deleted);
+            (0..group.containers.len()).flat_map(|position| span.containers(group, position)).collect();
+        let stopped = end_of(&containers, group, span.deleted);
+        let removed = removal(group, stopped, span.deleted);
         for container in &mut containers {
             let with_pod = removed.map(|removed| before_sandbox(removed, container.position));
             container.removed = [container.removed, with_pod].into_iter().flatten().min();
         }
-        containers.sort_by_key(|container| (container.created, container.position));
+        ordered::sort_by_key(&mut containers, |container| (container.created, container.position));
         let identity = match group.successor {
             Successor::Pod => seed,
             Successor::Sandbox => self.seed,
@@ -225,11 +232,12 @@ impl Slot {
     }
 }
 
-/// The times within which a pod's containers live.
+/// The facts of a pod that decide when its containers start and end.
 struct PodSpan {
     seed: Seed,
     created: Nanos,
     deleted: Option<Nanos>,
+    /// The time up to which a caller needs the restarts of a pod that is never deleted.
     until: Nanos,
 }
 
@@ -239,7 +247,7 @@ impl PodSpan {
         let rank = i64::try_from(position).unwrap_or_default();
         let mut created = self.created + TO_FIRST_CONTAINER + rank * BETWEEN_CONTAINERS;
         let mut out: Vec<ContainerLife> = Vec::with_capacity(1);
-        let mut beyond = 0;
+        let mut attempts_after_until = 0;
         for attempt in 0.. {
             let container = self.container(group, position, attempt, created);
             let finished = container.finished;
@@ -250,10 +258,10 @@ impl PodSpan {
                 replaced.removed = Some(created + TO_COLLECTION);
             }
             let (Some((finished, _)), true) = (finished, group.restarts) else { break };
-            // A few more restarts, because they decide when earlier containers are removed.
-            beyond += u32::from(created > self.until && self.deleted.is_none());
+            // Some attempts after `until` are also computed, because attempt N + 2 decides when attempt N is removed.
+            attempts_after_until += u32::from(created > self.until && self.deleted.is_none());
             created = finished + backoff(group, attempt);
-            if beyond > 3 || self.deleted.is_some_and(|deleted| created >= deleted) {
+            if attempts_after_until > 3 || self.deleted.is_some_and(|deleted| created >= deleted) {
                 break;
             }
         }
@@ -274,21 +282,24 @@ impl PodSpan {
     }
 }
 
-/// The kubelet removes the containers one after the other, before their sandbox.
-fn before_sandbox(removed: Nanos, position: usize) -> Nanos {
+/// Returns when the kubelet removes the container at `position` of a pod. It removes the containers one after the
+/// other, and their sandbox at `sandbox_removed`.
+fn before_sandbox(sandbox_removed: Nanos, position: usize) -> Nanos {
     let rank = i64::try_from(position).unwrap_or(i64::MAX);
-    removed - TO_SANDBOX_STOP + rank.saturating_mul(BETWEEN_REMOVALS).min(TO_SANDBOX_STOP / 2)
+    sandbox_removed - TO_SANDBOX_STOP + rank.saturating_mul(BETWEEN_REMOVALS).min(TO_SANDBOX_STOP / 2)
 }
 
-/// When a dead pod is removed. A pod that finishes before it is deleted is removed no later than the deletion says.
-fn collection(group: &PodGroup, stopped: Option<Nanos>, deleted: Option<Nanos>) -> Option<Nanos> {
+/// Returns when a dead pod is removed: when it has been dead for the time [`PodGroup::kept`]. If a pod finishes by
+/// itself and is deleted later, it is removed shortly after the deletion, if that is earlier. `None` means never.
+fn removal(group: &PodGroup, stopped: Option<Nanos>, deleted: Option<Nanos>) -> Option<Nanos> {
     let stopped = stopped?;
     let kept = group.kept.map(|kept| stopped + nanos(kept));
     let deleted = deleted.filter(|deleted| stopped < *deleted).map(|deleted| deleted + TO_SANDBOX_STOP);
     [kept, deleted].into_iter().flatten().min()
 }
 
-/// When the sandbox ends: after its last container, unless that container is restarted.
+/// Returns when the sandbox ends: after its last container, if the containers are not restarted or the pod is
+/// deleted.
 fn end_of(containers: &[ContainerLife], group: &PodGroup, deleted: Option<Nanos>) -> Option<Nanos> {
     let last = containers.iter().filter_map(|container| container.finished).map(|(at, _)| at).max();
     let ends_by_itself = group.runs.is_some() && !group.restarts;
@@ -297,26 +308,27 @@ fn end_of(containers: &[ContainerLife], group: &PodGroup, deleted: Option<Nanos>
     end.map(|end| end + TO_SANDBOX_STOP)
 }
 
+/// Returns the pause before the restart after `attempt`.
 fn backoff(group: &PodGroup, attempt: u32) -> Nanos {
     let doubled = group.backoff.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX));
-    // A pause of zero would make an endless number of restarts at one time.
+    // Without a pause, endless restarts would happen at the same time.
     nanos(doubled.min(group.backoff_limit)).max(1_000_000)
 }
 
 impl PodLife {
-    /// Whether the runtime lists its sandbox at `at`.
-    pub fn is_there(&self, at: Nanos) -> bool {
+    /// Whether the runtime lists the pod's sandbox at `at`.
+    pub fn exists(&self, at: Nanos) -> bool {
         self.created <= at && self.removed.is_none_or(|removed| at < removed)
     }
 
-    /// Whether its sandbox is ready at `at`.
+    /// Whether the pod's sandbox is ready at `at`.
     pub fn is_ready(&self, at: Nanos) -> bool {
         self.stopped.is_none_or(|stopped| at < stopped)
     }
 
-    /// Its containers that the runtime lists at `at`.
+    /// Returns the pod's containers that the runtime lists at `at`.
     pub fn containers_at(&self, at: Nanos) -> impl Iterator<Item = &ContainerLife> {
-        self.containers.iter().filter(move |container| container.is_there(at))
+        self.containers.iter().filter(move |container| container.exists(at))
     }
 
     /// Whether the pod does not change after `at`.
@@ -353,23 +365,23 @@ impl PodLife {
         if let Some(removed) = self.removed {
             push(removed, LifeEvent::Deleted);
         }
-        changes.sort_by_key(|change| change.at);
+        ordered::sort_by_key(&mut changes, |change| change.at);
         changes
     }
 }
 
 impl ContainerLife {
-    /// Whether the runtime lists it at `at`.
-    pub fn is_there(&self, at: Nanos) -> bool {
+    /// Whether the runtime lists the container at `at`.
+    pub fn exists(&self, at: Nanos) -> bool {
         self.created <= at && self.removed.is_none_or(|removed| at < removed)
     }
 
-    /// When the container started, if it has started by `at`.
+    /// Returns when the container started, if it has started by `at`.
     pub fn started_by(&self, at: Nanos) -> Option<Nanos> {
         (self.started <= at).then_some(self.started)
     }
 
-    /// When and how the container ended, if it has ended by `at`.
+    /// Returns when the container ended and its exit code, if it has ended by `at`.
     pub fn finished_by(&self, at: Nanos) -> Option<(Nanos, i32)> {
         self.finished.filter(|(finished, _)| *finished <= at)
     }
@@ -469,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_dead_container_of_a_crash_loop_is_kept() {
+    fn a_crash_loop_has_at_most_two_dead_containers_of_a_name() {
         let group = PodGroup {
             containers: vec!["app".into()],
             runs: Some(seconds(1)),
@@ -543,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_pods_that_are_never_removed_settle_and_others_continue() {
+    fn settle_takes_dead_pods_out_and_leaves_the_changing_ones() {
         let forever = PodGroup {
             age: seconds(92),
             runs: Some(seconds(2)),

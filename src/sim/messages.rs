@@ -1,4 +1,4 @@
-//! Builds the CRI messages of simulated pods.
+//! Builds the CRI messages about simulated pods: list entries, statuses and events.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,7 @@ use crate::cri::{
     Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
 };
+use crate::ordered::IntoOrdered;
 
 /// The annotation that enlarges objects to the size in the scenario.
 const PADDING: &str = "example.com/rendered-config";
@@ -29,7 +30,7 @@ impl MessageBuilder {
         self.origin.saturating_add(at)
     }
 
-    /// An entry of `ListPodSandbox`.
+    /// Returns an entry of `ListPodSandbox`.
     pub fn sandbox(self, pod: &PodLife, at: Nanos) -> Sandbox {
         Sandbox {
             id: pod.sandbox_id(),
@@ -41,7 +42,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Answer to `PodSandboxStatus`, without the containers.
+    /// Returns the answer to `PodSandboxStatus`, without the containers.
     pub fn sandbox_status(self, pod: &PodLife, at: Nanos) -> SandboxStatus {
         SandboxStatus {
             id: pod.sandbox_id(),
@@ -55,7 +56,7 @@ impl MessageBuilder {
         }
     }
 
-    /// An entry of `ListContainers`.
+    /// Returns an entry of `ListContainers`.
     pub fn container(self, pod: &PodLife, container: &ContainerLife, at: Nanos) -> Container {
         let (image, image_ref) = image(pod, container);
         Container {
@@ -71,7 +72,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Answer to `ContainerStatus`.
+    /// Returns the answer to `ContainerStatus`.
     pub fn container_status(self, pod: &PodLife, container: &ContainerLife, at: Nanos) -> ContainerStatus {
         let (image, image_ref) = image(pod, container);
         let finished = container.finished_by(at);
@@ -118,13 +119,14 @@ impl MessageBuilder {
             LifeSubject::Sandbox => pod.sandbox_id(),
             LifeSubject::Container(index) => pod.container_id(pod.containers.get(index)?),
         };
-        // containerd 1.7 sends the last event when the sandbox is no longer in its store, and earlier events before.
-        let forgotten = of_sandbox && change.what == Deleted && competing;
+        // containerd 1.7 sends the DELETED event of a sandbox after it has removed the sandbox from its store, so the
+        // event contains no sandbox status.
+        let without_status = of_sandbox && change.what == Deleted && competing;
         Some(ContainerEvent {
             container_id,
             kind: event_type(change.what),
             created_at: self.stamp(change.at),
-            sandbox: (!forgotten).then(|| self.sandbox_status(pod, change.at)),
+            sandbox: (!without_status).then(|| self.sandbox_status(pod, change.at)),
             containers: self.container_statuses(pod, change.at),
         })
     }
@@ -173,7 +175,7 @@ fn on_host_network(pod: &PodLife) -> bool {
     matches!(pod.group.owner, Owner::Static | Owner::DaemonSet)
 }
 
-/// A pod has its own address while it has its own network.
+/// Returns the pod's IP address; empty if the pod uses the host network or its sandbox has ended.
 fn address(pod: &PodLife, at: Nanos) -> String {
     if on_host_network(pod) || !pod.is_ready(at) {
         return String::new();
@@ -195,7 +197,7 @@ fn image_called(name: &str) -> (Image, String) {
 
 /// Returns every image that the containers of a scenario use.
 pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
-    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).collect();
+    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).into_set();
     let stored = names.into_iter().map(|name| {
         let (image, digest) = image_called(name);
         let size = 1024 * 1024 * (2 + Seed::new(0).of("size").of(name).below(400));
@@ -212,7 +214,7 @@ fn reason(exit_code: i32) -> &'static str {
     }
 }
 
-/// The labels that a pod's sandbox and containers have in common.
+/// Returns the labels that a pod's sandbox and containers have in common.
 fn pod_labels(pod: &PodLife) -> [(&'static str, String); 3] {
     [
         (label::POD_NAME, pod.name()),

@@ -1,8 +1,8 @@
-//! A simulated container runtime, for a laptop, for training and for tests.
+//! The simulator: a container runtime inside plegctl, for training, for tests and for trying plegctl without a node.
 //!
-//! It is a complete CRI server: a client uses it over HTTP/2 and gRPC like a real runtime. A [`Scenario`] describes a
-//! node whose pods start, restart, finish and are removed, and faults that affect some of the calls. The state is a
-//! pure function of scenario, seed and time, so two runs of a scenario are equal.
+//! The simulator is a CRI server that a client reaches over HTTP/2 and gRPC like a real runtime. A [`Scenario`]
+//! describes a node whose pods start, restart, finish and are removed, and faults that affect some of the calls. The
+//! state is a pure function of scenario, seed and time, so two runs of a scenario are equal.
 //!
 //! The simulated runtime answers the calls that plegctl makes and a few that crictl makes. It cannot create or change
 //! pods.
@@ -53,12 +53,12 @@ pub use error::{Error, Malformed, Position};
 pub use kubelet::KubeletPages;
 pub use scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedWait, Successor,
 };
 pub use simulator::{Simulator, Socket};
 
-/// Returns the start of the simulation that is shown at `now`: the last midnight (UTC), so that successive commands
-/// show the same simulation.
+/// Returns when the simulation started that a command shows at `now`: at the last midnight (UTC), so that successive
+/// commands show the same simulation.
 pub fn timeline_start(now: Wall) -> Wall {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     Wall::from_nanos(now.nanos() - now.nanos().rem_euclid(DAY))
@@ -67,23 +67,28 @@ pub fn timeline_start(now: Wall) -> Wall {
 /// The processes of a simulated pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProcesses {
-    /// The id of its sandbox.
+    /// The id of the pod's sandbox.
     pub sandbox_id: String,
-    /// Its UID.
+    /// The pod's UID.
     pub uid: String,
-    /// Whether its shim process is stopped.
+    /// Whether the pod's shim process is stopped.
     pub shim_is_stopped: bool,
-    /// Ids and names of its running containers.
+    /// For what the pod's shim waits in the kernel.
+    pub kernel_wait: Option<SimulatedWait>,
+    /// The ids and names of the pod's running containers.
     pub containers: Vec<(String, String)>,
 }
 
 /// Returns the processes of the pods that run at `now`.
 pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) -> Vec<PodProcesses> {
-    let begun = timeline_start(now);
-    let node = node::SimulatedNode::new(scenario, begun.nanos());
-    let at = now.nanos().saturating_sub(begun.nanos());
+    let start = timeline_start(now);
+    let node = node::SimulatedNode::new(scenario, start.nanos());
+    let at = now.nanos().saturating_sub(start.nanos());
     let stopped = |group: Option<&str>| {
         group.is_some_and(|group| processes.stopped_shims.iter().any(|stopped| stopped == group))
+    };
+    let wait_of = |group: Option<&str>| {
+        processes.kernel_waits.iter().find(|wait| Some(wait.pod.as_str()) == group).cloned()
     };
     let running = node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready).into_iter();
     let pods = running.map(|sandbox| {
@@ -94,6 +99,7 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
             containers.into_iter().filter_map(|container| Some((container.id, container.metadata?.name)));
         PodProcesses {
             shim_is_stopped: stopped(sandbox.labels.get("app")),
+            kernel_wait: wait_of(sandbox.labels.get("app")),
             containers: named.collect(),
             uid: sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default(),
             sandbox_id: sandbox.id,
@@ -102,12 +108,12 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
     pods.collect()
 }
 
-/// Returns namespace and name of each pod at the start of the simulation.
+/// Returns the namespace and name of each pod at the start of the simulation.
 pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
     let sandboxes = node::SimulatedNode::new(scenario, 0).sandboxes(0, |_| true).into_iter();
     let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
     named.map(|metadata| (metadata.namespace, metadata.name)).collect()
 }
 
-/// The node name in the names of static pods.
+/// The name of every simulated node, which is a part of the names of its static pods.
 pub const NODE_NAME: &str = "sim-node";

@@ -1,4 +1,4 @@
-//! Names and ids of simulated pods, sandboxes and containers.
+//! Derives the names and ids of simulated pods, sandboxes and containers from seeds.
 
 use super::NODE_NAME;
 use super::life::{ContainerLife, PodLife};
@@ -9,7 +9,7 @@ use super::seed::Seed;
 const FIRST_RUN: i64 = 29_000_000;
 
 impl PodLife {
-    /// Its name.
+    /// Returns the pod's name, in the form that its owner's controller would give it.
     pub fn name(&self) -> String {
         let stem = self.group.pod_name.as_deref().unwrap_or(&self.group.name);
         match self.group.owner {
@@ -26,18 +26,18 @@ impl PodLife {
         }
     }
 
-    /// Its UID.
+    /// Returns the pod's UID.
     pub fn uid(&self) -> String {
         let seed = self.identity.of("uid");
         if self.group.owner == Owner::Static { seed.short_hex() } else { seed.uuid() }
     }
 
-    /// Id of its sandbox.
+    /// Returns the id of the pod's sandbox.
     pub fn sandbox_id(&self) -> String {
         self.seed.of("sandbox").id()
     }
 
-    /// The number of sandboxes that the pod had before this one.
+    /// Returns the number of sandboxes that the pod had before this one.
     pub fn sandbox_attempt(&self) -> u32 {
         match self.group.successor {
             Successor::Pod => 0,
@@ -45,22 +45,22 @@ impl PodLife {
         }
     }
 
-    /// Id of one of its containers.
+    /// Returns the id of one of the pod's containers.
     pub fn container_id(&self, container: &ContainerLife) -> String {
         self.seed.of("container").of(self.container_name(container)).nth(container.attempt.into()).id()
     }
 
-    /// Name of one of its containers.
+    /// Returns the name of one of the pod's containers.
     pub fn container_name(&self, container: &ContainerLife) -> &str {
         self.group.containers.get(container.position).map_or("", String::as_str)
     }
 
-    /// The number of earlier containers of this name in all sandboxes of the pod.
+    /// Returns the number of earlier containers of this name in all sandboxes of the pod.
     pub fn container_attempt(&self, container: &ContainerLife) -> u32 {
         self.sandbox_attempt() + container.attempt
     }
 
-    /// The seed that the pods of one rollout share.
+    /// Returns the seed that the pods of one rollout share.
     fn template(&self) -> Seed {
         let rollout = match self.group.successor {
             Successor::Pod => self.generation.unsigned_abs(),

@@ -1,7 +1,8 @@
-//! The objects that the simulated runtime has at a given simulated time.
+//! [`SimulatedNode`]: the sandboxes and containers that the simulated runtime lists at a given simulated time, and
+//! its events.
 //!
-//! They are a pure function of scenario, seed and time. Pods that do not change any more are encoded once, so that a
-//! node with ten thousand of them can be listed cheaply.
+//! They are a pure function of scenario, seed and time. Pods that do not change any more ("settled") are encoded
+//! once, so that a node with ten thousand of them is listed quickly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::scenario::{EventDelivery, Scenario};
 use super::seed::Seed;
 use crate::cri::server::{Bytes, BytesMut, message};
 use crate::cri::{Container, ContainerEvent, Sandbox};
+use crate::ordered;
 
 /// The length of a complete id.
 const WHOLE_ID: usize = 64;
@@ -19,12 +21,15 @@ const WHOLE_ID: usize = 64;
 /// The number of items in each message of containerd's streamed lists.
 const BATCH: usize = 5000;
 
-/// The objects of a scenario.
+/// The sandboxes and containers of a scenario.
 #[derive(Debug)]
 pub struct SimulatedNode {
     message_builder: MessageBuilder,
+    /// Whether listeners compete for events.
     competing: bool,
+    /// The slots whose pods still change.
     active: Vec<Slot>,
+    /// The pods that do not change any more.
     settled: Vec<PodLife>,
     settled_ids: HashMap<String, ObjectIndex>,
     settled_sandboxes: EncodedList,
@@ -90,6 +95,7 @@ impl SimulatedNode {
         }
     }
 
+    /// Returns the pods that still change and exist at `at`.
     fn active_at(&self, at: Nanos) -> impl Iterator<Item = PodLife> + '_ {
         self.active.iter().flat_map(move |slot| slot.pods_at(at))
     }
@@ -142,27 +148,27 @@ impl SimulatedNode {
 
     /// Returns the pod whose sandbox has this id, or the only one whose id starts with it.
     pub fn find_sandbox(&self, id: &str, at: Nanos) -> Option<PodLife> {
-        let place = |place: &ObjectIndex| match place {
+        let settled = |index: &ObjectIndex| match index {
             ObjectIndex::Sandbox(pod) => self.settled.get(*pod).cloned(),
             ObjectIndex::Container(..) => None,
         };
-        if let Some(found) = self.settled_ids.get(id).and_then(place) {
+        if let Some(found) = self.settled_ids.get(id).and_then(settled) {
             return Some(found);
         }
         let active = self.active_at(at).filter(|pod| pod.sandbox_id().starts_with(id));
-        only(id, self.abbreviated(id).filter_map(place).chain(active))
+        only(id, self.abbreviated(id).filter_map(settled).chain(active))
     }
 
     /// Returns the container with this id, or the only one whose id starts with it, and its pod.
     pub fn find_container(&self, id: &str, at: Nanos) -> Option<(PodLife, ContainerLife)> {
-        let place = |place: &ObjectIndex| match place {
+        let settled = |index: &ObjectIndex| match index {
             ObjectIndex::Container(pod, container) => {
                 let pod = self.settled.get(*pod)?;
                 Some((pod.clone(), pod.containers.get(*container)?.clone()))
             }
             ObjectIndex::Sandbox(_) => None,
         };
-        if let Some(found) = self.settled_ids.get(id).and_then(place) {
+        if let Some(found) = self.settled_ids.get(id).and_then(settled) {
             return Some(found);
         }
         let active = self.active_at(at).flat_map(|pod| {
@@ -173,14 +179,14 @@ impl SimulatedNode {
                 .collect();
             its.into_iter().map(move |life| (pod.clone(), life))
         });
-        only(id, self.abbreviated(id).filter_map(place).chain(active))
+        only(id, self.abbreviated(id).filter_map(settled).chain(active))
     }
 
     /// Returns the unchanging objects whose ids start with `id`; none for a complete id, which the index would have
     /// found.
     fn abbreviated(&self, id: &str) -> impl Iterator<Item = &ObjectIndex> {
         let settled = (id.len() < WHOLE_ID).then_some(&self.settled_ids).into_iter().flatten();
-        settled.filter(move |(other, _)| other.starts_with(id)).map(|(_, place)| place)
+        settled.filter(move |(other, _)| other.starts_with(id)).map(|(_, index)| index)
     }
 
     /// Returns all events that the runtime sends after `from` and up to `to`, in order.
@@ -195,7 +201,7 @@ impl SimulatedNode {
                 events.extend(sent);
             }
         }
-        events.sort_by_key(|event| event.at);
+        ordered::sort_by_key(&mut events, |event| event.at);
         events
     }
 
@@ -242,6 +248,7 @@ impl EncodedList {
     }
 }
 
+/// Appends encoded list items to others.
 fn appended(settled: &Bytes, rest: &Bytes) -> Bytes {
     if rest.is_empty() {
         return settled.clone();
@@ -258,16 +265,17 @@ fn only<T>(id: &str, mut found: impl Iterator<Item = T>) -> Option<T> {
     found.next().is_none().then_some(first)
 }
 
+/// Maps the id of each sandbox and container of settled pods to its index.
 fn index(pods: &[PodLife]) -> HashMap<String, ObjectIndex> {
-    let mut places = HashMap::new();
+    let mut indexes = HashMap::new();
     for (number, pod) in pods.iter().enumerate() {
-        places.insert(pod.sandbox_id(), ObjectIndex::Sandbox(number));
+        indexes.insert(pod.sandbox_id(), ObjectIndex::Sandbox(number));
         // These pods do not change any more: a container that does not exist now will never exist.
-        for (position, container) in pod.containers.iter().enumerate().filter(|(_, life)| life.is_there(0)) {
-            places.insert(pod.container_id(container), ObjectIndex::Container(number, position));
+        for (position, container) in pod.containers.iter().enumerate().filter(|(_, life)| life.exists(0)) {
+            indexes.insert(pod.container_id(container), ObjectIndex::Container(number, position));
         }
     }
-    places
+    indexes
 }
 
 #[cfg(test)]

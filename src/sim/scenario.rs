@@ -1,8 +1,9 @@
-//! The content of a scenario file.
+//! [`Scenario`]: the content of a scenario file. `docs/scenarios.md` describes the keys.
 
 use std::time::Duration;
 
 use crate::cri::{CgroupDriver, Code, Rpc};
+use crate::report::word_enum;
 
 /// A node, its runtime and its faults.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,17 +41,31 @@ pub struct NodeProcesses {
     pub last_relist: Option<Duration>,
     /// The groups whose pods have a stopped shim process.
     pub stopped_shims: Vec<String>,
+    /// The waits of shims in the kernel.
+    pub kernel_waits: Vec<SimulatedWait>,
 }
 
-/// The state of the kubelet's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KubeletProcessState {
-    /// The process runs.
-    Running,
-    /// The process was stopped by a signal.
-    Stopped,
-    /// The process does not exist.
-    Dead,
+/// The shims of a group of pods wait in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulatedWait {
+    /// The group.
+    pub pod: String,
+    /// The id of the reason: `KR01`.
+    pub reason: String,
+    /// Who or what keeps them waiting, if known.
+    pub owner: Option<String>,
+}
+
+word_enum! {
+    /// The state of the kubelet's process.
+    pub enum KubeletProcessState: word {
+        /// The process runs.
+        Running = "running",
+        /// The process was stopped by a signal.
+        Stopped = "stopped",
+        /// The process does not exist.
+        Dead = "dead",
+    } ALL
 }
 
 /// The simulated runtime.
@@ -62,7 +77,7 @@ pub struct RuntimeSettings {
     pub version: String,
     /// How events reach several listeners.
     pub events: EventDelivery,
-    /// One of this many events is lost before it is sent; 0 for none.
+    /// How many events there are for each lost event, on average; 0 if no event is lost.
     pub loses_every: u32,
     /// Whether the lists can be streamed.
     pub streamed_lists: bool,
@@ -70,7 +85,7 @@ pub struct RuntimeSettings {
     pub cgroup_driver: Option<CgroupDriver>,
     /// The size of the largest message that the runtime sends.
     pub send_limit: u64,
-    /// The conditions in its status.
+    /// The conditions in the answer to `Status`.
     pub ready: RuntimeConditions,
     /// Whether the runtime listens on its socket.
     pub listens: bool,
@@ -85,26 +100,28 @@ pub struct RuntimeConditions {
     pub network: bool,
 }
 
-/// The runtime whose events and error messages are simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuntimeFamily {
-    /// containerd
-    Containerd,
-    /// CRI-O
-    CriO,
+word_enum! {
+    /// The runtime whose events and error messages are simulated.
+    pub enum RuntimeFamily: word {
+        /// containerd
+        Containerd = "containerd",
+        /// CRI-O
+        CriO = "cri-o",
+    } ALL
 }
 
-/// How events reach several listeners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventDelivery {
-    /// Every listener gets every event (containerd 2.x, CRI-O from 1.28).
-    Broadcast,
-    /// Listeners take events away from each other (containerd 1.7).
-    Competing,
-    /// The RPC is not implemented (containerd 1.6).
-    Unimplemented,
-    /// The stream ends at once without an error (CRI-O with events switched off).
-    Ends,
+word_enum! {
+    /// How events reach several listeners.
+    pub enum EventDelivery: word {
+        /// Every listener gets every event (containerd 2.x, CRI-O from 1.28).
+        Broadcast = "broadcast",
+        /// Listeners take events away from each other (containerd 1.7).
+        Competing = "competing",
+        /// The RPC is not implemented (containerd 1.6).
+        Unimplemented = "unimplemented",
+        /// The stream ends at once without an error (CRI-O with events switched off).
+        Ends = "ends",
+    } ALL
 }
 
 /// Pods with the same life.
@@ -126,13 +143,13 @@ pub struct PodGroup {
     pub age: Duration,
     /// How long a container runs by itself; `None` if it does not exit.
     pub runs: Option<Duration>,
-    /// Its exit code.
+    /// The exit code of a container that ends by itself.
     pub exit_code: i32,
-    /// Whether the kubelet restarts it.
+    /// Whether the kubelet restarts a container that has ended.
     pub restarts: bool,
-    /// First pause before a restart; doubles each time.
+    /// The first pause before a restart; each further pause is twice as long.
     pub backoff: Duration,
-    /// Longest pause before a restart.
+    /// The longest pause before a restart.
     pub backoff_limit: Duration,
     /// The age at which a pod is deleted.
     pub lives: Option<Duration>,
@@ -140,34 +157,36 @@ pub struct PodGroup {
     pub successor: Successor,
     /// The time from the start of a pod to the start of its successor.
     pub every: Option<Duration>,
-    /// How long a dead pod is kept before it is removed; `None` for ever.
+    /// How long a dead pod is kept before it is removed; `None` if it is never removed.
     pub kept: Option<Duration>,
     /// The size of an additional annotation on each sandbox and container.
     pub annotation_bytes: u32,
 }
 
-/// What follows a deleted pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Successor {
-    /// Another pod of the group.
-    Pod,
-    /// The same pod with a new sandbox, because only the sandbox died.
-    Sandbox,
+word_enum! {
+    /// What follows a deleted pod.
+    pub enum Successor: word {
+        /// Another pod of the group.
+        Pod = "pod",
+        /// The same pod with a new sandbox, because only the sandbox died.
+        Sandbox = "sandbox",
+    } ALL
 }
 
-/// The kind of object that created a pod. Its name, UID and network depend on this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// A `Deployment`.
-    Deployment,
-    /// A `DaemonSet`.
-    DaemonSet,
-    /// A `StatefulSet`.
-    StatefulSet,
-    /// A `Job` or `CronJob`.
-    Job,
-    /// A file in the manifest directory.
-    Static,
+word_enum! {
+    /// The kind of object that created a pod. Its name, UID and network depend on this.
+    pub enum Owner: word {
+        /// A `Deployment`.
+        Deployment = "deployment",
+        /// A `DaemonSet`.
+        DaemonSet = "daemonset",
+        /// A `StatefulSet`.
+        StatefulSet = "statefulset",
+        /// A `Job` or `CronJob`.
+        Job = "job",
+        /// A file in the manifest directory.
+        Static = "static",
+    } ALL
 }
 
 /// A fault that affects some calls for some time.
@@ -175,7 +194,7 @@ pub enum Owner {
 pub struct ScenarioFault {
     /// The RPCs.
     pub calls: Vec<Rpc>,
-    /// The group of pods, if only calls about these are affected.
+    /// The group of pods, if only calls about pods of this group are affected.
     pub pod: Option<String>,
     /// The container name, if only calls about this container are affected.
     pub container: Option<String>,
@@ -183,7 +202,7 @@ pub struct ScenarioFault {
     pub effect: FaultEffect,
     /// The time from the start of the simulation to the start of the fault.
     pub after: Duration,
-    /// How long it lasts; `None` for ever.
+    /// How long the fault lasts; `None` if it never ends.
     pub lasts: Option<Duration>,
     /// The period with which the fault is repeated.
     pub every: Option<Duration>,
@@ -194,18 +213,18 @@ pub struct ScenarioFault {
 pub enum FaultEffect {
     /// The call is not answered while the fault lasts.
     Hangs,
-    /// The answer is delayed by a time between these two, always the same for the same id.
+    /// The answer is delayed by a time between `least` and `most`, which is always the same for the same id.
     Takes {
-        /// At least.
+        /// The shortest delay.
         least: Duration,
-        /// At most.
+        /// The longest delay.
         most: Duration,
     },
     /// The call is answered with an error.
     Fails {
-        /// gRPC status.
+        /// The gRPC status code.
         code: Code,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
 }

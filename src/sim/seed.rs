@@ -1,11 +1,11 @@
-//! Derives numbers, ids and names from a seed: the same seed and names always give the same results.
+//! [`Seed`]: derives random-looking numbers, ids and names. The same seed always gives the same results.
 
 use std::fmt::Write as _;
 
 /// The letters and digits of Kubernetes' generated name suffixes, which cannot spell a word.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A node in the tree of derived seeds.
+/// A seed, from which further seeds, numbers and ids are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(u64);
 

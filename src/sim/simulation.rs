@@ -1,4 +1,4 @@
-//! A running simulation: answers the CRI calls.
+//! [`Simulation`]: answers the CRI calls to a simulated runtime, after applying the faults of its scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,21 +42,21 @@ struct CallSubject {
 }
 
 impl Simulation {
-    /// Starts to simulate `scenario`, as it is now if it started at `begun`.
-    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Arc<Self> {
-        Self::start_with(scenario, clock, begun, None)
+    /// Starts to simulate `scenario`, in the state that it has now if it started at `start_time`.
+    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Arc<Self> {
+        Self::start_with(scenario, clock, start_time, None)
     }
 
-    /// Starts a simulation that writes logs of containers in `logs`.
+    /// Starts a simulation that writes the logs of containers into the directory `logs`.
     pub fn start_with(
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
-        begun: Wall,
+        start_time: Wall,
         logs: Option<&Path>,
     ) -> Arc<Self> {
         Arc::new(Self {
             logs: logs.map(Path::to_path_buf),
-            timeline: Arc::new(NodeTimeline::begin(scenario, clock, begun)),
+            timeline: Arc::new(NodeTimeline::begin(scenario, clock, start_time)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),
@@ -65,11 +65,12 @@ impl Simulation {
         })
     }
 
+    /// Waits, hangs or fails as the scenario's faults require for this call.
     async fn apply_faults(&self, rpc: Rpc, subject: &RequestSubject) -> Result<(), ServiceError> {
-        let about = self.about(rpc, subject);
+        let about = self.call_subject(rpc, subject);
         let target = FaultTarget {
             rpc,
-            pod: about.pod.as_deref(),
+            group: about.pod.as_deref(),
             container: about.container.as_deref(),
             id: subject.id(),
         };
@@ -83,7 +84,8 @@ impl Simulation {
         Ok(())
     }
 
-    fn about(&self, rpc: Rpc, subject: &RequestSubject) -> CallSubject {
+    /// Finds the pod and the container that a call is about.
+    fn call_subject(&self, rpc: Rpc, subject: &RequestSubject) -> CallSubject {
         let RequestSubject::One(id) = subject else { return CallSubject::default() };
         let now = self.timeline.elapsed();
         if rpc == Rpc::PodSandboxStatus {
@@ -98,10 +100,7 @@ impl Simulation {
     fn version(&self) -> Version {
         Version {
             version: "0.1.0".into(),
-            runtime_name: match self.runtime.family {
-                RuntimeFamily::Containerd => "containerd".into(),
-                RuntimeFamily::CriO => "cri-o".into(),
-            },
+            runtime_name: self.runtime.family.word().into(),
             runtime_version: self.runtime.version.clone(),
             runtime_api_version: "v1".into(),
         }
@@ -160,7 +159,7 @@ impl Simulation {
         self.within_limit(items)
     }
 
-    /// Returns a Go gRPC server's error if the message is too large to be sent.
+    /// Returns the answer, or the error of a Go gRPC server if the message is larger than the runtime's limit.
     fn within_limit(&self, message: Bytes) -> Result<Answer, ServiceError> {
         let (size, limit) = (message.len(), self.runtime.send_limit);
         if u64::try_from(size).is_ok_and(|size| size <= limit) {
@@ -175,12 +174,16 @@ impl Simulation {
         let pod = self.timeline.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
         let message_builder = self.timeline.node().message_builder();
         // CRI-O adds the containers if its events are switched on.
-        let tells_all =
+        let with_containers =
             self.runtime.family == RuntimeFamily::CriO && self.runtime.events == EventDelivery::Broadcast;
         Ok(SandboxStatusAnswer {
             status: Some(message_builder.sandbox_status(&pod, now)),
-            containers: if tells_all { message_builder.container_statuses(&pod, now) } else { Vec::new() },
-            timestamp: if tells_all { message_builder.stamp(now) } else { 0 },
+            containers: if with_containers {
+                message_builder.container_statuses(&pod, now)
+            } else {
+                Vec::new()
+            },
+            timestamp: if with_containers { message_builder.stamp(now) } else { 0 },
         })
     }
 
@@ -189,13 +192,13 @@ impl Simulation {
         let (pod, container) =
             self.timeline.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
         let mut status = self.timeline.node().message_builder().container_status(&pod, &container, now);
-        if let Some(written) = self.logs.as_deref().and_then(|logs| log_of(&status, logs)) {
+        if let Some(written) = self.logs.as_deref().and_then(|logs| write_log(&status, logs)) {
             status.log_path = written;
         }
         Ok(status)
     }
 
-    /// The directory in which the runtime stores what containers write.
+    /// Returns the directory in which the runtime stores the files that containers write.
     const fn layers(&self) -> &'static str {
         match self.runtime.family {
             RuntimeFamily::Containerd => "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
@@ -288,11 +291,11 @@ impl Service for Simulation {
             }
             ExtraRequest::Images(wanted) => {
                 let is_wanted =
-                    |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| is_called(image, wanted));
+                    |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| has_name(image, wanted));
                 Ok(extra::images(self.images.iter().filter(is_wanted).cloned()))
             }
             ExtraRequest::Image(wanted) => {
-                Ok(extra::image(self.images.iter().find(|image| is_called(image, &wanted)).cloned()))
+                Ok(extra::image(self.images.iter().find(|image| has_name(image, &wanted)).cloned()))
             }
             ExtraRequest::ContainersUsage(wanted) => {
                 let used =
@@ -321,8 +324,9 @@ impl Service for Simulation {
     }
 }
 
-/// Writes the log of a container in `logs`, unless it exists, and returns its path. A full disk is no error.
-fn log_of(status: &ContainerStatus, logs: &Path) -> Option<String> {
+/// Writes the log of a container into `logs`, unless the log exists, and returns its path; `None` if it cannot be
+/// written.
+fn write_log(status: &ContainerStatus, logs: &Path) -> Option<String> {
     let path = logs.join(Path::new(&status.log_path).strip_prefix("/var/log/pods").ok()?);
     if !path.exists() {
         fs::create_dir_all(path.parent()?).ok()?;
@@ -336,7 +340,8 @@ fn log_of(status: &ContainerStatus, logs: &Path) -> Option<String> {
     Some(std::path::absolute(&path).ok()?.to_string_lossy().into_owned())
 }
 
-fn is_called(image: &StoredImage, wanted: &str) -> bool {
+/// Whether an image has this tag, digest or (abbreviated) id.
+fn has_name(image: &StoredImage, wanted: &str) -> bool {
     let id = image.id.trim_start_matches("sha256:");
     let of_id = wanted.trim_start_matches("sha256:");
     [&image.id, &image.tag, &image.digest].iter().any(|name| *name == wanted)

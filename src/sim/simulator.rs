@@ -1,4 +1,5 @@
-//! The two ways to reach a simulated runtime: in the same process, and by a socket for any CRI client.
+//! The two ways to reach a simulated runtime: [`Simulator`] for clients in this process, and [`Socket`] for any CRI
+//! client.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::clock::{Clock, Wall};
 use crate::cri;
 use crate::cri::server::{InProcess, SocketServer};
 
-/// A runtime simulated in this process, on its own thread, so that a hang in it blocks nothing else.
+/// A simulated runtime for clients in this process. It runs in its own thread, so that it does not block its clients.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     server: InProcess,
@@ -21,17 +22,17 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts `scenario` from its beginning. The simulation ends when the last clone of this and the last client are
-    /// dropped.
+    /// Starts `scenario` from its beginning. The simulation ends when the last clone of the simulator and its last
+    /// client are dropped.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let begun = clock.wall();
-        Self::since(scenario, clock, begun)
+        let start_time = clock.wall();
+        Self::since(scenario, clock, start_time)
     }
 
-    /// Starts `scenario` as it is now if it started at `begun`.
-    pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Result<Self, Error> {
+    /// Starts `scenario` in the state that it has now if it started at `start_time`.
+    pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Result<Self, Error> {
         let endpoint = format!("sim:{}", scenario.name);
-        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, begun))
+        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, start_time))
             .map_err(|source| Error::Start { source })?;
         Ok(Self { server, endpoint: endpoint.into(), listens: scenario.runtime.listens })
     }
@@ -57,20 +58,21 @@ pub struct Socket {
 impl Socket {
     /// Starts `scenario` on a socket at `path`, which must not exist.
     pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let begun = clock.wall();
-        Self::bind_since(path, scenario, clock, begun, None)
+        let start_time = clock.wall();
+        Self::bind_since(path, scenario, clock, start_time, None)
     }
 
-    /// Starts the scenario as it is now if it started at `begun`, with logs of containers in `logs`.
+    /// Starts the scenario in the state that it has now if it started at `start_time`. Writes the logs of containers
+    /// into the directory `logs`.
     pub fn bind_since(
         path: &Path,
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
-        begun: Wall,
+        start_time: Wall,
         logs: Option<&Path>,
     ) -> Result<Self, Error> {
         // The simulation starts before the socket exists, so that the first client does not wait.
-        let simulation = Simulation::start_with(scenario, clock, begun, logs);
+        let simulation = Simulation::start_with(scenario, clock, start_time, logs);
         let path = path.to_path_buf();
         let listening = match SocketServer::bind(&path) {
             Ok(listening) if scenario.runtime.listens => listening,

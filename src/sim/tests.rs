@@ -1,4 +1,5 @@
-//! Tests that each built-in scenario shows its fault, over real gRPC with a paused clock, so that no test waits.
+//! Tests that each built-in scenario shows its fault, and that events are sent as real runtimes send them. The calls
+//! go over real gRPC; the clock is paused, so that no test waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +21,15 @@ struct RunningSimulation(Arc<Simulation>);
 /// A clock whose wall time follows the paused monotonic time, so that each simulation starts at its beginning.
 struct PausedClock {
     clock: SystemClock,
-    begun: Wall,
+    start: Wall,
     at: Mono,
 }
 
 impl PausedClock {
     fn start() -> Self {
         let clock = SystemClock::start();
-        let (begun, at) = (clock.wall(), clock.mono());
-        Self { clock, begun, at }
+        let (start, at) = (clock.wall(), clock.mono());
+        Self { clock, start, at }
     }
 }
 
@@ -38,15 +39,15 @@ impl Clock for PausedClock {
     }
 
     fn wall(&self) -> Wall {
-        self.begun.plus(self.clock.mono().since(self.at))
+        self.start.plus(self.clock.mono().since(self.at))
     }
 }
 
 impl RunningSimulation {
     fn new(scenario: &Scenario) -> Self {
         let clock = PausedClock::start();
-        let begun = clock.begun;
-        Self(Simulation::start(scenario, Arc::new(clock), begun))
+        let start = clock.start;
+        Self(Simulation::start(scenario, Arc::new(clock), start))
     }
 
     fn client(&self) -> Client {
@@ -54,9 +55,9 @@ impl RunningSimulation {
         let connect = move || {
             let simulation = Arc::clone(&simulation);
             async move {
-                let (ours, theirs) = UnixStream::pair().unwrap();
-                tokio::spawn(serve_connection(simulation, theirs));
-                Ok(ours)
+                let (client_end, server_end) = UnixStream::pair().unwrap();
+                tokio::spawn(serve_connection(simulation, server_end));
+                Ok(client_end)
             }
         };
         Client::over(connect, "sim:test", Duration::from_secs(10), Arc::new(SystemClock::start()))
@@ -75,7 +76,8 @@ async fn containers(client: &Client) -> Vec<Container> {
     client.list_containers(&Filter::default()).await.result.unwrap()
 }
 
-/// Returns the names of the pods and containers whose status call is silent. All other calls must be answered.
+/// Returns the names of the pods and containers whose status call is silent. Checks that all other calls are
+/// answered.
 async fn silent_ones(client: &Client) -> Vec<String> {
     let mut silent = Vec::new();
     let mut note = |name: String, error: Option<Error>| match error {
@@ -343,10 +345,10 @@ async fn cri_o_sends_no_event_when_a_sandbox_is_created_or_removed() {
 
 #[tokio::test(start_paused = true)]
 async fn every_listener_receives_a_broadcast_and_the_first_receives_kept_events() {
-    let played = one_life(|_| ());
+    let simulation = one_life(|_| ());
     // Events before the first listener are kept for five minutes.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let (one, other) = (played.client(), played.client());
+    let (one, other) = (simulation.client(), simulation.client());
     let (mut first, mut second) =
         (one.container_events().await.unwrap(), other.container_events().await.unwrap());
     let time = Duration::from_secs(60);
@@ -357,8 +359,8 @@ async fn every_listener_receives_a_broadcast_and_the_first_receives_kept_events(
 
 #[tokio::test(start_paused = true)]
 async fn competing_listeners_take_events_from_each_other() {
-    let played = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
-    let (one, other) = (played.client(), played.client());
+    let simulation = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
+    let (one, other) = (simulation.client(), simulation.client());
     let (mut first, mut second) =
         (one.container_events().await.unwrap(), other.container_events().await.unwrap());
     let time = Duration::from_secs(60);
@@ -369,12 +371,12 @@ async fn competing_listeners_take_events_from_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_stream_loses_one_event_of_containerd_17() {
-    let played = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
-    let gone = played.client();
+    let simulation = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
+    let gone = simulation.client();
     drop(events_within(&mut gone.container_events().await.unwrap(), Duration::from_secs(10)).await);
     // Time for the runtime to notice the end of the stream before the next event.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let client = played.client();
+    let client = simulation.client();
     let rest = events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
     assert_eq!(rest.len(), 5);
 }
@@ -423,7 +425,7 @@ async fn equal_seeds_give_equal_events_and_different_seeds_different_ones() {
 
 #[test]
 fn every_built_in_scenario_is_found_by_its_name() {
-    assert_eq!(names().count(), 18);
+    assert_eq!(names().count(), 20);
     for name in names() {
         assert_eq!(load(name).unwrap().name, name);
     }
@@ -438,9 +440,9 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_the_socket_path_as_authority_is_answered() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let played = RunningSimulation::new(&load("quiet").unwrap());
-    let (mut ours, theirs) = UnixStream::pair().unwrap();
-    tokio::spawn(serve_connection(Arc::clone(&played.0), theirs));
+    let simulation = RunningSimulation::new(&load("quiet").unwrap());
+    let (mut client_end, server_end) = UnixStream::pair().unwrap();
+    tokio::spawn(serve_connection(Arc::clone(&simulation.0), server_end));
     let headers = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -459,13 +461,13 @@ async fn a_client_that_sends_the_socket_path_as_authority_is_answered() {
         frame(1, 4, 1, &block),
         frame(0, 1, 1, &[0; 5]),
     ];
-    ours.write_all(&call.concat()).await.unwrap();
+    client_end.write_all(&call.concat()).await.unwrap();
     loop {
         let mut header = [0; 9];
-        ours.read_exact(&mut header).await.unwrap();
+        client_end.read_exact(&mut header).await.unwrap();
         let [_, high, low, kind, _, _, _, _, stream] = header;
         let mut payload = vec![0; usize::from(u16::from_be_bytes([high, low]))];
-        ours.read_exact(&mut payload).await.unwrap();
+        client_end.read_exact(&mut payload).await.unwrap();
         if stream == 1 {
             assert_eq!(kind, 1, "headers of an answer, and no reset of the stream");
             return;

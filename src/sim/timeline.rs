@@ -1,4 +1,5 @@
-//! A simulated node with a clock, and the events that its runtime sends.
+//! [`NodeTimeline`]: a simulated node whose simulated time follows a clock, without the events that the scenario
+//! loses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +24,11 @@ pub struct NodeTimeline {
 }
 
 impl NodeTimeline {
-    /// Creates a timeline that started at `begun` and continues from now.
-    pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Self {
+    /// Creates the timeline of a simulation that started at `start_time`.
+    pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, start_time: Wall) -> Self {
         Self {
-            node: SimulatedNode::new(scenario, begun.nanos()),
-            elapsed_at_start: clock.wall().nanos().saturating_sub(begun.nanos()).max(0),
+            node: SimulatedNode::new(scenario, start_time.nanos()),
+            elapsed_at_start: clock.wall().nanos().saturating_sub(start_time.nanos()).max(0),
             family: scenario.runtime.family,
             loses_every: scenario.runtime.loses_every,
             seed: Seed::new(scenario.seed).of("faults"),
@@ -36,17 +37,17 @@ impl NodeTimeline {
         }
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &SimulatedNode {
         &self.node
     }
 
-    /// Simulated time.
+    /// Returns the present simulated time.
     pub fn elapsed(&self) -> Nanos {
         self.elapsed_at_start.saturating_add(nanos(self.clock.mono().since(self.started)))
     }
 
-    /// The runtime whose behaviour is simulated.
+    /// Returns the runtime whose behaviour is simulated.
     pub fn family(&self) -> RuntimeFamily {
         self.family
     }
@@ -58,7 +59,7 @@ impl NodeTimeline {
         events
     }
 
-    /// Returns the time from `at` to the next change; `None` if there is none.
+    /// Returns the time from `at` to the next change; `None` if nothing changes any more.
     pub fn until_next(&self, at: Nanos) -> Option<Duration> {
         let next = self.node.next_after(at)?;
         Some(Duration::from_nanos(u64::try_from(next - at).unwrap_or_default()))

@@ -1,13 +1,12 @@
-//! Parses the YAML of a scenario.
-//!
-//! Only a part of YAML is allowed: no anchors, no tags, no second document, no repeated keys.
+//! Parses the YAML of a scenario. Refuses anchors, aliases, tags, a second document and repeated keys, which
+//! scenarios do not need.
 
 use std::collections::HashSet;
 
 use super::error::Position;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
-/// The maximum depth, which limits the use of the stack.
+/// The maximum nesting, so that parsing does not exhaust the stack.
 const MAX_DEPTH: usize = 16;
 
 /// A problem with its position.
@@ -31,16 +30,16 @@ impl FieldProblem {
 /// Parses the only document of `text`.
 pub fn parse(text: &[u8]) -> Result<YamlNode, FieldProblem> {
     let mut documents = Documents::of(text, MAX_DEPTH);
-    let root = documents.next_document().map_err(wrong)?;
+    let root = documents.next_document().map_err(field_problem)?;
     let root = root.ok_or_else(|| FieldProblem::new(Position::START, "the file is empty"))?;
     check(&root)?;
-    match documents.next_document().map_err(wrong)? {
+    match documents.next_document().map_err(field_problem)? {
         Some(_) => Err(FieldProblem::new(documents.began(), "a scenario is one document")),
         None => Ok(root),
     }
 }
 
-fn wrong(fault: YamlError) -> FieldProblem {
+fn field_problem(fault: YamlError) -> FieldProblem {
     match fault {
         YamlError::Syntax(fault) => {
             FieldProblem::new(fault.mark.position(), format!("this is not YAML: {}", fault.problem))

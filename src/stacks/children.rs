@@ -1,8 +1,7 @@
-//! Finds processes behind a wait: OCI runtimes by their command lines, and the conmon of a container.
+//! Reads from the command lines in `/proc` which container an OCI runtime (runc, crun) or a conmon works for.
 //!
-//! A container in a hanging `runc create` has no cgroup yet and is in no list. Only `/proc` shows it: the OCI runtime
-//! has the container's id on its command line, its parent is the shim or the conmon, and a conmon has the pod's name
-//! too.
+//! While `runc create` hangs, its container has no cgroup and is in no list of the runtime. Its id is only on the
+//! command lines: of the OCI runtime, and of the conmon, which also has the pod's name.
 
 use std::path::Path;
 
@@ -10,18 +9,18 @@ use crate::host::CriName;
 use crate::host::proc::cgroup::container_id;
 use crate::host::proc::{ProcessStat, Role, command_line, conmon_container};
 
-/// The commands of an OCI runtime.
-const VERBS: [&str; 10] =
+/// The sub-commands of an OCI runtime.
+const SUB_COMMANDS: [&str; 10] =
     ["create", "start", "kill", "delete", "exec", "update", "state", "pause", "resume", "run"];
 
-/// Whether the kernel's name of a process is an OCI runtime's. A process `runc:[2:INIT]` waits inside a container to
-/// be started and is not a running OCI runtime.
+/// Returns whether the kernel's name of a process is that of an OCI runtime. A process `runc:[2:INIT]` is not one: it is
+/// already inside the container and waits for its start.
 pub fn is_oci_runtime(comm: &str) -> bool {
     Role::of(comm) == Role::OciRuntime && !comm.contains(':')
 }
 
-/// The state of a process in one word.
-pub const fn state_words(state: char) -> &'static str {
+/// Returns a name for the state letter of `/proc/PID/stat`.
+pub const fn state_name(state: char) -> &'static str {
     match state {
         'T' => "stopped",
         't' => "traced",
@@ -32,22 +31,22 @@ pub const fn state_words(state: char) -> &'static str {
     }
 }
 
-/// An OCI runtime that works on a container.
+/// A running OCI runtime.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OciProcess {
     pub pid: u32,
     pub parent: u32,
     pub comm: String,
-    /// The state in one word: `sleeping`.
+    /// The state of the process: `sleeping`.
     pub state: &'static str,
-    /// `create`
-    pub verb: Option<String>,
-    /// The container's id.
+    /// The sub-command: `create`.
+    pub sub_command: Option<String>,
+    /// The id of the container on which it works.
     pub id: Option<String>,
 }
 
 impl OciProcess {
-    /// The process `pid`, if it is an OCI runtime.
+    /// Reads the process `pid`, if it is an OCI runtime.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let dir = proc.join(pid.to_string());
         let stat = ProcessStat::read(&dir)?;
@@ -55,30 +54,32 @@ impl OciProcess {
             return None;
         }
         let command = command_line(&dir);
-        // The id is the last argument that looks like an id, after paths and names.
+        // Paths and names before the id may also look like ids, so the last argument that looks like an id counts.
         let id = command.iter().rev().find(|word| container_id(word) == Some(word)).cloned();
-        let verb = command.iter().find(|word| VERBS.contains(&word.as_str())).cloned();
-        Some(Self { pid, parent: stat.parent, state: state_words(stat.state), comm: stat.comm, verb, id })
+        let sub_command = command.iter().find(|word| SUB_COMMANDS.contains(&word.as_str())).cloned();
+        let state = state_name(stat.state);
+        Some(Self { pid, parent: stat.parent, state, comm: stat.comm, sub_command, id })
     }
 
-    /// `runc create (pid 812, sleeping)`
-    pub fn words(&self) -> String {
-        let verb = self.verb.as_ref().map_or_else(String::new, |verb| format!(" {verb}"));
-        format!("{}{verb} (pid {}, {})", self.comm, self.pid, self.state)
+    /// Describes the process: `runc create (pid 812, sleeping)`.
+    pub fn description(&self) -> String {
+        let command = self.sub_command.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+        format!("{}{command} (pid {}, {})", self.comm, self.pid, self.state)
     }
 }
 
-/// A conmon and its container.
+/// A running conmon and its container.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Conmon {
     pub pid: u32,
+    /// The container's id.
     pub id: String,
     /// The name that CRI-O gave to the container.
     pub name: Option<CriName>,
 }
 
 impl Conmon {
-    /// The process `pid`, if its command line names a container.
+    /// Reads the process `pid`, if its command line names a container.
     pub fn of(proc: &Path, pid: u32) -> Option<Self> {
         let command = command_line(&proc.join(pid.to_string()));
         let (id, name) = conmon_container(&command)?;

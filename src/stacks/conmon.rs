@@ -1,43 +1,43 @@
-//! Decides how long CRI-O's goroutines may wait for a conmon or for a container to end, if their ages do not show it.
+//! Recognises the waits of signature ST12 in goroutines of CRI-O (for conmon, or for a container to end), and decides
+//! whether such a wait is too long.
 //!
-//! A stop may take as long as its caller allows, so its age alone means nothing. The goroutine's frames also show
-//! whether conmon was told to reopen its log, whether the container was killed already, how long the caller allows,
-//! and which container's exit is awaited.
+//! The age of the wait is not enough: a stop may take as long as its caller allows. So this module reads from the
+//! frames which wait it is, how long the caller allows, and the address of the container.
 
 use std::time::Duration;
 
 use super::dump::{Frame, Goroutine};
 
-/// The signature of these waits.
+/// The id of the signature for these waits.
 pub const SIGNATURE: &str = "ST12";
 
-/// An order to conmon or a kill that takes longer than this has failed.
-const AT_ONCE: Duration = Duration::from_secs(10);
+/// The limit for a kill, and for conmon to reopen a log; both normally take a moment.
+const SHORT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much longer than its caller allows a stop may take.
-const MARGIN: Duration = Duration::from_secs(10);
+/// The time that a stop may take in addition to the time that its caller allows.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
 
-/// The limit of a stop whose allowed time is unknown.
-const LONGEST_STOP: Duration = Duration::from_secs(20 * 60);
+/// The limit for a stop if the dump does not show how long its caller allows.
+const DEFAULT_STOP_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Callers never allow more; a larger number is something else.
-const LONGEST_GRACE: u64 = 24 * 60 * 60;
+/// The largest number of seconds that counts as a caller's time-out; no caller allows more.
+const MAX_STOP_SECONDS: u64 = 24 * 60 * 60;
 
-/// What a goroutine waits for.
+/// What a goroutine of CRI-O waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConmonWait {
-    /// conmon reopens a container's log.
-    Log,
-    /// A killed container ends. A timer repeats the kill, so the goroutine's age is reset again and again.
-    Killed,
-    /// A container ends within the time that the caller allows, if known.
+    /// For conmon to reopen a container's log.
+    LogReopen,
+    /// For a killed container to end. CRI-O repeats the kill, and the goroutine's age starts again each time.
+    KilledContainer,
+    /// For a container to stop, with the time that the caller allows, if known.
     Stop(Option<Duration>),
-    /// conmon records the exit of the container at this address.
+    /// For conmon to record the exit of a container, with the container's address, if known.
     Exit(Option<u64>),
 }
 
 impl ConmonWait {
-    /// The wait of `goroutine`.
+    /// Recognises the wait of `goroutine` by its frames.
     pub fn of(goroutine: &Goroutine) -> Option<Self> {
         let frame = |name: &str| goroutine.frames.iter().find(|frame| frame.function.contains(name));
         if let Some(frame) = frame("waitForExitFile") {
@@ -45,50 +45,53 @@ impl ConmonWait {
         }
         if frame("StopLoopForContainer").is_some() {
             let repeats = frame("wait.BackoffUntil").or_else(|| frame("wait.JitterUntil"));
-            return Some(if repeats.is_some() { Self::Killed } else { Self::Stop(None) });
+            return Some(if repeats.is_some() { Self::KilledContainer } else { Self::Stop(None) });
         }
         if frame("WaitOnStopTimeout").is_some() {
-            return Some(Self::Stop(grace(goroutine)));
+            return Some(Self::Stop(allowed_stop_time(goroutine)));
         }
-        frame("ReopenContainerLog").map(|_| Self::Log)
+        frame("ReopenContainerLog").map(|_| Self::LogReopen)
     }
 
-    /// Whether a wait of this length is too long. A wait for an exit restarts after seconds, so its length alone
-    /// never shows it.
+    /// Returns whether a wait of this length is too long. A wait for an exit ends and starts again after seconds, so its
+    /// length never shows that it is too long.
     pub fn is_overdue(self, waited: Duration) -> bool {
         match self {
-            Self::Log | Self::Killed => waited >= AT_ONCE,
-            Self::Stop(Some(grace)) => waited > grace.saturating_add(MARGIN),
-            Self::Stop(None) => waited >= LONGEST_STOP,
+            Self::LogReopen | Self::KilledContainer => waited >= SHORT_LIMIT,
+            Self::Stop(Some(allowed)) => waited > allowed.saturating_add(STOP_MARGIN),
+            Self::Stop(None) => waited >= DEFAULT_STOP_LIMIT,
             Self::Exit(_) => false,
         }
     }
 
-    /// What is waited for, in words.
+    /// Returns the words that follow *waits for* in a report.
     pub const fn target(self) -> &'static str {
         match self {
-            Self::Log => "conmon",
-            Self::Killed => "a container to end that was killed",
+            Self::LogReopen => "conmon",
+            Self::KilledContainer => "a killed container to end",
             Self::Stop(_) => "a container to stop",
-            Self::Exit(_) => "conmon to write down an exit",
+            Self::Exit(_) => "conmon to record an exit",
         }
     }
 
-    /// The evidence in words.
-    pub fn words(self) -> Option<String> {
+    /// Describes the wait as evidence for a finding.
+    pub fn evidence(self) -> Option<String> {
         match self {
-            Self::Log => Some("conmon has to reopen the log and has not done so".to_owned()),
-            Self::Killed => {
+            Self::LogReopen => Some("conmon has not reopened the log yet".to_owned()),
+            Self::KilledContainer => {
                 Some("the grace period is over: the container was killed but still exists".to_owned())
             }
-            Self::Stop(Some(grace)) => Some(format!("its caller allows {} s for the stop", grace.as_secs())),
+            Self::Stop(Some(allowed)) => {
+                Some(format!("its caller allows {} s for the stop", allowed.as_secs()))
+            }
             Self::Stop(None) | Self::Exit(_) => None,
         }
     }
 }
 
-/// The address of the container that is being stopped.
-pub fn container(goroutine: &Goroutine) -> Option<u64> {
+/// Returns the address of the container that a goroutine stops or whose log it reopens: the second address among the
+/// arguments.
+pub fn container_address(goroutine: &Goroutine) -> Option<u64> {
     let named = |frame: &&Frame| {
         ["StopLoopForContainer", "(*runtimeOCI).StopContainer", "(*runtimeOCI).ReopenContainerLog"]
             .iter()
@@ -98,14 +101,14 @@ pub fn container(goroutine: &Goroutine) -> Option<u64> {
     frame.outer_words().filter(|(bits, certain)| *certain && is_pointer(*bits)).nth(1).map(|(bits, _)| bits)
 }
 
-/// The time that the caller allows for a stop: the last argument, in seconds.
-fn grace(goroutine: &Goroutine) -> Option<Duration> {
+/// Returns the time that the caller allows for a stop: the last argument of `StopContainer`, in seconds.
+fn allowed_stop_time(goroutine: &Goroutine) -> Option<Duration> {
     let is_stop = |frame: &&Frame| {
         frame.function.ends_with("(*runtimeOCI).StopContainer")
             || frame.function.ends_with("(*Runtime).StopContainer")
     };
     let (seconds, certain) = goroutine.frames.iter().find(is_stop)?.outer_words().last()?;
-    (certain && seconds <= LONGEST_GRACE).then(|| Duration::from_secs(seconds))
+    (certain && seconds <= MAX_STOP_SECONDS).then(|| Duration::from_secs(seconds))
 }
 
 fn last_pointer(frame: &Frame) -> Option<u64> {
@@ -113,7 +116,7 @@ fn last_pointer(frame: &Frame) -> Option<u64> {
     pointers.last().map(|(bits, _)| bits)
 }
 
-/// Smaller words are counts, lengths and flags.
+/// Returns whether a word can be an address. Smaller words are counts, lengths and flags.
 const fn is_pointer(bits: u64) -> bool {
     bits >= 1 << 16
 }
@@ -132,7 +135,7 @@ mod tests {
     const STOP: &str = "x/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {0x2f34b78?, 0xc000200000?}, 0xc000300000, 0x1e)";
 
     #[test]
-    fn a_stop_is_late_only_after_what_its_caller_allows() {
+    fn a_stop_is_overdue_only_after_the_time_that_its_caller_allows() {
         let waits = goroutine(&[
             "x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000, {0x1, 0x2}, 0x1e?)",
             STOP,
@@ -140,7 +143,7 @@ mod tests {
         let wait = ConmonWait::of(&waits).unwrap();
         assert_eq!(wait, ConmonWait::Stop(Some(Duration::from_secs(30))));
         assert!(!wait.is_overdue(Duration::from_secs(35)) && wait.is_overdue(Duration::from_secs(60)));
-        assert_eq!(container(&waits), Some(0xc000_300000));
+        assert_eq!(container_address(&waits), Some(0xc000_300000));
         let unknown = goroutine(&["x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000)"]);
         assert_eq!(ConmonWait::of(&unknown), Some(ConmonWait::Stop(None)));
         assert!(!ConmonWait::Stop(None).is_overdue(Duration::from_secs(300)));
@@ -150,26 +153,26 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_was_killed_has_had_its_time() {
+    fn a_killed_container_that_still_runs_after_ten_seconds_is_overdue() {
         let stop_loop = "x/internal/oci.(*runtimeOCI).StopLoopForContainer(0xc000100000, {0x1, 0x2}, 0xc000300000, {0x3, 0x4})";
-        let asked = goroutine(&[stop_loop]);
+        let stopping = goroutine(&[stop_loop]);
         assert_eq!(
-            (ConmonWait::of(&asked), container(&asked)),
+            (ConmonWait::of(&stopping), container_address(&stopping)),
             (Some(ConmonWait::Stop(None)), Some(0xc000_300000))
         );
         let killed = goroutine(&["k8s.io/apimachinery/pkg/util/wait.BackoffUntil(0x1, 0x2)", stop_loop]);
-        assert_eq!(ConmonWait::of(&killed), Some(ConmonWait::Killed));
-        assert!(ConmonWait::Killed.is_overdue(Duration::from_secs(10)));
+        assert_eq!(ConmonWait::of(&killed), Some(ConmonWait::KilledContainer));
+        assert!(ConmonWait::KilledContainer.is_overdue(Duration::from_secs(10)));
     }
 
     #[test]
-    fn an_exit_is_waited_for_by_the_containers_address() {
+    fn a_wait_for_an_exit_has_the_containers_address() {
         let waits =
             goroutine(&["time.Sleep(0x1)", "x/internal/oci.waitForExitFile({0x1, 0x2}, 0xc000300000)"]);
         assert_eq!(ConmonWait::of(&waits), Some(ConmonWait::Exit(Some(0xc000_300000))));
         let log =
             goroutine(&["x/internal/oci.(*runtimeOCI).ReopenContainerLog(0x1, {0x1, 0x2}, 0xc000300000)"]);
-        assert_eq!(ConmonWait::of(&log), Some(ConmonWait::Log));
+        assert_eq!(ConmonWait::of(&log), Some(ConmonWait::LogReopen));
         assert_eq!(ConmonWait::of(&goroutine(&["main.main()"])), None);
     }
 }

@@ -1,50 +1,40 @@
-//! Identifies the program of a dump by the functions in it.
+//! Identifies the program that wrote a dump, and the program's Go release, by the functions and paths in the dump.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::dump::Dump;
+use crate::report::word_enum;
 
-/// A program whose dumps are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Daemon {
-    /// containerd.
-    Containerd,
-    /// containerd's shim.
-    ContainerdShim,
-    /// CRI-O.
-    Crio,
-    /// A kubelet.
-    Kubelet,
-    /// Another Go program.
-    Unknown,
+word_enum! {
+    /// A program that `stacks` recognises.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum Daemon: as_str {
+        /// containerd.
+        Containerd = "containerd",
+        /// containerd's shim.
+        ContainerdShim = "containerd-shim",
+        /// CRI-O.
+        Crio = "crio",
+        /// A kubelet.
+        Kubelet = "kubelet",
+        /// Another Go program.
+        Unknown = "unknown",
+    }
 }
 
 impl Daemon {
-    /// The word in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Containerd => "containerd",
-            Self::ContainerdShim => "containerd-shim",
-            Self::Crio => "crio",
-            Self::Kubelet => "kubelet",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Parses the word.
-    pub fn parse(word: &str) -> Option<Self> {
+    /// Parses the name of a program.
+    pub fn parse(name: &str) -> Option<Self> {
         [Self::Containerd, Self::ContainerdShim, Self::Crio, Self::Kubelet]
             .into_iter()
-            .find(|daemon| daemon.as_str() == word)
+            .find(|daemon| daemon.as_str() == name)
     }
 }
 
-/// Functions that only one program has. The shim comes first, because it contains packages of containerd.
-const SIGNS: &[(&str, Daemon)] = &[
+/// Parts of function names that occur in one program only. The shim comes first, because it contains packages of
+/// containerd.
+const TYPICAL_FUNCTIONS: &[(&str, Daemon)] = &[
     ("containerd-shim-runc-v2", Daemon::ContainerdShim),
     ("containerd/runtime/v2/shim.", Daemon::ContainerdShim),
     ("containerd/v2/pkg/shim.", Daemon::ContainerdShim),
@@ -57,21 +47,22 @@ const SIGNS: &[(&str, Daemon)] = &[
     ("k8s.io/kubernetes/pkg/kubelet.", Daemon::Kubelet),
 ];
 
-/// The program of a dump, and the Go release that built it if paths show it.
+/// Returns the program that wrote a dump, and the Go release that built the program, if a path contains the release.
 pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
     let mut daemon = Daemon::Unknown;
-    let mut rank = SIGNS.len();
+    // The position in the table of the best function so far; only earlier positions are searched.
+    let mut rank = TYPICAL_FUNCTIONS.len();
     let mut go = None;
-    // Frames share their names, so each name is checked once.
+    // Frames share the memory of their names, so each name is checked once.
     let mut seen = HashSet::new();
     for goroutine in &dump.goroutines {
-        let makers = goroutine.created_by.iter().map(|creator| &creator.function);
-        for function in goroutine.frames.iter().map(|frame| &frame.function).chain(makers) {
+        let creators = goroutine.created_by.iter().map(|creator| &creator.function);
+        for function in goroutine.frames.iter().map(|frame| &frame.function).chain(creators) {
             if !seen.insert(Arc::as_ptr(function).addr()) {
                 continue;
             }
             if let Some((at, (_, found))) =
-                SIGNS.iter().enumerate().take(rank).find(|(_, (sign, _))| function.contains(sign))
+                TYPICAL_FUNCTIONS.iter().enumerate().take(rank).find(|(_, (part, _))| function.contains(part))
             {
                 (daemon, rank) = (*found, at);
             }
@@ -87,7 +78,7 @@ pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
     (daemon, go)
 }
 
-/// Go's release in a path: `/usr/lib/go-1.26/src/…`, `/usr/local/go1.24.4/src/…`.
+/// Finds Go's release in a path such as `/usr/lib/go-1.26/src/…` or `/usr/local/go1.24.4/src/…`.
 fn go_release(file: &str) -> Option<String> {
     let (before, _) = file.split_once("/src/")?;
     let release = before.rsplit('/').next()?.strip_prefix("go")?.trim_start_matches('-');

@@ -1,65 +1,70 @@
-//! A parsed goroutine dump: goroutines with their states, frames and arguments.
+//! The types of a parsed goroutine dump: goroutines with their states, frames and arguments.
+//!
+//! `read` creates them; `wait`, `holders` and `judge` examine them.
 
-use std::fmt;
 use std::sync::Arc;
 
-/// A name that many frames share.
+use crate::report::word_enum;
+
+/// The name of a function, a file or a state. Equal names in one source share their memory.
 pub type Name = Arc<str>;
 
-/// The form of a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Form {
-    /// One goroutine after another, with states and arguments: `debug=2`, SIGUSR1.
-    #[default]
-    Traces,
-    /// The form that the Go runtime writes when it ends a process: SIGQUIT, a panic.
-    Crash,
-    /// Equal stacks with their counts: `debug=1`. It has no ids, states, ages or arguments.
-    Profile,
+word_enum! {
+    /// The format in which a dump was written.
+    #[derive(Default)]
+    pub enum Form: words {
+        /// One goroutine after another, with states and arguments, as `debug=2` and SIGUSR1 write them.
+        #[default]
+        Traces = "traces",
+        /// The format that the Go runtime writes when it ends a process after SIGQUIT or a panic.
+        Crash = "crash",
+        /// Equal stacks with their counts, as `debug=1` writes them. It has no ids, states, ages or arguments.
+        Profile = "profile",
+    }
 }
 
 /// One dump of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// The form.
+    /// The format in which the dump was written.
     pub form: Form,
     /// All goroutines, in the dump's order.
     pub goroutines: Vec<Goroutine>,
-    /// How many goroutines the dump announces: the headers seen, or the profile's own total.
+    /// The number of goroutines that the dump announces: its headers, or the total that a profile states.
     pub announced: u64,
-    /// Lines in the dump that could not be parsed.
+    /// The number of headers and lines in the dump that could not be parsed.
     pub not_understood: u64,
-    /// When the dump was taken, if the dump contains that.
+    /// The time at which the dump was taken, if the log that contains the dump states a time.
     pub taken_at: Option<String>,
 }
 
 impl Dump {
-    /// How many goroutines the dump contains.
+    /// Returns the number of goroutines in the dump.
     pub fn count(&self) -> u64 {
         self.goroutines.iter().map(|goroutine| goroutine.count).sum()
     }
 }
 
-/// One goroutine, or in a profile all goroutines with the same stack.
+/// One goroutine, or, in a profile, all goroutines with the same stack.
 #[derive(Clone, Debug, Default)]
 pub struct Goroutine {
     /// The goroutine's id; `None` in a profile.
     pub id: Option<u64>,
-    /// How many goroutines this is: 1 except in a profile.
+    /// The number of goroutines with this stack; always 1 except in a profile.
     pub count: u64,
     /// The state in the Go runtime's words: `select`, `sync.Mutex.Lock`. Empty in a profile.
     pub state: Name,
-    /// For how long at least, in whole minutes.
+    /// The whole minutes that the goroutine has waited at least; the Go runtime writes them from one minute on.
     pub minutes: Option<u32>,
-    /// Whether it may run on one thread only.
+    /// Whether the goroutine is bound to one operating system thread.
     pub locked_to_thread: bool,
-    /// The labels that the program set.
+    /// The profiler labels that the program set, as keys and values.
     pub labels: Vec<(String, String)>,
     /// The frames, innermost first.
     pub frames: Vec<Frame>,
-    /// The function that started it.
+    /// The `go` statement that started the goroutine.
     pub created_by: Option<Creator>,
-    /// Frames that the Go runtime left out.
+    /// The number of frames that the Go runtime left out.
     pub elided: u64,
     /// Whether the Go runtime could not read the stack.
     pub unavailable: bool,
@@ -68,96 +73,99 @@ pub struct Goroutine {
 /// The `go` statement that started a goroutine.
 #[derive(Clone, Debug)]
 pub struct Creator {
-    /// The function.
+    /// The function that contains the statement.
     pub function: Name,
-    /// The goroutine that executed it, since Go 1.21.
+    /// The id of the goroutine that executed the statement; written since Go 1.21.
     pub goroutine: Option<u64>,
 }
 
-/// One frame.
+/// One frame: a function call on a goroutine's stack.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Import path, receiver and name.
+    /// The function with its import path and receiver: `go.etcd.io/bbolt.(*DB).Begin`.
     pub function: Name,
-    /// The arguments as tokens.
-    pub arguments: Box<[Token]>,
+    /// The arguments as the Go runtime prints them, split into tokens.
+    pub arguments: Box<[ArgumentToken]>,
     /// Whether the call was inlined, so that its arguments are not known.
     pub inlined: bool,
-    /// File and line.
+    /// The source file and the line number.
     pub place: Option<(Name, u32)>,
 }
 
-/// A part of an argument list.
+/// One token of a frame's argument list, such as `{`, `0xc000010`, `_` or `...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Token {
-    /// The start of a structure, string, slice or interface.
+pub enum ArgumentToken {
+    /// `{`: the start of a structure, string, slice or interface.
     Open,
-    /// The end of it.
+    /// `}`: the end of a structure, string, slice or interface.
     Close,
-    /// One machine word.
+    /// `0x1`: one machine word.
     Word {
         /// The value.
         bits: u64,
-        /// False if the Go runtime marks the value as possibly stale.
+        /// False if the Go runtime marks the value as possibly outdated with `?`.
         certain: bool,
     },
-    /// A word with an unknown value.
+    /// `_`: a word with an unknown value.
     Hidden,
-    /// Arguments that the Go runtime left out.
+    /// `...`: arguments that the Go runtime left out.
     More,
 }
 
 impl Frame {
-    /// The receiver's type with its package, for a method of a pointer: `path/bbolt.(*DB)`.
+    /// Returns the receiver's type with its package, if the function is a method of a pointer: `path/bbolt.(*DB)`.
     pub fn receiver_type(&self) -> Option<&str> {
         let start = self.function.find(".(*")?;
         let end = self.function.get(start..)?.find(')')?;
         self.function.get(..=start + end)
     }
 
-    /// The first argument, if it is a word.
+    /// Returns the first argument, if it is a word, and whether its value is certain.
     pub fn first_word(&self) -> Option<(u64, bool)> {
         match self.arguments.first() {
-            Some(Token::Word { bits, certain }) => Some((*bits, *certain)),
+            Some(ArgumentToken::Word { bits, certain }) => Some((*bits, *certain)),
             _ => None,
         }
     }
 
-    /// The receiver's address, for a method of a pointer and if known.
+    /// Returns the receiver's address, if the function is a method of a pointer and the address is known, and whether
+    /// the address is certain.
     pub fn receiver(&self) -> Option<(u64, bool)> {
         self.receiver_type()?;
         self.first_word()
     }
 
-    /// All words.
+    /// Returns the values of all words, each with whether it is certain.
     pub fn words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         self.arguments.iter().filter_map(|token| match token {
-            Token::Word { bits, certain } => Some((*bits, *certain)),
+            ArgumentToken::Word { bits, certain } => Some((*bits, *certain)),
             _ => None,
         })
     }
 
-    /// The words that are arguments themselves, not parts of a string, slice or interface.
+    /// Returns the words that are whole arguments, not parts of a structure, string, slice or interface, each with
+    /// whether it is certain.
     pub fn outer_words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         let mut depth = 0_usize;
         self.arguments.iter().filter_map(move |token| {
             match token {
-                Token::Open => depth += 1,
-                Token::Close => depth = depth.saturating_sub(1),
-                Token::Word { bits, certain } if depth == 0 => return Some((*bits, *certain)),
-                Token::Word { .. } | Token::Hidden | Token::More => {}
+                ArgumentToken::Open => depth += 1,
+                ArgumentToken::Close => depth = depth.saturating_sub(1),
+                ArgumentToken::Word { bits, certain } if depth == 0 => return Some((*bits, *certain)),
+                ArgumentToken::Word { .. } | ArgumentToken::Hidden | ArgumentToken::More => {}
             }
             None
         })
     }
 
-    /// Package, receiver and method, without the import path.
+    /// Returns the function without its import path: package, receiver and method.
     pub fn short(&self) -> &str {
         short(&self.function)
     }
 }
 
-/// A function without its import path. If the path ends in a version, the name before it is kept.
+/// Returns a function without its import path. If the path ends in a version such as `v2`, the name before the version
+/// is kept.
 pub fn short(function: &str) -> &str {
     // An import path has no parenthesis or bracket, but type arguments in brackets may contain slashes.
     let path = function.find(['(', '[']).and_then(|end| function.get(..end)).unwrap_or(function);
@@ -174,22 +182,12 @@ pub fn short(function: &str) -> &str {
     function.get(before..).unwrap_or(function)
 }
 
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Traces => "traces",
-            Self::Crash => "crash",
-            Self::Profile => "profile",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_says_the_place() {
+    fn a_short_name_has_package_receiver_and_method() {
         assert_eq!(short("github.com/containerd/ttrpc.(*Client).dispatch"), "ttrpc.(*Client).dispatch");
         assert_eq!(
             short("github.com/containerd/containerd/v2/core/runtime/v2.(*shimTask).Update"),
@@ -200,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn a_method_of_a_pointer_has_a_receiver() {
+    fn only_a_method_of_a_pointer_has_a_receiver() {
         let frame = |function: &str| Frame {
             function: function.into(),
-            arguments: Box::new([Token::Word { bits: 7, certain: true }]),
+            arguments: Box::new([ArgumentToken::Word { bits: 7, certain: true }]),
             inlined: false,
             place: None,
         };

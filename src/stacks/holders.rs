@@ -1,64 +1,69 @@
-//! Finds which goroutines may hold a lock, from addresses alone, and ranks them.
+//! Finds for each lock in a dump which goroutines wait for it and which goroutines may hold it.
 //!
-//! A dump never states who holds a lock, but it has addresses. A goroutine that is inside a method of the same object
-//! and does not itself wait for the lock is a *candidate*. Only a matching signature makes it sure.
+//! A dump does not show who holds a lock, but it shows the addresses among the arguments of each frame. A goroutine is a
+//! *candidate* if it does not wait for the lock itself and has the address of the object that contains the lock. The best
+//! kind of evidence wins ([`Reason`]). `judge` decides with the signatures how sure a candidate is.
+//!
+//! This module also finds which goroutine started which ([`Starts`]), and cycles of waiters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::dump::{Dump, Frame, Goroutine, Name, Token};
+use crate::ordered::{self, IntoOrdered};
+
+use super::dump::{ArgumentToken, Dump, Frame, Goroutine, Name};
 use super::wait::{self, Lock, LockKind};
 
-/// How many frames outwards from the waiting frame an object is searched.
-const OUTWARDS: usize = 4;
+/// The number of frames outwards from the waiting frame whose receivers are compared.
+const MAX_OUTER_FRAMES: usize = 4;
 
-/// The largest offset of a lock that is embedded in an object.
-const EMBEDDED_WITHIN: u64 = 1024;
+/// The largest distance in bytes of a lock from the start of the object that contains it.
+const MAX_LOCK_OFFSET: u64 = 1024;
 
-/// Smaller words are counts, lengths and flags.
-const SMALLEST_ADDRESS: u64 = 1 << 16;
+/// The smallest word that can be an address; smaller words are counts, lengths and flags.
+const MIN_ADDRESS: u64 = 1 << 16;
 
-/// How many waiters of one lock have their words examined; more would show the same.
-const SAMPLED: usize = 16;
+/// The number of waiters of one lock whose arguments are examined; more waiters would show the same.
+const MAX_EXAMINED_WAITERS: usize = 16;
 
 /// The most candidates for one lock.
 const MAX_CANDIDATES: usize = 4096;
 
-/// The most goroutines inside one function that may have started another goroutine.
-const MAKERS: usize = 64;
+/// The most goroutines inside one function among which the starter of another goroutine is searched.
+const MAX_STARTERS: usize = 64;
 
-/// How many goroutines may share an argument before the argument means nothing.
+/// An argument that more goroutines have than this is no evidence.
 const MAX_SHARERS: usize = 4;
 
 /// Why a goroutine may hold a lock, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The goroutine is inside a method of the same type with the same receiver, this many frames outwards from the
-    /// waiting frame.
+    /// The goroutine is inside a method that has the same type and receiver as a frame of the waiter. The number is that
+    /// frame's distance outwards from the waiting frame.
     SameObject(usize),
-    /// The goroutine holds the object in which the lock is embedded.
-    Embeds,
-    /// Like [`Self::Embeds`], but by words that may be stale.
-    Faint,
-    /// The goroutine shares an argument of the waiting frame.
+    /// The goroutine has the address of the object that contains the lock.
+    ContainsLock,
+    /// Like [`Self::ContainsLock`], but the dump marks the address as possibly outdated.
+    MayContainLock,
+    /// The goroutine has an argument of the waiting frame.
     SharesArgument,
 }
 
 impl Reason {
-    /// The reason in a few words.
-    pub fn words(self) -> &'static str {
+    /// Describes the reason for the report: `inside a method of the same object`.
+    pub fn description(self) -> &'static str {
         match self {
             Self::SameObject(0) => "inside a method of the same object",
-            Self::SameObject(_) => "inside a method of an object that the waiter came through",
-            Self::Embeds => "has the object that the lock is part of",
-            Self::Faint => {
+            Self::SameObject(_) => "inside a method of an object whose method called the waiting function",
+            Self::ContainsLock => "has the object that contains the lock",
+            Self::MayContainLock => {
                 "has the object that contains the lock, according to a stack value that may be outdated"
             }
-            Self::SharesArgument => "has an argument of the waiting call",
+            Self::SharesArgument => "has an argument of the waiting function",
         }
     }
 }
 
-/// A lock with its waiters and candidates, as indexes in the dump.
+/// A lock with its waiters and the candidates for its holder, as indexes of goroutines in the dump.
 #[derive(Clone, Debug)]
 pub struct Contention {
     /// The function that wants the lock.
@@ -69,30 +74,34 @@ pub struct Contention {
     pub writers: Vec<usize>,
     /// The candidates with the best reason.
     pub holders: Vec<usize>,
-    /// Their reason.
+    /// The reason why these candidates may hold the lock.
     pub reason: Option<Reason>,
 }
 
-/// What the waiters of one lock have in common.
+/// What identifies a lock: waiters with equal keys wait for the same lock.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum LockKey<'a> {
+    /// The lock's address.
     Address(u64),
+    /// The type and the address of the object whose method wants the lock.
     Object(&'a str, u64),
-    Place(&'a str),
+    /// The function that wants the lock, if the dump has no address.
+    Function(&'a str),
 }
 
-/// Finds every lock for which a goroutine waits. Goroutines for which `idle` is true wait as usual and hold nothing.
-pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
+/// Finds every lock for which a goroutine waits. Goroutines for which `is_normal` is true wait as in a healthy daemon and
+/// are no candidates.
+pub fn contentions(dump: &Dump, is_normal: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
     let mut groups: BTreeMap<LockKey<'_>, Vec<(usize, Lock)>> = BTreeMap::new();
     let mut locks: HashMap<usize, Lock> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
-        if let Some(lock) = wait::lock(goroutine) {
+        if let Some(lock) = wait::awaited_lock(goroutine) {
             locks.insert(at, lock);
-            groups.entry(key(goroutine, &lock)).or_default().push((at, lock));
+            groups.entry(lock_key(goroutine, &lock)).or_default().push((at, lock));
         }
     }
     let clues: Vec<Clues> = groups.iter().map(|(key, waiters)| clues(dump, key, waiters)).collect();
-    let mut found = search(dump, &clues, &locks);
+    let mut found = find_candidates(dump, &clues, &locks);
     let mut contentions: Vec<Contention> = groups
         .into_values()
         .enumerate()
@@ -100,8 +109,8 @@ pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Conten
             let (first, lock) = *waiters.first()?;
             let at = Name::clone(&dump.goroutines.get(first)?.frames.get(lock.owner)?.function);
             let mut candidates = found.remove(&nth).unwrap_or_default();
-            candidates.retain(|at, _| !dump.goroutines.get(*at).is_some_and(idle));
-            let (reason, holders) = best(candidates);
+            candidates.retain(|at, _| !dump.goroutines.get(*at).is_some_and(is_normal));
+            let (reason, holders) = best_candidates(candidates);
             Some(Contention {
                 at,
                 writers: waiters
@@ -115,11 +124,11 @@ pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Conten
             })
         })
         .collect();
-    contentions.sort_by_key(|contention| contention.waiters.first().copied());
+    ordered::sort_by_key(&mut contentions, |contention| contention.waiters.first().copied());
     contentions
 }
 
-fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
+fn lock_key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     let owner = goroutine.frames.get(lock.owner);
     if lock.kind == LockKind::Mutex
         && let Some(address) = lock.address
@@ -131,13 +140,14 @@ fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
         (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => LockKey::Object(kind, receiver),
         (_, Some(address)) => LockKey::Address(address),
         (Some((kind, (receiver, _))), None) => LockKey::Object(kind, receiver),
-        (None, None) => LockKey::Place(owner.map_or("", |frame| &*frame.function)),
+        (None, None) => LockKey::Function(owner.map_or("", |frame| &*frame.function)),
     }
 }
 
-/// Whether a daemon has only one object of this type, so that being inside its methods means nothing.
+/// Returns whether a daemon has only one object of this type. All its calls run inside methods of that object, so to be
+/// inside one is no evidence.
 fn is_daemon_wide(kind: &str) -> bool {
-    const WIDE: [&str; 6] = [
+    const SINGLE_OBJECTS: [&str; 6] = [
         "server.(*criService)",
         "(*instrumentedService)",
         "server.(*Server)",
@@ -145,17 +155,18 @@ fn is_daemon_wide(kind: &str) -> bool {
         "oci.(*Runtime)",
         "lib.(*ContainerServer)",
     ];
-    WIDE.iter().any(|wide| kind.ends_with(wide))
+    SINGLE_OBJECTS.iter().any(|single| kind.ends_with(single))
 }
 
-/// The values by which a holder is recognised.
+/// What is known about one lock, by which its holder can be recognised.
 #[derive(Default)]
 struct Clues {
     waiters: BTreeSet<usize>,
-    /// Type and receiver, and the number of frames outwards.
+    /// The receivers of the waiters' methods: type, address, and the number of frames outwards from the waiting frame.
     objects: Vec<(Name, u64, usize)>,
+    /// The lock's address.
     address: Option<u64>,
-    /// The words of the waiting frames.
+    /// The addresses among the arguments of the waiting frames.
     arguments: BTreeSet<u64>,
 }
 
@@ -164,17 +175,17 @@ fn clues(dump: &Dump, key: &LockKey<'_>, waiters: &[(usize, Lock)]) -> Clues {
         waiters: waiters.iter().map(|(at, _)| *at).collect(),
         address: match key {
             LockKey::Address(address) => Some(*address),
-            LockKey::Object(..) | LockKey::Place(_) => waiters.iter().find_map(|(_, lock)| lock.address),
+            LockKey::Object(..) | LockKey::Function(_) => waiters.iter().find_map(|(_, lock)| lock.address),
         },
         ..Clues::default()
     };
-    for (at, lock) in waiters.iter().take(SAMPLED) {
+    for (at, lock) in waiters.iter().take(MAX_EXAMINED_WAITERS) {
         let Some(goroutine) = dump.goroutines.get(*at) else { continue };
         let owners = goroutine.frames.iter().skip(lock.owner);
-        for (out, frame) in owners.take(OUTWARDS + 1).enumerate() {
+        for (out, frame) in owners.take(MAX_OUTER_FRAMES + 1).enumerate() {
             if let (Some(kind), Some((receiver, certain))) = (frame.receiver_type(), frame.receiver())
                 && (certain || out == 0)
-                && receiver >= SMALLEST_ADDRESS
+                && receiver >= MIN_ADDRESS
                 && !is_daemon_wide(kind)
                 && !clues.objects.iter().any(|(known, address, _)| &**known == kind && *address == receiver)
             {
@@ -183,18 +194,18 @@ fn clues(dump: &Dump, key: &LockKey<'_>, waiters: &[(usize, Lock)]) -> Clues {
             if out == 0 {
                 clues
                     .arguments
-                    .extend(frame.words().map(|(bits, _)| bits).filter(|bits| *bits >= SMALLEST_ADDRESS));
+                    .extend(frame.words().map(|(bits, _)| bits).filter(|bits| *bits >= MIN_ADDRESS));
             }
         }
     }
     clues
 }
 
-/// For each lock, its candidates, each with its best reason.
+/// For each index of a lock, the candidates with their best reasons.
 type CandidatesByLock = HashMap<usize, BTreeMap<usize, Reason>>;
 
-/// Searches all words of a dump once.
-fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> CandidatesByLock {
+/// Compares all arguments of all goroutines with the clues of all locks, in one pass over the dump.
+fn find_candidates(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> CandidatesByLock {
     let mut by_object: HashMap<u64, Vec<(usize, &str, usize)>> = HashMap::new();
     let mut by_argument: HashMap<u64, Vec<usize>> = HashMap::new();
     let mut by_address: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -215,21 +226,21 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Candida
     }
     let wanted =
         AddressFilter::of(by_object.keys().chain(by_argument.keys()).copied(), by_address.keys().copied());
-    // Which goroutines have a word: a word that many have means nothing.
-    let mut holders_of: HashMap<u64, BTreeSet<usize>> = HashMap::new();
+    // The goroutines that have a word as an argument; a word that many goroutines have is no evidence.
+    let mut goroutines_with: HashMap<u64, BTreeSet<usize>> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
-        // The frames of a wait itself hold nothing, and neither do those of an idle loop.
+        // The frames in which a goroutine waits for a lock or in which an idle loop waits are no evidence.
         let from = locks.get(&at).map_or(0, |lock| lock.owner + 1);
-        let mut idle = None;
+        let mut idle_frame = None;
         for (depth, frame) in goroutine.frames.iter().enumerate().skip(from) {
             if !frame.words().any(|(word, _)| wanted.may_have(word))
-                || *idle.get_or_insert_with(|| background(goroutine)) == Some(depth)
+                || *idle_frame.get_or_insert_with(|| idle_loop_frame(goroutine)) == Some(depth)
             {
                 continue;
             }
             let receiver = frame.receiver_type().zip(frame.receiver());
             for (word, certain) in frame.words() {
-                if word < SMALLEST_ADDRESS {
+                if word < MIN_ADDRESS {
                     continue;
                 }
                 if let Some((kind, (address, _))) = receiver
@@ -241,21 +252,21 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Candida
                         }
                     }
                 }
-                for (address, contended) in by_address.range(word..word.saturating_add(EMBEDDED_WITHIN)) {
+                for (address, contended) in by_address.range(word..word.saturating_add(MAX_LOCK_OFFSET)) {
                     debug_assert!(*address >= word);
                     for nth in contended {
-                        let reason = if certain { Reason::Embeds } else { Reason::Faint };
+                        let reason = if certain { Reason::ContainsLock } else { Reason::MayContainLock };
                         add_candidate(&mut found, clues, *nth, at, reason);
                     }
                 }
                 for nth in by_argument.get(&word).into_iter().flatten() {
-                    holders_of.entry(word).or_default().insert(at);
+                    goroutines_with.entry(word).or_default().insert(at);
                     add_candidate(&mut found, clues, *nth, at, Reason::SharesArgument);
                 }
             }
         }
     }
-    drop_common(&mut found, clues, &holders_of);
+    drop_common_arguments(&mut found, clues, &goroutines_with);
     drop_fellow_waiters(dump, &mut found, clues, locks);
     found
 }
@@ -265,31 +276,35 @@ fn add_candidate(found: &mut CandidatesByLock, clues: &[Clues], nth: usize, at: 
         return;
     }
     let candidates = found.entry(nth).or_default();
-    // A word that so many have means nothing, and must not cost more than the dump itself.
-    let telling = matches!(reason, Reason::SameObject(_));
-    if !telling && candidates.len() >= MAX_CANDIDATES && !candidates.contains_key(&at) {
+    // A word that so many goroutines have is no evidence, and the list of them must not become larger than the dump.
+    let is_strong = matches!(reason, Reason::SameObject(_));
+    if !is_strong && candidates.len() >= MAX_CANDIDATES && !candidates.contains_key(&at) {
         return;
     }
     let known = candidates.entry(at).or_insert(reason);
     *known = (*known).min(reason);
 }
 
-/// Removes candidates with a shared argument that many goroutines have: a server, a type or a context.
-fn drop_common(found: &mut CandidatesByLock, clues: &[Clues], holders_of: &HashMap<u64, BTreeSet<usize>>) {
+/// Removes candidates whose only evidence is an argument that many goroutines have, such as a server or a context.
+fn drop_common_arguments(
+    found: &mut CandidatesByLock,
+    clues: &[Clues],
+    goroutines_with: &HashMap<u64, BTreeSet<usize>>,
+) {
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         candidates.retain(|at, reason| {
             *reason != Reason::SharesArgument
                 || clue.arguments.iter().any(|word| {
-                    holders_of.get(word).is_some_and(|holders| {
-                        holders.contains(at) && holders.difference(&clue.waiters).count() <= MAX_SHARERS
+                    goroutines_with.get(word).is_some_and(|sharers| {
+                        sharers.contains(at) && sharers.difference(&clue.waiters).count() <= MAX_SHARERS
                     })
                 })
         });
     }
 }
 
-/// Removes candidates that wait at the same object: they wait for the same lock, whatever their frame is called.
+/// Removes candidates that themselves wait for a lock of the same object: they wait for the same lock.
 fn drop_fellow_waiters(
     dump: &Dump,
     found: &mut CandidatesByLock,
@@ -299,7 +314,7 @@ fn drop_fellow_waiters(
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         let innermost: BTreeSet<u64> =
-            clue.objects.iter().filter(|(_, _, out)| *out == 0).map(|(_, address, _)| *address).collect();
+            clue.objects.iter().filter(|(_, _, out)| *out == 0).map(|(_, address, _)| *address).into_set();
         candidates.retain(|at, _| {
             let Some(lock) = locks.get(at) else { return true };
             let Some(frame) = dump.goroutines.get(*at).and_then(|goroutine| goroutine.frames.get(lock.owner))
@@ -312,35 +327,36 @@ fn drop_fellow_waiters(
     }
 }
 
-/// The frame of a loop that waits in its own select and therefore serves nobody.
-fn background(goroutine: &Goroutine) -> Option<usize> {
+/// Returns the frame in which a goroutine waits for its next work, if it serves no call.
+fn idle_loop_frame(goroutine: &Goroutine) -> Option<usize> {
     let idle =
         matches!(&*goroutine.state, "select" | "chan receive" | "IO wait" | "sleep" | "sync.Cond.Wait");
     (idle && !serves(goroutine)).then(|| wait::innermost_frame(goroutine))
 }
 
-/// A filter for words that may matter, with which most words of a dump are skipped. It may accept too many words, but
-/// never too few.
+/// A filter with which most words of a dump are skipped quickly. It may accept words that match no clue, but never skips
+/// a word that matches one.
 struct AddressFilter(Vec<bool>);
 
 impl AddressFilter {
     const SLOTS: usize = 1 << 14;
 
-    fn of(exact: impl Iterator<Item = u64>, inside: impl Iterator<Item = u64>) -> Self {
+    /// A filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in `locks`.
+    fn of(exact: impl Iterator<Item = u64>, locks: impl Iterator<Item = u64>) -> Self {
         let mut filter = Self(vec![false; Self::SLOTS]);
         for word in exact {
             filter.set(Self::slot(word));
         }
-        for address in inside {
-            filter.set(Self::block(address / EMBEDDED_WITHIN));
-            filter.set(Self::block((address / EMBEDDED_WITHIN).wrapping_sub(1)));
+        for address in locks {
+            filter.set(Self::block(address / MAX_LOCK_OFFSET));
+            filter.set(Self::block((address / MAX_LOCK_OFFSET).wrapping_sub(1)));
         }
         filter
     }
 
     fn may_have(&self, word: u64) -> bool {
         let set = |slot: usize| self.0.get(slot).copied().unwrap_or(false);
-        word >= SMALLEST_ADDRESS && (set(Self::slot(word)) || set(Self::block(word / EMBEDDED_WITHIN)))
+        word >= MIN_ADDRESS && (set(Self::slot(word)) || set(Self::block(word / MAX_LOCK_OFFSET)))
     }
 
     fn set(&mut self, slot: usize) {
@@ -350,7 +366,7 @@ impl AddressFilter {
     }
 
     fn slot(word: u64) -> usize {
-        // The low bits of addresses are alike.
+        // The low three bits of addresses are equal.
         Self::fold(word >> 3)
     }
 
@@ -364,7 +380,7 @@ impl AddressFilter {
     }
 }
 
-/// Whether a goroutine serves a call.
+/// Returns whether a goroutine serves a call or works for a pod.
 fn serves(goroutine: &Goroutine) -> bool {
     goroutine.frames.iter().any(|frame| {
         frame.function.contains("_Handler")
@@ -373,18 +389,20 @@ fn serves(goroutine: &Goroutine) -> bool {
     })
 }
 
-/// The best reason and all candidates with it.
-fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
+/// Returns the best reason and all candidates with that reason. A weak reason that many candidates have is skipped.
+fn best_candidates(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
     let mut by_reason: BTreeMap<Reason, Vec<usize>> = BTreeMap::new();
     for (at, reason) in candidates {
         by_reason.entry(reason).or_default().push(at);
     }
     for (reason, holders) in by_reason {
-        let telling = match reason {
-            Reason::SameObject(0) | Reason::Embeds => true,
-            Reason::SameObject(_) | Reason::Faint | Reason::SharesArgument => holders.len() <= MAX_SHARERS,
+        let is_evidence = match reason {
+            Reason::SameObject(0) | Reason::ContainsLock => true,
+            Reason::SameObject(_) | Reason::MayContainLock | Reason::SharesArgument => {
+                holders.len() <= MAX_SHARERS
+            }
         };
-        if telling {
+        if is_evidence {
             return (Some(reason), holders);
         }
     }
@@ -393,13 +411,14 @@ fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
 
 /// Which goroutine started which, as indexes in the dump.
 #[derive(Debug, Default)]
-pub struct Family {
-    makers: HashMap<usize, usize>,
-    children: HashMap<usize, Vec<usize>>,
+pub struct Starts {
+    starters: HashMap<usize, usize>,
+    started: HashMap<usize, Vec<usize>>,
 }
 
-impl Family {
-    /// Uses the goroutine id that Go writes since 1.21, and before that a context that both goroutines have.
+impl Starts {
+    /// Finds the starter of each goroutine: by its id, which Go writes since 1.21, otherwise by a context that both
+    /// goroutines have as an argument.
     pub fn of(dump: &Dump) -> Self {
         let positions: HashMap<u64, usize> = dump
             .goroutines
@@ -411,82 +430,86 @@ impl Family {
             let all = dump.goroutines.iter().enumerate();
             all.filter_map(|(at, goroutine)| Some((at, goroutine.created_by.as_ref()?)))
         };
-        let mut family = Self::default();
-        for (child, creator) in creators() {
-            if let Some(maker) = creator.goroutine.and_then(|id| positions.get(&id)) {
-                family.add(*maker, child);
+        let mut starts = Self::default();
+        for (started, creator) in creators() {
+            if let Some(starter) = creator.goroutine.and_then(|id| positions.get(&id)) {
+                starts.add(*starter, started);
             }
         }
         if creators().any(|(_, creator)| creator.goroutine.is_some()) {
-            return family;
+            return starts;
         }
-        let wanted: BTreeSet<&str> = creators().map(|(_, creator)| &*creator.function).collect();
+        let wanted: BTreeSet<&str> = creators().map(|(_, creator)| &*creator.function).into_set();
         let mut inside: HashMap<&str, Vec<(usize, &Frame)>> = HashMap::new();
         for (at, goroutine) in dump.goroutines.iter().enumerate() {
             for frame in goroutine.frames.iter().filter(|frame| wanted.contains(&*frame.function)) {
                 inside.entry(&frame.function).or_default().push((at, frame));
             }
         }
-        for (child, creator) in creators() {
-            let makers = inside.get(&*creator.function).map_or(&[][..], Vec::as_slice);
-            // A server's loop starts thousands of goroutines and shares no context with them.
-            if let (true, Some(goroutine)) = (makers.len() <= MAKERS, dump.goroutines.get(child))
-                && let Some(maker) = sharing_a_context(goroutine, child, makers)
+        for (started, creator) in creators() {
+            let candidates = inside.get(&*creator.function).map_or(&[][..], Vec::as_slice);
+            // More candidates are the handlers of a server's loop, which shares no context with them.
+            if let (true, Some(goroutine)) = (candidates.len() <= MAX_STARTERS, dump.goroutines.get(started))
+                && let Some(starter) = starter_by_context(goroutine, started, candidates)
             {
-                family.add(maker, child);
+                starts.add(starter, started);
             }
         }
-        family
+        starts
     }
 
-    fn add(&mut self, maker: usize, child: usize) {
-        self.makers.insert(child, maker);
-        self.children.entry(maker).or_default().push(child);
+    fn add(&mut self, starter: usize, child: usize) {
+        self.starters.insert(child, starter);
+        self.started.entry(starter).or_default().push(child);
     }
 
-    /// The goroutine that started `child`.
-    pub fn maker(&self, child: usize) -> Option<usize> {
-        self.makers.get(&child).copied()
+    /// Returns the goroutine that started the goroutine `started`.
+    pub fn starter_of(&self, started: usize) -> Option<usize> {
+        self.starters.get(&started).copied()
     }
 
-    /// The goroutines that `maker` started.
-    pub fn children(&self, maker: usize) -> &[usize] {
-        self.children.get(&maker).map_or(&[], Vec::as_slice)
+    /// Returns the goroutines that the goroutine `starter` started.
+    pub fn started_by(&self, starter: usize) -> &[usize] {
+        self.started.get(&starter).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The only goroutine in the starting function that has a context of the child's.
-fn sharing_a_context(child: &Goroutine, at: usize, makers: &[(usize, &Frame)]) -> Option<usize> {
-    let own: BTreeSet<(u64, u64)> = child.frames.iter().flat_map(contexts).collect();
-    let mut sharing: Vec<usize> = makers
+/// Returns the only candidate that has a context of `goroutine`, which is at index `at`, as an argument.
+fn starter_by_context(goroutine: &Goroutine, at: usize, candidates: &[(usize, &Frame)]) -> Option<usize> {
+    let own: BTreeSet<(u64, u64)> = goroutine.frames.iter().flat_map(contexts).into_set();
+    let mut sharing: Vec<usize> = candidates
         .iter()
-        .filter(|(maker, frame)| *maker != at && contexts(frame).any(|context| own.contains(&context)))
-        .map(|(maker, _)| *maker)
+        .filter(|(candidate, frame)| {
+            *candidate != at && contexts(frame).any(|context| own.contains(&context))
+        })
+        .map(|(candidate, _)| *candidate)
         .collect();
     sharing.dedup();
     match sharing.as_slice() {
-        [maker] => Some(*maker),
+        [starter] => Some(*starter),
         _ => None,
     }
 }
 
-/// Arguments that may be a context: `{type, pointer}`.
+/// Returns the arguments that may be a Go context, which looks like `{type, pointer}`.
 fn contexts(frame: &Frame) -> impl Iterator<Item = (u64, u64)> + '_ {
     frame.arguments.windows(4).filter_map(|tokens| match tokens {
-        [Token::Open, Token::Word { bits: kind, .. }, Token::Word { bits: pointer, .. }, Token::Close]
-            if *kind >= SMALLEST_ADDRESS && *pointer >= SMALLEST_ADDRESS =>
-        {
-            Some((*kind, *pointer))
-        }
+        [
+            ArgumentToken::Open,
+            ArgumentToken::Word { bits: kind, .. },
+            ArgumentToken::Word { bits: pointer, .. },
+            ArgumentToken::Close,
+        ] if *kind >= MIN_ADDRESS && *pointer >= MIN_ADDRESS => Some((*kind, *pointer)),
         _ => None,
     })
 }
 
-/// Cycles of waiters, each as indexes in order: a deadlock, if the candidates are right.
+/// Finds cycles of goroutines in which each waits for the next, as indexes in the dump. A cycle is a deadlock if the
+/// candidates hold the locks.
 pub fn cycles(contentions: &[Contention]) -> Vec<Vec<usize>> {
     let mut waits_for: BTreeMap<usize, &[usize]> = BTreeMap::new();
     for contention in contentions {
-        // Several candidates do not prove that one of them closes a cycle.
+        // With several candidates, it is unknown for which of them a waiter waits.
         if contention.holders.len() == 1 {
             for waiter in &contention.waiters {
                 waits_for.insert(*waiter, &contention.holders);
@@ -542,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn method_of_the_same_object_shows_the_holder() {
+    fn a_goroutine_in_a_method_of_the_same_object_is_a_candidate() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &holder(2, "a/b.(*T).Put(0xc000100000)");
         assert_eq!(found(&text), [(vec![1], Some(Reason::SameObject(0)))]);
@@ -552,9 +575,9 @@ mod tests {
     }
 
     #[test]
-    fn lock_inside_an_object_is_held_by_a_method_of_the_object() {
+    fn a_goroutine_with_an_address_shortly_before_the_lock_is_a_candidate() {
         let near = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100200)");
-        assert_eq!(found(&near), [(vec![1], Some(Reason::Embeds))]);
+        assert_eq!(found(&near), [(vec![1], Some(Reason::ContainsLock))]);
         let far = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000000200)");
         assert_eq!(found(&far), [(Vec::new(), None)]);
         let behind = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100389)");
@@ -562,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn waiter_for_a_lock_does_not_hold_it() {
+    fn a_waiter_for_a_lock_is_no_candidate_for_its_holder() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &waiter(2, "0xc000100010", "a/b.(*T).Put(0xc000100000)");
         let contentions = contentions(&dump(&text), &|_| false);
@@ -573,37 +596,37 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_in_its_own_select_holds_nothing() {
+    fn a_loop_that_waits_for_its_next_work_is_no_candidate() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + "goroutine 2 [select, 9 minutes]:\na/b.(*T).run(0xc000100000)\n\t/a.go:1 +0x1\ncreated by a/b.New in goroutine 1\n\t/a.go:2 +0x1\n";
         assert_eq!(found(&text), [(Vec::new(), None)]);
     }
 
     #[test]
-    fn before_go_1_21_a_context_joins_maker_and_made() {
-        let maker = |id, context: &str| {
+    fn before_go_1_21_a_shared_context_shows_the_starter() {
+        let starter = |id, context: &str| {
             format!(
                 "goroutine {id} [chan receive]:\na/cni.(*C).attach(0xc000100000, {{0x55ddaa10, {context}}}, 0x2?)\n\t/a.go:1 +0x1\n\n"
             )
         };
-        let made = |id, context: &str| {
+        let child = |id, context: &str| {
             format!(
                 "goroutine {id} [syscall]:\na/cni.run({{0x55ddaa10?, {context}}}, 0x1)\n\t/a.go:9 +0x1\ncreated by a/cni.(*C).attach\n\t/a.go:3 +0x1\n\n"
             )
         };
-        let text = maker(1, "0xc000777000")
-            + &maker(2, "0xc000888000")
-            + &made(3, "0xc000888000")
-            + &made(4, "0xc000999000");
-        let family = Family::of(&dump(&text));
-        assert_eq!((family.maker(2), family.children(1)), (Some(1), &[2][..]));
-        assert_eq!(family.maker(3), None, "it carries nobody's context");
-        // If both goroutines have the context, neither is chosen.
-        let both = maker(1, "0xc000888000") + &maker(2, "0xc000888000") + &made(3, "0xc000888000");
-        assert_eq!(Family::of(&dump(&both)).maker(2), None);
+        let text = starter(1, "0xc000777000")
+            + &starter(2, "0xc000888000")
+            + &child(3, "0xc000888000")
+            + &child(4, "0xc000999000");
+        let starts = Starts::of(&dump(&text));
+        assert_eq!((starts.starter_of(2), starts.started_by(1)), (Some(1), &[2][..]));
+        assert_eq!(starts.starter_of(3), None, "no other goroutine has its context");
+        // If two goroutines have the context, the starter is unknown.
+        let both = starter(1, "0xc000888000") + &starter(2, "0xc000888000") + &child(3, "0xc000888000");
+        assert_eq!(Starts::of(&dump(&both)).starter_of(2), None);
         let newer =
             text.replace("created by a/cni.(*C).attach\n", "created by a/cni.(*C).attach in goroutine 1\n");
-        assert_eq!(Family::of(&dump(&newer)).maker(2), Some(0));
+        assert_eq!(Starts::of(&dump(&newer)).starter_of(2), Some(0));
     }
 
     #[test]

@@ -1,4 +1,8 @@
-//! Combines waiters, holders and signatures into findings.
+//! Combines waiters, holders and signatures into the findings of a report.
+//!
+//! Each dump is judged by its own `Judge`. It gives each goroutine a role: a *root* matches a signature and waits for
+//! the cause, a *waiter* waits behind roots. One finding results for each signature with a root, for each lock without
+//! an explanation, and for each cycle of waiters. The module only computes on parsed dumps; `live` adds names later.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,31 +12,35 @@ use std::time::Duration;
 use super::conmon;
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
-use super::holders::{self, Contention, Family, Reason};
+use super::holders::{self, Contention, Reason, Starts};
 use super::report::{
     Chain, DumpInfo, Finding, Holder, StackGroup, StackReport, Wait, WaitKind, WaitersBehind, WaitsFor,
 };
-use super::signatures::{LOCK, Pattern, Signature, THREADS, TWO_DUMPS, is_normal, normal};
+use super::signatures::{
+    ISSUE_THREADS, LOCK, Pattern, Signature, TWO_DUMPS, is_normal, normal_patterns, unexplained_lock,
+};
 use super::wait::{self, ExternalWait, LockKind};
 use super::words;
-use crate::report::{Confidence, Severity};
+use crate::ordered::{self, IntoOrdered};
+use crate::report::plural;
+use crate::report::{Confidence, Seconds, Severity};
 
-/// A dump and its source.
+/// A dump, and where and when it was taken.
 #[derive(Debug)]
 pub struct DumpSource {
     /// The file, socket or URL.
     pub name: String,
-    /// The dump.
+    /// The parsed dump.
     pub dump: Dump,
-    /// The process, if known.
+    /// The process that wrote the dump, if known.
     pub pid: Option<u32>,
-    /// When the dump was taken, or its file was written.
+    /// The time at which the dump was taken or its file was written, as RFC 3339.
     pub taken_at: Option<String>,
-    /// Whether plegctl requested the dump itself, so that `taken_at` is not the time of a copied file.
+    /// Whether plegctl requested the dump itself. Otherwise `taken_at` may be the time at which a file was copied.
     pub fresh: bool,
 }
 
-/// What is known from other sources.
+/// What the caller knows about hanging calls from measurements.
 #[derive(Debug, Default)]
 pub struct KnownHangs {
     /// Calls that were measured to hang while the dump was taken.
@@ -40,65 +48,66 @@ pub struct KnownHangs {
 }
 
 /// The list calls that PLEG needs.
-const LISTS: [&str; 2] = ["ListContainers", "ListPodSandbox"];
+const LIST_CALLS: [&str; 2] = ["ListContainers", "ListPodSandbox"];
 
-/// Calls whose caller chooses how long they take, so that an age alone means nothing.
-const GRACEFUL: [&str; 1] = ["StopContainer"];
+/// Calls whose caller chooses how long they may take, so that their age alone is no evidence.
+const CALLS_WITH_GRACE_PERIOD: [&str; 1] = ["StopContainer"];
 
-/// This many loops of a kubelet do not wait for the same call by chance.
-const LOOPS: usize = 3;
+/// The number of kubelet loops that do not wait for the same call by chance.
+const MIN_WAITING_LOOPS: usize = 3;
 
-/// Two dumps that are closer than this may both show a short call.
+/// The shortest time between two dumps that are compared. Two closer dumps may both show the same short call.
 pub const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
 
-/// This many calls do not wait for the exit of one container by chance.
-const SAME_EXIT: usize = 2;
+/// The number of calls that do not wait for the exit of one container by chance.
+const MIN_WAITS_FOR_EXIT: usize = 2;
 
-/// A call that writes as long as its image is large. Being in two dumps means nothing for it, unless other goroutines
+/// The call that writes for long if its image is large. To be in two dumps is no evidence for it, unless other goroutines
 /// wait behind it.
-const WRITES_LONG: &str = "PullImage";
+const LONG_WRITING_CALL: &str = "PullImage";
 
-/// The most groups and waits that are listed; the rest is counted.
-const LISTED: usize = 1000;
+/// The most groups and waits that a report lists; the others are counted.
+const MAX_LISTED: usize = 1000;
 
 /// The most goroutine ids that one wait lists.
-const LISTED_IDS: usize = 100;
+const MAX_LISTED_IDS: usize = 100;
 
 /// The most frames that a group shows.
-const SHOWN_FRAMES: usize = 40;
+const MAX_SHOWN_FRAMES: usize = 40;
 
-/// Two dumps are of one process if at least this share of the smaller dump is the same.
-const SAME_PROCESS: f64 = 0.3;
+/// Two dumps are of one process if at least this share of the smaller dump's goroutines is in both.
+const MIN_COMMON_SHARE: f64 = 0.3;
 
-/// Judges dumps: each process once, by its last dump, compared with its earlier ones.
+/// Judges dumps and returns the report. Of several dumps of one process, the last is judged, and compared with the one
+/// before it.
 pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &KnownHangs) -> StackReport {
-    let known: Vec<Program> = sources.iter().map(|source| Program::of(&source.dump)).collect();
-    let normal = normal();
+    let programs: Vec<Program> = sources.iter().map(|source| Program::of(&source.dump)).collect();
+    let normal = normal_patterns();
     let mut findings = Vec::new();
     let mut waits = Vec::new();
     let mut waiting = 0;
     let mut limits = BTreeSet::new();
     let mut groups = Vec::new();
     for (at, source) in sources.iter().enumerate() {
-        let later = || (at + 1..sources.len()).any(|other| same_process(&known, sources, at, other));
-        if later() {
+        let has_later_dump = (at + 1..sources.len()).any(|other| same_process(&programs, sources, at, other));
+        if has_later_dump {
             continue;
         }
-        let earlier = (0..at).rev().find(|other| same_process(&known, sources, *other, at));
-        let apart = earlier.and_then(|other| Some(DumpGap::of(sources.get(other)?, source)));
-        let stuck = match (earlier.and_then(|other| sources.get(other)), apart) {
+        let earlier = (0..at).rev().find(|other| same_process(&programs, sources, *other, at));
+        let gap = earlier.and_then(|other| Some(DumpGap::of(sources.get(other)?, source)));
+        let stuck = match (earlier.and_then(|other| sources.get(other)), gap) {
             (Some(before), Some(DumpGap::Enough)) => Some(Stuck {
-                positions: stuck(&before.dump, &source.dump),
-                for_at_least: between(before, source).unwrap_or(BETWEEN_DUMPS),
+                goroutines: stuck_goroutines(&before.dump, &source.dump),
+                for_at_least: time_between(before, source).unwrap_or(BETWEEN_DUMPS),
             }),
             _ => None,
         };
-        limits.extend(apart.and_then(DumpGap::limit).map(str::to_owned));
-        let stuck_known = stuck.is_some();
+        limits.extend(gap.and_then(DumpGap::limit).map(str::to_owned));
+        let compared = stuck.is_some();
         let judged = Judge::new(
             at,
             &source.dump,
-            known.get(at).map_or(Daemon::Unknown, |known| known.daemon),
+            programs.get(at).map_or(Daemon::Unknown, |program| program.daemon),
             stuck,
             &normal,
         )
@@ -109,19 +118,21 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
             judged.waits.into_iter().map(|wait| Wait { dump: (sources.len() > 1).then_some(at), ..wait }),
         );
         groups.extend(judged.groups);
-        limits.extend(limits_of(&source.dump, stuck_known));
+        limits.extend(limits_of(&source.dump, compared));
     }
-    groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
+    ordered::sort_by(&mut groups, |one, other| {
+        other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames))
+    });
     for (what, length) in [("groups", groups.len()), ("waits", waiting)] {
-        if length > LISTED {
-            limits.insert(format!("{} more {what} are not listed", length - LISTED));
+        if length > MAX_LISTED {
+            limits.insert(format!("the report leaves out {} more {what}", length - MAX_LISTED));
         }
     }
-    groups.truncate(LISTED);
-    waits.truncate(LISTED);
+    groups.truncate(MAX_LISTED);
+    waits.truncate(MAX_LISTED);
     let mut report = StackReport {
         summary: String::new(),
-        dumps: sources.iter().zip(&known).map(|(source, known)| info(source, known)).collect(),
+        dumps: sources.iter().zip(&programs).map(|(source, program)| dump_info(source, program)).collect(),
         primary: None,
         findings,
         waits,
@@ -132,10 +143,10 @@ pub fn judge(sources: &[DumpSource], signatures: &[Signature], known_hangs: &Kno
     report
 }
 
-/// Sorts the findings and rebuilds the summary and the primary finding after something was added. The order is:
-/// confidence, findings with a holder first, severity.
+/// Sorts the findings, and sets the summary and the primary finding again after names were added. The order is:
+/// confidence, findings with a holder first, severity, number of waiters.
 pub fn rebuild_summary(report: &mut StackReport) {
-    report.findings.sort_by_key(|finding| {
+    ordered::sort_by_key(&mut report.findings, |finding| {
         let has_no_holder = finding.holder.is_none();
         (finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
     });
@@ -146,48 +157,51 @@ pub fn rebuild_summary(report: &mut StackReport) {
     };
 }
 
-fn info(source: &DumpSource, known: &Program) -> DumpInfo {
+fn dump_info(source: &DumpSource, program: &Program) -> DumpInfo {
     DumpInfo {
         source: source.name.clone(),
-        daemon: known.daemon,
+        daemon: program.daemon,
         pid: source.pid,
-        go_version: known.go.clone(),
+        go_version: program.go.clone(),
         taken_at: source.dump.taken_at.clone().or_else(|| source.taken_at.clone()),
         goroutines: source.dump.announced.max(source.dump.count()),
         not_understood: source.dump.not_understood,
     }
 }
 
+/// Lists what a dump cannot show. `compared` means that it was compared with an earlier dump.
 fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
     let mut limits = Vec::new();
     if dump.form == Form::Profile {
         limits.push(
-            "a counted profile (debug=1) has no states, ages or arguments, so it does not show who holds a \
+            "a profile with counts (debug=1) has no states, ages or arguments, so it does not show who holds a \
              lock or for how long; use debug=2"
                 .to_owned(),
         );
     } else if !compared && !dump.goroutines.iter().any(|goroutine| goroutine.minutes.is_some()) {
         limits.push(
-            "no goroutine in it has waited a minute yet: take a second dump a minute later to see what is \
-             stuck"
+            "no goroutine in the dump has waited for a minute: take a second dump a minute later to see what \
+             is stuck"
                 .to_owned(),
         );
     }
     if dump.not_understood > 0 {
-        limits.push(format!("{} of its lines were not understood", dump.not_understood));
+        limits.push(format!("plegctl could not parse {} of the dump", plural(dump.not_understood, "line")));
     }
     let missing = dump.announced.saturating_sub(dump.count());
     if missing > 0 {
         limits.push(format!(
-            "{missing} of the goroutines that the dump announces are missing or were left out"
+            "the dump announces {} that it does not contain or that plegctl left out",
+            plural(missing, "goroutine")
         ));
     }
     limits
 }
 
-/// What a dump shows about its program.
+/// The program that wrote a dump.
 struct Program {
     daemon: Daemon,
+    /// The Go release that built the program.
     go: Option<String>,
 }
 
@@ -198,29 +212,31 @@ impl Program {
     }
 }
 
-/// The functions of a goroutine, for comparison.
-fn shape(goroutine: &Goroutine) -> impl Iterator<Item = &str> {
+/// Returns the functions of a goroutine, innermost first.
+fn functions(goroutine: &Goroutine) -> impl Iterator<Item = &str> {
     goroutine.frames.iter().map(|frame| &*frame.function)
 }
 
-fn by_id(dump: &Dump) -> HashMap<u64, &Goroutine> {
+fn goroutines_by_id(dump: &Dump) -> HashMap<u64, &Goroutine> {
     dump.goroutines.iter().filter_map(|goroutine| Some((goroutine.id?, goroutine))).collect()
 }
 
+/// Returns whether two dumps are of the same process: the same program, no different process ids, and enough goroutines
+/// with the same id and the same functions.
 #[expect(clippy::cast_precision_loss, reason = "a share of at most a million")]
-fn same_process(known: &[Program], sources: &[DumpSource], one: usize, other: usize) -> bool {
-    let (Some(one_known), Some(other_known), Some(first), Some(second)) =
-        (known.get(one), known.get(other), sources.get(one), sources.get(other))
+fn same_process(programs: &[Program], sources: &[DumpSource], one: usize, other: usize) -> bool {
+    let (Some(one_program), Some(other_program), Some(first), Some(second)) =
+        (programs.get(one), programs.get(other), sources.get(one), sources.get(other))
     else {
         return false;
     };
-    if one_known.daemon != other_known.daemon
+    if one_program.daemon != other_program.daemon
         || (first.pid.is_some() && second.pid.is_some() && first.pid != second.pid)
     {
         return false;
     }
-    let before = by_id(&first.dump);
-    let same = second
+    let before = goroutines_by_id(&first.dump);
+    let common = second
         .dump
         .goroutines
         .iter()
@@ -228,26 +244,30 @@ fn same_process(known: &[Program], sources: &[DumpSource], one: usize, other: us
             goroutine
                 .id
                 .and_then(|id| before.get(&id))
-                .is_some_and(|earlier| shape(earlier).eq(shape(goroutine)))
+                .is_some_and(|earlier| functions(earlier).eq(functions(goroutine)))
         })
         .count();
     let smaller = before.len().min(second.dump.goroutines.len());
-    smaller > 0 && same as f64 >= smaller as f64 * SAME_PROCESS
+    smaller > 0 && common as f64 >= smaller as f64 * MIN_COMMON_SHARE
 }
 
-/// How much time is between two dumps of one process.
+/// Whether two dumps of one process are far enough apart in time to be compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DumpGap {
+    /// The dumps are far enough apart.
     Enough,
-    TooLittle,
-    Same,
+    /// The dumps are too close.
+    TooShort,
+    /// Both are the same dump.
+    SameDump,
 }
 
 impl DumpGap {
-    /// Compares their timestamps if both have one. Without timestamps, two files are assumed to be of two moments.
+    /// Compares the timestamps of two dumps if both have one. Two different dumps without timestamps are assumed to be
+    /// far enough apart.
     fn of(earlier: &DumpSource, later: &DumpSource) -> Self {
-        if between(earlier, later).is_some_and(|between| between < BETWEEN_DUMPS) {
-            return Self::TooLittle;
+        if time_between(earlier, later).is_some_and(|time| time < BETWEEN_DUMPS) {
+            return Self::TooShort;
         }
         let (one, other) = (&earlier.dump.goroutines, &later.dump.goroutines);
         let same = one.len() == other.len()
@@ -258,42 +278,46 @@ impl DumpGap {
                         one.function == other.function && one.arguments == other.arguments
                     })
             });
-        if same { Self::Same } else { Self::Enough }
+        if same { Self::SameDump } else { Self::Enough }
     }
 
+    /// Tells the user why the dumps were not compared.
     const fn limit(self) -> Option<&'static str> {
         match self {
             Self::Enough => None,
-            Self::TooLittle => Some(
+            Self::TooShort => Some(
                 "the dumps are less than ten seconds apart, so goroutines that are in both prove nothing",
             ),
-            Self::Same => Some("both dumps are the same: this shows one moment, not two"),
+            Self::SameDump => Some("both dumps are the same: they show one moment, not two"),
         }
     }
 }
 
-/// The time between two dumps, if both have a timestamp.
-fn between(earlier: &DumpSource, later: &DumpSource) -> Option<Duration> {
-    let stamp = |source: &DumpSource| {
+/// Returns the time between two dumps, if both have a timestamp.
+fn time_between(earlier: &DumpSource, later: &DumpSource) -> Option<Duration> {
+    let time_of = |source: &DumpSource| {
         let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
         humantime::parse_rfc3339(text).ok()
     };
-    let (before, after) = (stamp(earlier)?, stamp(later)?);
+    let (before, after) = (time_of(earlier)?, time_of(later)?);
     after.duration_since(before).or_else(|_| before.duration_since(after)).ok()
 }
 
-/// The goroutines that wait in both dumps, and for how long at least.
+/// The goroutines that wait in two dumps at the same place.
 struct Stuck {
-    positions: BTreeSet<usize>,
+    /// The goroutines as indexes in the later dump.
+    goroutines: BTreeSet<usize>,
+    /// The time for which they have waited at least, which is the time between the dumps.
     for_at_least: Duration,
 }
 
-/// The goroutines that wait in both dumps for the same thing: same id, same functions, same certain arguments.
-fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
-    let before = by_id(earlier);
+/// Returns the goroutines that are at the same place in both dumps, as indexes in the later dump: same id, same
+/// functions, and no different argument among those that are certain in both.
+fn stuck_goroutines(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
+    let before = goroutines_by_id(earlier);
     let same = |one: &Goroutine, other: &Goroutine| {
         one.state == other.state
-            && shape(one).eq(shape(other))
+            && functions(one).eq(functions(other))
             && one.frames.iter().zip(&other.frames).all(|(one, other)| {
                 let certain = |words: (u64, bool)| words.1.then_some(words.0);
                 one.words().map(certain).zip(other.words().map(certain)).all(|pair| match pair {
@@ -314,32 +338,41 @@ fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
         .collect()
 }
 
-/// The role of a goroutine according to the signatures.
+/// The role of a goroutine according to the signatures. The number is the index of the signature.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GoroutineRole {
+    /// Waits for the cause that the signature describes.
     Root(usize),
-    Queue(usize),
+    /// Waits behind a root of the signature.
+    Waiter(usize),
+    /// Waits as in a healthy daemon.
     Normal,
-    Nobody,
+    /// Does not wait, or waits for something that no signature describes.
+    Other,
 }
 
+/// Judges one dump. All positions of goroutines are indexes in this dump.
 struct Judge<'a> {
+    /// The index of the dump in the report.
     number: usize,
     dump: &'a Dump,
     daemon: Daemon,
+    /// The goroutines that are also in an earlier dump of the process, if one was compared.
     stuck: Option<Stuck>,
     contentions: Vec<Contention>,
-    family: Family,
-    /// The call that each goroutine serves or makes itself.
+    starts: Starts,
+    /// For each goroutine, the call that it serves or makes itself.
     calls: Vec<Option<&'a str>>,
+    /// For each goroutine, its role.
     roles: Vec<GoroutineRole>,
 }
 
+/// The result for one dump.
 struct Judged {
     findings: Vec<Finding>,
-    /// The waits that are listed.
+    /// The waits that the report lists.
     waits: Vec<Wait>,
-    /// How many waits there are.
+    /// The number of all waits.
     waiting: usize,
     groups: Vec<StackGroup>,
 }
@@ -353,7 +386,7 @@ impl<'a> Judge<'a> {
             daemon,
             stuck,
             contentions,
-            family: Family::of(dump),
+            starts: Starts::of(dump),
             calls: Vec::new(),
             roles: Vec::new(),
         }
@@ -368,7 +401,7 @@ impl<'a> Judge<'a> {
         let calls: Vec<Option<&str>> = stacks
             .examples
             .iter()
-            .map(|at| wait::call(self.dump.goroutines.get(*at)?).map(|call| call.rpc))
+            .map(|at| wait::cri_call(self.dump.goroutines.get(*at)?).map(|call| call.rpc))
             .collect();
         self.calls = stacks.of.iter().map(|stack| calls.get(*stack).copied().flatten()).collect();
         let roles: Vec<GoroutineRole> = stacks
@@ -376,133 +409,135 @@ impl<'a> Judge<'a> {
             .iter()
             .map(|at| {
                 self.goroutine(*at)
-                    .map_or(GoroutineRole::Nobody, |goroutine| self.role(goroutine, signatures, normal))
+                    .map_or(GoroutineRole::Other, |goroutine| self.role(goroutine, signatures, normal))
             })
             .collect();
         self.roles = stacks
             .of
             .iter()
-            .map(|stack| roles.get(*stack).copied().unwrap_or(GoroutineRole::Nobody))
+            .map(|stack| roles.get(*stack).copied().unwrap_or(GoroutineRole::Other))
             .collect();
         self.join_loops(signatures);
         self.join_stops(signatures);
-        let covered = self.covered(signatures.len());
+        let explained_by = self.explained_by(signatures.len());
         let mut findings: Vec<Finding> = signatures
             .iter()
             .enumerate()
-            .filter_map(|(nth, signature)| self.finding(nth, signature, &covered, known_hangs))
+            .filter_map(|(nth, signature)| self.finding(nth, signature, &explained_by, known_hangs))
             .collect();
-        findings.extend(self.unexplained(signatures, &covered, known_hangs));
+        findings.extend(self.unexplained(signatures, &explained_by, known_hangs));
         findings.extend(self.cycles());
-        let confirmed: BTreeSet<usize> =
-            covered.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
+        let explained: BTreeSet<usize> =
+            explained_by.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).into_set();
         let waiting = self.contentions.iter().map(|contention| contention.waiters.len()).sum();
-        Judged { findings, waits: self.waits(&confirmed), waiting, groups: stacks.groups(self.dump) }
+        Judged { findings, waits: self.waits(&explained), waiting, groups: stacks.groups(self.dump) }
     }
 
+    /// Decides the role of a goroutine by its own frames.
     fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> GoroutineRole {
-        let moving = matches!(&*goroutine.state, "running" | "runnable" | "idle" | "dead");
-        if moving || goroutine.frames.is_empty() {
-            return GoroutineRole::Nobody;
+        let does_not_wait = matches!(&*goroutine.state, "running" | "runnable" | "idle" | "dead");
+        if does_not_wait || goroutine.frames.is_empty() {
+            return GoroutineRole::Other;
         }
-        let mine = |signature: &&Signature| {
+        let is_for_daemon = |signature: &&Signature| {
             signature.daemons.is_empty()
                 || self.daemon == Daemon::Unknown
                 || signature.daemons.contains(&self.daemon)
         };
-        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(goroutine));
-        let of = |test: &dyn Fn(&Signature) -> bool| {
+        let matches = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(goroutine));
+        let first_signature = |test: &dyn Fn(&Signature) -> bool| {
             signatures
                 .iter()
                 .enumerate()
-                .find(|(_, signature)| mine(signature) && test(signature))
+                .find(|(_, signature)| is_for_daemon(signature) && test(signature))
                 .map(|(nth, _)| nth)
         };
-        // A goroutine at a lock waits behind a cause, whatever its frames are.
-        let waits = wait::lock(goroutine).is_some();
-        if !waits && let Some(nth) = of(&|signature| fits(&signature.roots)) {
+        // A goroutine that waits for a lock waits behind a cause, even if its frames match those of a root.
+        let waits_for_lock = wait::awaited_lock(goroutine).is_some();
+        if !waits_for_lock && let Some(nth) = first_signature(&|signature| matches(&signature.roots)) {
             return if is_normal(goroutine, normal) {
                 GoroutineRole::Normal
             } else {
                 GoroutineRole::Root(nth)
             };
         }
-        if let Some(nth) = of(&|signature| fits(&signature.queue)) {
-            return GoroutineRole::Queue(nth);
+        if let Some(nth) = first_signature(&|signature| matches(&signature.waiters)) {
+            return GoroutineRole::Waiter(nth);
         }
-        if is_normal(goroutine, normal) { GoroutineRole::Normal } else { GoroutineRole::Nobody }
+        if is_normal(goroutine, normal) { GoroutineRole::Normal } else { GoroutineRole::Other }
     }
 
-    /// If PLEG waits, a sync loop that waits too is not a separate finding, because it waits for the same runtime.
+    /// Makes a waiting sync loop part of the finding about PLEG, if PLEG waits too: both wait for the same runtime.
     fn join_loops(&mut self, signatures: &[Signature]) {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         if let (Some(pleg), Some(sync_loop)) = (position("ST13"), position("ST14"))
             && self.roles.contains(&GoroutineRole::Root(pleg))
         {
             for role in self.roles.iter_mut().filter(|role| **role == GoroutineRole::Root(sync_loop)) {
-                *role = GoroutineRole::Queue(pleg);
+                *role = GoroutineRole::Waiter(pleg);
             }
         }
     }
 
-    /// A stop waits behind its own loop: if that loop waits for the OCI runtime, so does the stop.
+    /// Makes a stop of a container part of the finding about the OCI runtime, if another goroutine waits for the OCI
+    /// runtime of the same container.
     fn join_stops(&mut self, signatures: &[Signature]) {
         let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
         let (Some(oci), Some(stop)) = (position("ST06"), position(conmon::SIGNATURE)) else { return };
-        let of = |at: usize| self.dump.goroutines.get(at).and_then(conmon::container);
-        let held: BTreeSet<u64> =
-            self.positions(GoroutineRole::Root(oci)).into_iter().filter_map(of).collect();
+        let container_of = |at: usize| self.dump.goroutines.get(at).and_then(conmon::container_address);
+        let containers: BTreeSet<u64> =
+            self.with_role(GoroutineRole::Root(oci)).into_iter().filter_map(container_of).into_set();
         let joined: Vec<usize> = self
-            .positions(GoroutineRole::Root(stop))
+            .with_role(GoroutineRole::Root(stop))
             .into_iter()
-            .filter(|at| of(*at).is_some_and(|container| held.contains(&container)))
+            .filter(|at| container_of(*at).is_some_and(|container| containers.contains(&container)))
             .collect();
         for at in joined {
             if let Some(role) = self.roles.get_mut(at) {
-                *role = GoroutineRole::Queue(oci);
+                *role = GoroutineRole::Waiter(oci);
             }
         }
     }
 
-    fn positions(&self, role: GoroutineRole) -> Vec<usize> {
+    fn with_role(&self, role: GoroutineRole) -> Vec<usize> {
         self.roles.iter().enumerate().filter(|(_, own)| **own == role).map(|(at, _)| at).collect()
     }
 
-    /// For how many whole minutes a goroutine waits at least, by its own age or by that of a goroutine that it
-    /// started and waits for. A wait in the kernel has no age until the next garbage collection, but the started
-    /// goroutine may have one.
+    /// Returns the whole minutes that a goroutine has waited at least: its own age, or the age of a goroutine that it
+    /// started and waits for. A goroutine in a system call has no age before the next garbage collection, but the
+    /// goroutine that it started may have one.
     fn minutes(&self, at: usize) -> Option<u32> {
         let goroutine = self.goroutine(at)?;
-        let inside = goroutine.frames.get(wait::innermost_frame(goroutine)).map(|frame| &*frame.function);
+        let innermost = goroutine.frames.get(wait::innermost_frame(goroutine)).map(|frame| &*frame.function);
         let waits_for_child =
             matches!(wait::external_wait(goroutine), Some(ExternalWait::Child(_) | ExternalWait::Pipe));
-        let started_here = |maker: &str| {
-            (waits_for_child && maker == "os/exec.(*Cmd).Start")
-                || (self.call(at).is_some() && Some(maker) == inside)
+        let belongs_to_wait = |creator: &str| {
+            (waits_for_child && creator == "os/exec.(*Cmd).Start")
+                || (self.call(at).is_some() && Some(creator) == innermost)
         };
-        let of_children = self.family.children(at).iter().filter_map(|child| {
-            let child = self.goroutine(*child)?;
-            child
-                .minutes
-                .filter(|_| child.created_by.as_ref().is_some_and(|maker| started_here(&maker.function)))
+        let ages_of_started = self.starts.started_by(at).iter().filter_map(|started| {
+            let started = self.goroutine(*started)?;
+            let creator = started.created_by.as_ref();
+            started.minutes.filter(|_| creator.is_some_and(|creator| belongs_to_wait(&creator.function)))
         });
-        of_children.chain(goroutine.minutes).max()
+        ages_of_started.chain(goroutine.minutes).max()
     }
 
-    /// For how long a goroutine waits at least, by its age and by an earlier dump.
+    /// Returns the time that a goroutine has waited at least, by its age and by an earlier dump.
     fn waited(&self, at: usize) -> Duration {
         let by_age = Duration::from_secs(u64::from(self.minutes(at).unwrap_or(0)) * 60);
-        let both = self.stuck.as_ref().filter(|stuck| stuck.positions.contains(&at));
-        by_age.max(both.map_or(Duration::ZERO, |stuck| stuck.for_at_least))
+        let in_both = self.stuck.as_ref().filter(|stuck| stuck.goroutines.contains(&at));
+        by_age.max(in_both.map_or(Duration::ZERO, |stuck| stuck.for_at_least))
     }
 
+    /// Returns whether a goroutine of CRI-O waits too long for conmon or for a container to end.
     fn is_overdue(&self, at: usize) -> bool {
         let wait = self.goroutine(at).and_then(conmon::ConmonWait::of);
         wait.is_some_and(|wait| wait.is_overdue(self.waited(at)))
     }
 
-    /// The largest number of calls that wait for the exit of one container.
-    fn same_exit(&self, roots: &[usize]) -> usize {
+    /// Returns the largest number of roots that wait for the exit of the same container.
+    fn waits_for_same_exit(&self, roots: &[usize]) -> usize {
         let mut by_container: BTreeMap<u64, usize> = BTreeMap::new();
         for at in roots {
             if let Some(conmon::ConmonWait::Exit(Some(container))) =
@@ -514,6 +549,7 @@ impl<'a> Judge<'a> {
         by_container.into_values().max().unwrap_or(0)
     }
 
+    /// Returns the signature of which a goroutine is a root.
     fn root_of(&self, at: usize) -> Option<usize> {
         match self.roles.get(at) {
             Some(GoroutineRole::Root(nth)) => Some(*nth),
@@ -521,158 +557,158 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The cause of a goroutine, or of a goroutine that works for it.
+    /// Returns the signature of which a goroutine, or a goroutine that it started, is a root.
     fn cause(&self, at: usize) -> Option<usize> {
-        self.root_of(at).or_else(|| self.family.children(at).iter().find_map(|child| self.root_of(*child)))
+        let started = || self.starts.started_by(at).iter();
+        self.root_of(at).or_else(|| started().find_map(|started| self.root_of(*started)))
     }
 
-    /// For each contention, the signature that explains it: by its holder, by what its holder waits for, or by its
-    /// waiters.
-    fn covered(&self, signatures: usize) -> Vec<Option<usize>> {
-        let mut covered: Vec<Option<usize>> = self
+    /// Returns for each contention the signature that explains it, by one of three: a candidate for its holder is a
+    /// root, the candidate waits for another lock that is explained, or its waiters match a signature.
+    fn explained_by(&self, signatures: usize) -> Vec<Option<usize>> {
+        let mut explained_by: Vec<Option<usize>> = self
             .contentions
             .iter()
             .map(|contention| contention.holders.iter().find_map(|holder| self.cause(*holder)))
             .collect();
-        let waits_at: HashMap<usize, usize> = self
+        let contention_of_waiter: HashMap<usize, usize> = self
             .contentions
             .iter()
             .enumerate()
             .flat_map(|(nth, contention)| contention.waiters.iter().map(move |waiter| (*waiter, nth)))
             .collect();
-        // A holder may itself wait for a lock that is explained, so repeat this as often as there are locks.
+        // A holder may wait for a lock whose holder waits for another lock. Each round follows one more of these steps.
         for _ in 0..self.contentions.len().min(8) {
-            let before = covered.clone();
+            let before = explained_by.clone();
             for (nth, contention) in self.contentions.iter().enumerate() {
                 if before.get(nth).copied().flatten().is_some() {
                     continue;
                 }
-                let through = contention
+                let by_holder = contention
                     .holders
                     .iter()
-                    .find_map(|holder| before.get(*waits_at.get(holder)?).copied().flatten());
-                if let Some(slot) = covered.get_mut(nth) {
-                    *slot = through;
+                    .find_map(|holder| before.get(*contention_of_waiter.get(holder)?).copied().flatten());
+                if let Some(slot) = explained_by.get_mut(nth) {
+                    *slot = by_holder;
                 }
             }
-            if before == covered {
+            if before == explained_by {
                 break;
             }
         }
-        // Without a holder, waiters that match the signature are enough, if its cause is in this dump.
-        let mut rooted = vec![false; signatures];
+        // Without a holder, a waiter that matches a signature is enough, if the dump has a root of that signature.
+        let mut has_root = vec![false; signatures];
         for role in &self.roles {
             if let GoroutineRole::Root(nth) = role
-                && let Some(slot) = rooted.get_mut(*nth)
+                && let Some(slot) = has_root.get_mut(*nth)
             {
                 *slot = true;
             }
         }
-        for (slot, contention) in covered.iter_mut().zip(&self.contentions) {
+        for (slot, contention) in explained_by.iter_mut().zip(&self.contentions) {
             if slot.is_none() && contention.holders.is_empty() {
                 *slot = contention.waiters.iter().find_map(|waiter| match self.roles.get(*waiter) {
-                    Some(GoroutineRole::Queue(nth)) if rooted.get(*nth) == Some(&true) => Some(*nth),
+                    Some(GoroutineRole::Waiter(nth)) if has_root.get(*nth) == Some(&true) => Some(*nth),
                     _ => None,
                 });
             }
         }
-        covered
+        explained_by
     }
 
+    /// Makes the finding of a signature, if the dump has a root of the signature.
     fn finding(
         &self,
         nth: usize,
         signature: &Signature,
-        covered: &[Option<usize>],
+        explained_by: &[Option<usize>],
         known_hangs: &KnownHangs,
     ) -> Option<Finding> {
-        let mut roots: Vec<usize> = self
-            .roles
-            .iter()
-            .enumerate()
-            .filter(|(_, role)| **role == GoroutineRole::Root(nth))
-            .map(|(at, _)| at)
-            .collect();
+        let mut roots = self.with_role(GoroutineRole::Root(nth));
         if roots.is_empty() {
             return None;
         }
-        let mine: Vec<&Contention> = self
+        let explained: Vec<&Contention> = self
             .contentions
             .iter()
-            .zip(covered)
+            .zip(explained_by)
             .filter(|(_, by)| **by == Some(nth))
             .map(|(contention, _)| contention)
             .collect();
-        // The most telling root holds the lock for which a list call waits, otherwise the lock with the most waiters,
+        // The most important root holds the lock for which a list call waits, otherwise the lock with the most waiters,
         // otherwise it waits longest.
         let weight = |contention: &Contention| {
-            let lists = |at: &usize| self.call(*at).is_some_and(|call| LISTS.contains(&call));
-            (contention.waiters.iter().any(lists), contention.waiters.len())
+            let is_list = |at: &usize| self.call(*at).is_some_and(|call| LIST_CALLS.contains(&call));
+            (contention.waiters.iter().any(is_list), contention.waiters.len())
         };
-        let mut held: HashMap<usize, (bool, usize)> = HashMap::new();
-        for contention in &mine {
+        let mut weight_of_holder: HashMap<usize, (bool, usize)> = HashMap::new();
+        for contention in &explained {
             let weight = weight(contention);
             for holder in &contention.holders {
-                for at in self.family.children(*holder).iter().chain([holder]) {
-                    let most = held.entry(*at).or_default();
-                    *most = (*most).max(weight);
+                for at in self.starts.started_by(*holder).iter().chain([holder]) {
+                    let largest = weight_of_holder.entry(*at).or_default();
+                    *largest = (*largest).max(weight);
                 }
             }
         }
-        roots.sort_by_cached_key(|root| {
-            (Reverse(held.get(root)), Reverse(self.is_overdue(*root)), Reverse(self.minutes(*root)))
+        ordered::sort_by_key(&mut roots, |root| {
+            let weight = weight_of_holder.get(root);
+            (Reverse(weight), Reverse(self.is_overdue(*root)), Reverse(self.minutes(*root)))
         });
         let mut waiters: BTreeSet<usize> =
-            mine.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
-        let linked = mine.iter().any(|contention| !contention.holders.is_empty());
+            explained.iter().flat_map(|contention| contention.waiters.iter().copied()).into_set();
+        let by_address = explained.iter().any(|contention| !contention.holders.is_empty());
         waiters.extend(
             self.roles
                 .iter()
                 .enumerate()
                 .filter(|(at, role)| {
-                    // A goroutine at a lock is explained by that lock's holder or not at all.
-                    **role == GoroutineRole::Queue(nth)
-                        && self.goroutine(*at).is_some_and(|goroutine| wait::lock(goroutine).is_none())
+                    // A goroutine that waits for a lock is a waiter only if the lock's contention is explained.
+                    **role == GoroutineRole::Waiter(nth)
+                        && self
+                            .goroutine(*at)
+                            .is_some_and(|goroutine| wait::awaited_lock(goroutine).is_none())
                 })
                 .map(|(at, _)| at),
         );
-        let lock = mine
+        let lock = explained
             .iter()
             .max_by_key(|contention| weight(contention))
-            .map(|contention| words::lock(&contention.at).to_owned());
-        Some(self.assemble(signature, &roots, &waiters, lock, linked, known_hangs))
+            .map(|contention| words::lock_name(&contention.at).to_owned());
+        Some(self.assemble(signature, &roots, &waiters, lock, by_address, known_hangs))
     }
 
-    /// The call for which a goroutine works: its own, or that of the goroutine that started it.
+    /// Returns the call for which a goroutine works: its own call, or the call of the goroutine that started it.
     fn call(&self, at: usize) -> Option<&'a str> {
         let own = self.calls.get(at).copied().flatten();
-        own.or_else(|| self.calls.get(self.family.maker(at)?).copied().flatten())
+        own.or_else(|| self.calls.get(self.starts.starter_of(at)?).copied().flatten())
     }
 
+    /// Returns the number of goroutines at an index: more than 1 only in a profile.
     fn count(&self, at: usize) -> u64 {
         self.goroutine(at).map_or(0, |goroutine| goroutine.count)
     }
 
+    /// Makes a finding from its roots and waiters. `by_address` means that addresses lead from the waiters to the roots.
     fn assemble(
         &self,
         signature: &Signature,
         roots: &[usize],
         waiters: &BTreeSet<usize>,
         lock: Option<String>,
-        linked: bool,
+        by_address: bool,
         known_hangs: &KnownHangs,
     ) -> Finding {
-        let everybody = || roots.iter().chain(waiters).copied();
-        let rpcs = self.rpcs(everybody());
-        let telling = roots.first().and_then(|root| self.goroutine(*root));
+        let rpcs = self.rpcs(roots.iter().chain(waiters).copied());
+        let first_root = roots.first().and_then(|root| self.goroutine(*root));
         let root_call = roots.first().and_then(|root| self.call(*root));
-        let weighed = self.assess(signature, roots, waiters, linked, &rpcs, known_hangs);
-        let (confidence, minutes) = (weighed.confidence, weighed.minutes);
+        let assessment = self.assess(signature, roots, waiters, by_address, &rpcs, known_hangs);
+        let (confidence, minutes) = (assessment.confidence, assessment.minutes);
         let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
         let target = self.target(signature, roots, root_call);
         let full_severity = match signature.severity {
             Severity::Info => Severity::Info,
-            severity if linked && rpcs.iter().any(|rpc| LISTS.contains(&rpc.as_str())) => {
+            severity if by_address && rpcs.iter().any(|rpc| LIST_CALLS.contains(&rpc.as_str())) => {
                 severity.max(Severity::Critical)
             }
             severity => severity,
@@ -680,9 +716,9 @@ impl<'a> Judge<'a> {
         let severity = if confidence == Confidence::Possible { Severity::Info } else { full_severity };
         let compared = self.stuck.is_some();
         let next = signature.act.iter().filter(|act| !(compared && *act == TWO_DUMPS));
-        let holder = telling.map(|root| Holder {
+        let holder = first_root.map(|root| Holder {
             goroutine: root.id,
-            function: telling_function(root),
+            function: own_function(root),
             waits_for: WaitsFor { kind: target.0, pid: None, path: None, state: None },
             pod: None,
             container: None,
@@ -691,14 +727,14 @@ impl<'a> Judge<'a> {
             dump: self.number,
             behind: self.behind(waiters),
             lock,
-            root_call: words::subject(&signature.id).or(root_call).map(str::to_owned),
+            root_call: words::kubelet_loop(&signature.id).or(root_call).map(str::to_owned),
             root_count: roots.iter().map(|root| self.count(*root)).sum(),
-            root_frames: telling.map(telling_frames).unwrap_or_default(),
+            root_frames: first_root.map(own_frames).unwrap_or_default(),
             target: target.1,
             hangs: signature.hangs.clone(),
             roots: roots.to_vec(),
-            severity: Some(full_severity),
-            by_address: linked,
+            full_severity: Some(full_severity),
+            by_address,
             compared,
             recorded: None,
         };
@@ -709,16 +745,18 @@ impl<'a> Judge<'a> {
             confidence,
             rpcs,
             waiters: waiting,
-            minutes,
+            waited_seconds: minutes.map(waited),
+            waited_at_least: minutes.is_some(),
             holder,
-            evidence: weighed.evidence,
+            evidence: assessment.evidence,
             next: next.cloned().collect(),
             threads: self.threads(signature, roots, waiters),
             chain,
         }
     }
 
-    /// What the first root waits for; for several shims their number.
+    /// Returns the kind and the name of what the first root waits for. If the roots wait for several shims, the name is
+    /// their number.
     fn target(&self, signature: &Signature, roots: &[usize], rpc: Option<&str>) -> (WaitKind, String) {
         let Some(root) = roots.first().and_then(|root| self.goroutine(*root)) else {
             return (WaitKind::Unknown, String::new());
@@ -728,83 +766,88 @@ impl<'a> Judge<'a> {
         {
             return (WaitKind::Process, wait.target().to_owned());
         }
-        let (kind, words) = words::target(wait::external_wait(root), &signature.id, rpc);
+        let (kind, name) = words::wait_target(wait::external_wait(root), &signature.id, rpc);
         if kind != WaitKind::Shim || roots.len() == 1 {
-            return (kind, words);
+            return (kind, name);
         }
-        let shims: BTreeSet<u64> = roots.iter().filter_map(|at| wait::shim(self.goroutine(*at)?)).collect();
-        let words = match shims.len() {
+        let shims: BTreeSet<u64> =
+            roots.iter().filter_map(|at| wait::shim_client(self.goroutine(*at)?)).into_set();
+        let name = match shims.len() {
             1 => "one shim".to_owned(),
-            several => words::counted(several.try_into().unwrap_or(u64::MAX), "shim"),
+            several => plural(several, "shim"),
         };
-        (kind, words)
+        (kind, name)
     }
 
-    /// Decides the confidence of a finding, with the evidence.
+    /// Decides the confidence of a finding and lists the evidence for it.
     fn assess(
         &self,
         signature: &Signature,
         roots: &[usize],
         waiters: &BTreeSet<usize>,
-        linked: bool,
+        by_address: bool,
         rpcs: &[String],
         known_hangs: &KnownHangs,
     ) -> Assessment {
-        let everybody = || roots.iter().chain(waiters).copied();
-        // A call whose caller chooses its length is not late by its age alone, unless other goroutines wait behind
+        let roots_and_waiters = || roots.iter().chain(waiters).copied();
+        // The age of a stop is no evidence for ST15, because its caller chooses the time, unless goroutines wait behind
         // it.
-        let chosen = |at: usize| !linked && self.call(at).is_some_and(|call| GRACEFUL.contains(&call));
-        let graceful = signature.id == "ST15";
+        let has_grace_period = |at: usize| {
+            signature.id == "ST15"
+                && !by_address
+                && self.call(at).is_some_and(|call| CALLS_WITH_GRACE_PERIOD.contains(&call))
+        };
         let minutes =
-            everybody().filter(|at| !(graceful && chosen(*at))).filter_map(|at| self.minutes(at)).max();
-        let stuck = |at: &usize| self.stuck.as_ref().is_some_and(|stuck| stuck.positions.contains(at));
-        let telling = |at: &usize| linked || self.call(*at) != Some(WRITES_LONG);
-        let both = everybody().filter(|at| stuck(at) && telling(at)).count();
+            roots_and_waiters().filter(|at| !has_grace_period(*at)).filter_map(|at| self.minutes(at)).max();
+        let stuck = |at: &usize| self.stuck.as_ref().is_some_and(|stuck| stuck.goroutines.contains(at));
+        let is_evidence = |at: &usize| by_address || self.call(*at) != Some(LONG_WRITING_CALL);
+        let in_both = roots_and_waiters().filter(|at| stuck(at) && is_evidence(at)).count();
         let measured: Vec<&str> =
             rpcs.iter().filter(|rpc| known_hangs.hanging.contains(*rpc)).map(String::as_str).collect();
         let loops = self.loops(signature, roots, waiters);
         let mut evidence = Vec::new();
         let first = roots.first().and_then(|root| self.goroutine(*root));
-        evidence.extend(first.map(where_it_is));
+        evidence.extend(first.map(position));
         evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it waits for {rpc} over ttrpc")));
-        let same_exit = self.same_exit(roots);
+        let same_exit = self.waits_for_same_exit(roots);
         if signature.id == conmon::SIGNATURE {
-            evidence.extend(first.and_then(conmon::ConmonWait::of).and_then(conmon::ConmonWait::words));
-            if same_exit >= SAME_EXIT {
+            evidence.extend(first.and_then(conmon::ConmonWait::of).and_then(conmon::ConmonWait::evidence));
+            if same_exit >= MIN_WAITS_FOR_EXIT {
                 evidence.push(format!("{same_exit} calls wait for the exit of one container"));
             }
         }
-        if linked {
-            let waiting = waiters.iter().map(|at| self.count(*at)).sum();
-            evidence.push(format!("{} behind it, by address", words::counted(waiting, "goroutine")));
+        if by_address {
+            let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
+            let verb = if waiting == 1 { "waits" } else { "wait" };
+            let waiting = plural(waiting, "goroutine");
+            evidence.push(format!("{waiting} {verb} for it, which the addresses in the stacks prove"));
         }
-        evidence.extend(minutes.map(|minutes| format!("waits for at least {minutes} min")));
-        if both > 0 {
-            let both = both.try_into().unwrap_or(u64::MAX);
-            evidence.push(format!("{} in both dumps", words::counted(both, "goroutine")));
+        evidence.extend(minutes.map(|minutes| format!("the wait has lasted at least {minutes} min")));
+        if in_both > 0 {
+            let in_both = in_both.try_into().unwrap_or(u64::MAX);
+            evidence.push(format!("{} in both dumps", plural(in_both, "goroutine")));
         }
         if !measured.is_empty() {
             evidence.push(format!("measured to hang: {}", measured.join(", ")));
         }
-        if loops >= LOOPS {
-            evidence.push(format!("{loops} loops of the kubelet wait for the runtime at once"));
+        if loops >= MIN_WAITING_LOOPS {
+            evidence.push(format!("{loops} loops of the kubelet wait for the runtime at the same time"));
         }
-        let late = minutes.is_some_and(|minutes| minutes >= signature.patience_minutes);
+        let late = minutes.is_some_and(|minutes| minutes >= signature.overdue_minutes);
         let lasting = if signature.id == conmon::SIGNATURE {
-            same_exit >= SAME_EXIT || roots.iter().any(|at| self.is_overdue(*at))
+            same_exit >= MIN_WAITS_FOR_EXIT || roots.iter().any(|at| self.is_overdue(*at))
         } else {
-            late || (both > 0 && signature.patience_minutes <= 1)
+            late || (in_both > 0 && signature.overdue_minutes <= 1)
         };
         let confidence = match () {
-            () if !measured.is_empty() || (lasting && linked) => Confidence::Certain,
-            () if lasting || loops >= LOOPS => Confidence::Likely,
+            () if !measured.is_empty() || (lasting && by_address) => Confidence::Certain,
+            () if lasting || loops >= MIN_WAITING_LOOPS => Confidence::Likely,
             () => Confidence::Possible,
         };
         Assessment { confidence, minutes, evidence }
     }
 
-    /// How many of the kubelet's loops wait for the runtime: PLEG's loop and others that did not start waiting
-    /// together.
+    /// Returns the number of kubelet loops that wait for the same call as PLEG; 0 for other signatures than ST13.
     fn loops(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> usize {
         if signature.id != "ST13" {
             return 0;
@@ -813,18 +856,20 @@ impl<'a> Judge<'a> {
         roots.iter().chain(waiters).filter(|at| self.call(**at) == same).count()
     }
 
-    fn rpcs(&self, everybody: impl Iterator<Item = usize>) -> Vec<String> {
+    /// Returns the calls of goroutines, the most frequent first.
+    fn rpcs(&self, goroutines: impl Iterator<Item = usize>) -> Vec<String> {
         let mut by_call: BTreeMap<&str, u64> = BTreeMap::new();
-        for at in everybody {
+        for at in goroutines {
             if let Some(call) = self.call(at) {
                 *by_call.entry(call).or_default() += self.count(at);
             }
         }
         let mut calls: Vec<(&str, u64)> = by_call.into_iter().collect();
-        calls.sort_unstable_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        ordered::sort_by(&mut calls, |one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
         calls.into_iter().map(|(call, _)| call.to_owned()).collect()
     }
 
+    /// Groups waiters by their call and their function, the largest group first.
     fn behind(&self, waiters: &BTreeSet<usize>) -> Vec<WaitersBehind> {
         let mut behind: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
         for at in waiters {
@@ -842,52 +887,53 @@ impl<'a> Judge<'a> {
                 at: at.to_owned(),
             })
             .collect();
-        behind.sort_unstable_by(|one, other| {
+        ordered::sort_by(&mut behind, |one, other| {
             other.count.cmp(&one.count).then_with(|| (&one.call, &one.at).cmp(&(&other.call, &other.at)))
         });
         behind
     }
 
+    /// Returns the issue threads of a signature and those whose frames a goroutine of the finding has.
     fn threads(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> Vec<String> {
         let mut threads = signature.threads.clone();
-        // A few roots and waiters represent all.
-        let some: Vec<&Goroutine> =
+        // To examine a few roots and waiters is enough: the others have similar frames.
+        let examined: Vec<&Goroutine> =
             roots.iter().take(8).chain(waiters.iter().take(8)).filter_map(|at| self.goroutine(*at)).collect();
-        for (frames, thread) in THREADS {
+        for (frames, thread) in ISSUE_THREADS {
             let known = threads.iter().any(|known| known == thread);
-            if !known && some.iter().any(|goroutine| Pattern::new(frames).matches(goroutine)) {
+            if !known && examined.iter().any(|goroutine| Pattern::new(frames).matches(goroutine)) {
                 threads.push((*thread).to_owned());
             }
         }
         threads
     }
 
-    /// Findings for locks with several waiters that no signature explains.
+    /// Makes a finding for each lock with several waiters that no signature explains.
     fn unexplained(
         &self,
         signatures: &[Signature],
-        covered: &[Option<usize>],
+        explained_by: &[Option<usize>],
         known_hangs: &KnownHangs,
     ) -> Vec<Finding> {
         let lock = signatures.iter().find(|signature| signature.id == LOCK);
-        let Some(lock) = lock.cloned().or_else(super::signatures::lock) else { return Vec::new() };
+        let Some(lock) = lock.cloned().or_else(unexplained_lock) else { return Vec::new() };
         let mut found = Vec::new();
-        for (contention, by) in self.contentions.iter().zip(covered) {
+        for (contention, by) in self.contentions.iter().zip(explained_by) {
             let waiting: u64 = contention.waiters.iter().map(|at| self.count(*at)).sum();
             if by.is_some() || waiting < 2 {
                 continue;
             }
             let waiters = contention.waiters.iter().copied().collect();
-            let words = words::lock(&contention.at);
+            let lock_name = words::lock_name(&contention.at);
             let mut finding = self.assemble(
                 &lock,
                 &contention.holders,
                 &waiters,
-                Some(words.to_owned()),
+                Some(lock_name.to_owned()),
                 !contention.holders.is_empty(),
                 known_hangs,
             );
-            // Addresses alone allow no more than likely.
+            // Without a signature, addresses alone make a finding no more than likely.
             if finding.confidence == Confidence::Certain {
                 finding.confidence = Confidence::Likely;
             }
@@ -896,26 +942,26 @@ impl<'a> Judge<'a> {
             }
             finding
                 .evidence
-                .extend(contention.reason.map(|reason| format!("the candidate is {}", reason.words())));
+                .extend(contention.reason.map(|reason| format!("candidate: {}", reason.description())));
             found.push(finding);
         }
-        found.sort_by_key(|finding| Reverse(finding.waiters));
+        ordered::sort_by_key(&mut found, |finding| Reverse(finding.waiters));
         found
     }
 
-    /// Findings for cycles of waiters.
+    /// Makes a finding for each cycle of waiters.
     fn cycles(&self) -> Vec<Finding> {
-        let Some(lock) = super::signatures::lock() else { return Vec::new() };
+        let Some(lock) = unexplained_lock() else { return Vec::new() };
         let mut found = Vec::new();
         for cycle in holders::cycles(&self.contentions) {
-            let waiters: BTreeSet<usize> = cycle.iter().copied().collect();
+            let waiters: BTreeSet<usize> = cycle.iter().copied().into_set();
             let mut finding = self.assemble(&lock, &cycle, &waiters, None, false, &KnownHangs::default());
             let ids: Vec<String> =
                 cycle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();
-            "goroutines wait for each other in a circle".clone_into(&mut finding.title);
+            "goroutines wait for each other in a cycle".clone_into(&mut finding.title);
             finding.evidence = vec![format!(
-                "{}, which waits for the first: a deadlock, if the candidates are the holders",
-                ids.join(" waits for ")
+                "goroutine {}, which waits for the first: a deadlock, if the candidates hold the locks",
+                ids.join(" waits for goroutine ")
             )];
             "each other".clone_into(&mut finding.chain.target);
             finding.chain.behind.clear();
@@ -924,26 +970,27 @@ impl<'a> Judge<'a> {
         found
     }
 
-    fn waits(&self, confirmed: &BTreeSet<usize>) -> Vec<Wait> {
+    /// Lists the goroutines that wait for a lock. `explained` has the contentions that a signature explains.
+    fn waits(&self, explained: &BTreeSet<usize>) -> Vec<Wait> {
         let mut waits = Vec::new();
         for (nth, contention) in self.contentions.iter().enumerate() {
-            let ids = |positions: &[usize]| -> Vec<u64> {
-                positions.iter().take(LISTED_IDS).filter_map(|at| self.goroutine(*at)?.id).collect()
+            let ids = |goroutines: &[usize]| -> Vec<u64> {
+                goroutines.iter().take(MAX_LISTED_IDS).filter_map(|at| self.goroutine(*at)?.id).collect()
             };
             let confidence = match (contention.reason, contention.holders.len()) {
-                (Some(_), _) if confirmed.contains(&nth) => Confidence::Certain,
-                (Some(Reason::SameObject(_) | Reason::Embeds), 1) => Confidence::Likely,
+                (Some(_), _) if explained.contains(&nth) => Confidence::Certain,
+                (Some(Reason::SameObject(_) | Reason::ContainsLock), 1) => Confidence::Likely,
                 _ => Confidence::Possible,
             };
             let holders = ids(&contention.holders);
             for at in &contention.waiters {
-                if waits.len() == LISTED {
+                if waits.len() == MAX_LISTED {
                     return waits;
                 }
                 let Some(goroutine) = self.goroutine(*at) else { continue };
-                let Some(lock) = wait::lock(goroutine) else { continue };
+                let Some(lock) = wait::awaited_lock(goroutine) else { continue };
                 let at_frame = goroutine.frames.get(lock.owner);
-                // Only readers wait behind writers.
+                // A waiting writer blocks new readers, but no other writers.
                 let pending: &[usize] = if lock.kind == LockKind::Read { &contention.writers } else { &[] };
                 waits.push(Wait {
                     dump: None,
@@ -951,9 +998,10 @@ impl<'a> Judge<'a> {
                     call: self.call(*at).map(str::to_owned),
                     lock: lock.kind.as_str(),
                     at: at_frame.map_or_else(String::new, |frame| frame.function.to_string()),
-                    minutes: goroutine.minutes,
+                    waited_seconds: goroutine.minutes.map(waited),
+                    waited_at_least: goroutine.minutes.is_some(),
                     holders: holders.clone(),
-                    why: contention.reason.map(Reason::words),
+                    why: contention.reason.map(Reason::description),
                     behind_writers: ids(pending),
                     confidence,
                 });
@@ -963,6 +1011,11 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// Converts the minutes of a dump.
+fn waited(minutes: u32) -> Seconds {
+    Duration::from_secs(u64::from(minutes) * 60).into()
+}
+
 /// The confidence of a finding, with its evidence.
 struct Assessment {
     confidence: Confidence,
@@ -970,18 +1023,20 @@ struct Assessment {
     evidence: Vec<String>,
 }
 
-fn where_it_is(root: &Goroutine) -> String {
-    let who = root.id.map_or_else(|| words::counted(root.count, "goroutine"), |id| format!("goroutine {id}"));
+/// Describes where a root is: `goroutine 12 [select] is in F`.
+fn position(root: &Goroutine) -> String {
+    let subject = root.id.map_or_else(|| plural(root.count, "goroutine"), |id| format!("goroutine {id}"));
     let state = if root.state.is_empty() { String::new() } else { format!(" [{}]", root.state) };
-    format!("{who}{state} is in {}", telling_function(root))
+    let verb = if root.count == 1 { "is" } else { "are" };
+    format!("{subject}{state} {verb} in {}", own_function(root))
 }
 
-/// The most telling frame: the innermost one outside of libraries.
-fn telling_function(root: &Goroutine) -> String {
-    telling_frames(root).into_iter().next().unwrap_or_default()
+/// Returns the innermost function of a root that is not of a library.
+fn own_function(root: &Goroutine) -> String {
+    own_frames(root).into_iter().next().unwrap_or_default()
 }
 
-/// Libraries that every call passes through and that therefore do not identify a place.
+/// Libraries whose frames are in most stacks, so that they do not show what the program does.
 const LIBRARIES: &[&str] = &[
     "google.golang.org/grpc",
     "github.com/containerd/ttrpc.",
@@ -1007,8 +1062,8 @@ const LIBRARIES: &[&str] = &[
     "otelttrpc.",
 ];
 
-/// A root's frames without libraries, innermost first, down to the call's handler.
-fn telling_frames(root: &Goroutine) -> Vec<String> {
+/// Returns a root's frames without those of libraries, innermost first, up to the handler of the call.
+fn own_frames(root: &Goroutine) -> Vec<String> {
     let frames = root.frames.get(wait::innermost_frame(root)..).unwrap_or_default();
     let mut shown = Vec::new();
     for frame in frames {
@@ -1027,20 +1082,22 @@ fn telling_frames(root: &Goroutine) -> Vec<String> {
     shown
 }
 
-/// The equal stacks of a dump.
+/// The different stacks of a dump. Goroutines with equal states and functions have the same stack, so that roles are
+/// decided once for each stack.
 struct Stacks {
-    /// For each goroutine, its stack.
+    /// For each goroutine, the number of its stack.
     of: Vec<usize>,
-    /// For each stack, one goroutine that has it.
+    /// For each stack, the first goroutine that has it.
     examples: Vec<usize>,
 }
 
 impl Stacks {
+    /// Finds the stacks of a dump.
     fn of(dump: &Dump) -> Self {
         let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
         let mut stacks = Self { of: Vec::with_capacity(dump.goroutines.len()), examples: Vec::new() };
         for (at, goroutine) in dump.goroutines.iter().enumerate() {
-            // Frames share their names, so the addresses of the names identify a stack.
+            // Equal names share their memory, so the addresses of the names identify a stack.
             let mut key: Vec<usize> =
                 goroutine.frames.iter().map(|frame| Arc::as_ptr(&frame.function).addr()).collect();
             key.push(Arc::as_ptr(&goroutine.state).addr());
@@ -1054,6 +1111,7 @@ impl Stacks {
         stacks
     }
 
+    /// Returns the stacks with their goroutines counted.
     fn groups(&self, dump: &Dump) -> Vec<StackGroup> {
         let mut groups: Vec<StackGroup> = self
             .examples
@@ -1062,11 +1120,12 @@ impl Stacks {
             .map(|goroutine| StackGroup {
                 count: 0,
                 state: goroutine.state.to_string(),
-                minutes: None,
+                waited_seconds: None,
+                waited_at_least: false,
                 frames: goroutine
                     .frames
                     .iter()
-                    .take(SHOWN_FRAMES)
+                    .take(MAX_SHOWN_FRAMES)
                     .map(|frame| short(&frame.function).to_owned())
                     .collect(),
             })
@@ -1074,7 +1133,8 @@ impl Stacks {
         for (goroutine, stack) in dump.goroutines.iter().zip(&self.of) {
             if let Some(group) = groups.get_mut(*stack) {
                 group.count += goroutine.count;
-                group.minutes = group.minutes.max(goroutine.minutes);
+                group.waited_seconds = group.waited_seconds.max(goroutine.minutes.map(waited));
+                group.waited_at_least = group.waited_seconds.is_some();
             }
         }
         groups

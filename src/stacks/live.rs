@@ -1,9 +1,10 @@
-//! Finds the pods, containers and processes behind the addresses in a dump while the dump's process still waits.
+//! Names the pod, the container and the process of each finding while the process that wrote the dump still waits.
 //!
-//! A dump contains no id, but it contains the address of the id: 64 bytes of `/proc/PID/mem`. This module only reads,
-//! with limits, and traces and stops nothing. It uses what it read only if the text looks like an id *and* a second
-//! source knows that id: the runtime's own lists, a cgroup of this node, or the name next to the id in the CRI's
-//! format. For a hanging network plugin, it reads the plugin's environment, which names the pod.
+//! A dump contains no id of a container, but the address at which the process stores the id. So this module reads 64
+//! bytes of `/proc/PID/mem` at that address. It uses the text only if it looks like an id *and* a second source confirms
+//! the id: a list of the runtime, a cgroup of this node, a command line, or a name in the CRI's format next to the id.
+//! For a hanging network plugin, it reads the plugin's environment, which names the pod. It only reads, with limits, and
+//! neither traces nor stops a process.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,77 +23,86 @@ use crate::host::proc::{
     Disqualification, ProcessStat, ProcessTrust, Role, cgroup, command_line, is_conmon, waits_uninterruptibly,
 };
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
+use crate::ordered::IntoOrdered;
 use crate::report::{Confidence, ContainerRef, PodRef};
 
-/// The longest string of the CRI.
-const LONGEST_STRING: u64 = 512;
+/// The longest string that is read from the memory of a process.
+const MAX_STRING: u64 = 512;
 
-/// How many findings are looked up, and how many goroutines of each.
-const FINDINGS: usize = 8;
-const ROOTS: usize = 4;
+/// The number of findings for which names are looked up.
+const MAX_FINDINGS: usize = 8;
 
-/// The node on which names are looked up, and what is already known about it.
+/// The number of roots of each finding for which names are looked up.
+const MAX_ROOTS: usize = 4;
+
+/// The node on which names are looked up, and what the caller already knows about it.
 #[derive(Clone, Debug, Default)]
 pub struct NodeView {
     /// The path of the process table.
     pub proc: PathBuf,
-    /// Whether the user stated that the dump is of this node, although nothing in the dump shows it.
+    /// Whether the user stated with `--live` that the process of the dump runs on this node.
     pub user_says_same_node: bool,
     /// Ids of containers and sandboxes that the runtime lists, if it answered.
     pub listed: BTreeSet<String>,
 }
 
 impl NodeView {
-    /// The node with this process table; the runtime was not called.
+    /// A node with the process table at `proc`, without the lists of the runtime.
     pub fn at(proc: &Path) -> Self {
         Self { proc: proc.to_owned(), ..Self::default() }
     }
 }
 
-/// Names the pod, container and process of every finding in `report`, and returns what could not be named.
-pub fn name(report: &mut StackReport, sources: &[DumpSource], node: &NodeView) -> Vec<String> {
+/// Adds the pod, the container and the process to each finding in `report`. Returns a sentence for each dump without
+/// names.
+pub fn add_names(report: &mut StackReport, sources: &[DumpSource], node: &NodeView) -> Vec<String> {
     let mut limits = Vec::new();
     let trust = ProcessTrust::of_table(&node.proc);
-    let mut lives: HashMap<usize, Option<DaemonProcess>> = HashMap::new();
+    let mut processes: HashMap<usize, Option<DaemonProcess>> = HashMap::new();
     let mut table = None;
-    for finding in report.findings.iter_mut().take(FINDINGS) {
+    for finding in report.findings.iter_mut().take(MAX_FINDINGS) {
         let at = finding.chain.dump;
         let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
-        let live =
-            lives.entry(at).or_insert_with(|| match DaemonProcess::of(source, info.daemon, node, &trust) {
+        let process = processes.entry(at).or_insert_with(|| {
+            match DaemonProcess::of(source, info.daemon, node, &trust) {
                 Ok(found) => Some(found),
                 Err(why) => {
                     let why = why.unwrap_or_else(|| {
-                        "a saved dump has no names; to get names while the process still runs here, use a \
-                     source on this node or --live"
+                        "a saved dump has no names of pods; while the process still runs here, take a new dump from \
+                         it, or use --live"
                             .to_owned()
                     });
                     limits.push(format!("{}: {why}", source.name));
                     None
                 }
-            });
-        let Some(process) = live else { continue };
+            }
+        });
+        let Some(process) = process else { continue };
         info.pid = Some(process.pid);
         let table = table.get_or_insert_with(|| ProcessTable::read(node, &trust));
-        process.name(finding, source, table);
+        process.add_names(finding, source, table);
     }
     limits
 }
 
-/// The processes of this node, from their cgroups and parents.
+/// The processes of this node that can belong to a container: shims, OCI runtimes, conmons and the containers' own
+/// processes.
 struct ProcessTable {
+    /// The path of `/proc`.
     proc: PathBuf,
-    /// Container ids that some process has, each with one of its processes.
-    ids: BTreeMap<String, u32>,
-    /// Ids that the runtime lists.
+    /// The ids of containers and sandboxes in the cgroups of processes, each with one process.
+    pid_by_id: BTreeMap<String, u32>,
+    /// The ids that the runtime lists.
     listed: BTreeSet<String>,
-    shims: Vec<u32>,
+    /// The parent of each process.
     parents: HashMap<u32, u32>,
-    /// OCI runtimes and conmons. Their command lines are read on first use.
-    oci: Vec<u32>,
-    conmons: Vec<u32>,
-    working: OnceCell<Vec<OciProcess>>,
-    watching: OnceCell<Vec<Conmon>>,
+    shim_pids: Vec<u32>,
+    oci_runtime_pids: Vec<u32>,
+    conmon_pids: Vec<u32>,
+    /// The OCI runtimes with their command lines, which are read on first use.
+    oci_runtimes: OnceCell<Vec<OciProcess>>,
+    /// The conmons with their command lines, which are read on first use.
+    conmons: OnceCell<Vec<Conmon>>,
 }
 
 impl ProcessTable {
@@ -100,33 +110,33 @@ impl ProcessTable {
         let proc = &node.proc;
         let mut table = Self {
             proc: proc.clone(),
-            ids: BTreeMap::new(),
+            pid_by_id: BTreeMap::new(),
             listed: node.listed.clone(),
-            shims: Vec::new(),
             parents: HashMap::new(),
-            oci: Vec::new(),
-            conmons: Vec::new(),
-            working: OnceCell::new(),
-            watching: OnceCell::new(),
+            shim_pids: Vec::new(),
+            oci_runtime_pids: Vec::new(),
+            conmon_pids: Vec::new(),
+            oci_runtimes: OnceCell::new(),
+            conmons: OnceCell::new(),
         };
         let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
         for pid in pids {
             let dir = proc.join(pid.to_string());
             let Some(stat) = ProcessStat::read(&dir) else { continue };
             table.parents.insert(pid, stat.parent);
-            if stat.comm.starts_with("containerd-shim") && counts(trust, &dir, Role::Shim).is_ok() {
-                table.shims.push(pid);
+            if stat.comm.starts_with("containerd-shim") && has_role(trust, &dir, Role::Shim).is_ok() {
+                table.shim_pids.push(pid);
             }
-            if is_oci_runtime(&stat.comm) && counts(trust, &dir, Role::OciRuntime).is_ok() {
-                table.oci.push(pid);
+            if is_oci_runtime(&stat.comm) && has_role(trust, &dir, Role::OciRuntime).is_ok() {
+                table.oci_runtime_pids.push(pid);
             }
-            if is_conmon(&stat.comm) && counts(trust, &dir, Role::Shim).is_ok() {
-                table.conmons.push(pid);
+            if is_conmon(&stat.comm) && has_role(trust, &dir, Role::Shim).is_ok() {
+                table.conmon_pids.push(pid);
             }
             if let Ok(cgroup) = kernel_text(&dir.join("cgroup"))
                 && let Some(id) = cgroup::id_of(&cgroup)
             {
-                table.ids.entry(id).or_insert(pid);
+                table.pid_by_id.entry(id).or_insert(pid);
             }
         }
         table
@@ -136,35 +146,38 @@ impl ProcessTable {
         ProcessStat::read(&self.proc.join(pid.to_string()))
     }
 
-    /// The shim that is an ancestor of a process, or that was started for a sandbox.
-    fn shim(&self, member: Option<u32>, sandbox: Option<&str>) -> Option<u32> {
-        let mut at = member;
+    /// Returns the shim that is an ancestor of the process `descendant`, otherwise the shim that has the id `sandbox` on
+    /// its command line.
+    fn shim(&self, descendant: Option<u32>, sandbox: Option<&str>) -> Option<u32> {
+        let mut ancestor = descendant;
         for _ in 0..8 {
-            let Some(pid) = at else { break };
-            if self.shims.contains(&pid) {
+            let Some(pid) = ancestor else { break };
+            if self.shim_pids.contains(&pid) {
                 return Some(pid);
             }
-            at = self.parents.get(&pid).copied();
+            ancestor = self.parents.get(&pid).copied();
         }
         let sandbox = sandbox?;
-        self.shims
+        self.shim_pids
             .iter()
             .copied()
             .find(|pid| command_line(&self.proc.join(pid.to_string())).mentions(sandbox))
     }
 
-    /// The oldest child that is a network plugin, if all such children work for one sandbox.
-    fn network_plugin(&self, of: u32) -> Option<u32> {
-        let children = self.parents.iter().filter(|(_, parent)| **parent == of).map(|(pid, _)| *pid);
+    /// Returns the child of `parent` with the smallest process id that is a network plugin, if all network plugins among
+    /// the children work for the same sandbox.
+    fn network_plugin(&self, parent: u32) -> Option<u32> {
+        let children = self.parents.iter().filter(|(_, other)| **other == parent).map(|(pid, _)| *pid);
         let plugins: BTreeMap<u32, String> =
-            children.filter_map(|pid| Some((pid, self.plugin_is_for(pid)?.id))).collect();
+            children.filter_map(|pid| Some((pid, self.sandbox_of_plugin(pid)?.id))).into_map();
         let (first, sandbox) = plugins.iter().next()?;
         plugins.values().all(|other| other == sandbox).then_some(*first)
     }
 
-    /// The sandbox and the pod of a network plugin, from two variables of its environment and no others.
-    fn plugin_is_for(&self, pid: u32) -> Option<FoundContainer> {
-        // This read could block for a process in uninterruptible sleep.
+    /// Returns the sandbox and the pod for which a network plugin works, from two variables of its environment. No other
+    /// variable is used.
+    fn sandbox_of_plugin(&self, pid: u32) -> Option<FoundContainer> {
+        // To read the environment of a process in uninterruptible sleep could block.
         self.stat(pid).filter(|stat| stat.state != 'D')?;
         let bytes = kernel_bytes(&self.proc.join(pid.to_string()).join("environ")).ok()?;
         let value = |name: &str| {
@@ -175,111 +188,120 @@ impl ProcessTable {
         };
         let id = value("CNI_CONTAINERID").filter(|id| is_id(id))?;
         let arguments = value("CNI_ARGS")?;
-        let of = |name: &str| {
+        let argument = |name: &str| {
             let mut pairs = arguments.split(';').filter_map(|pair| pair.split_once('='));
             pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
         };
-        let pod =
-            PodRef { uid: of("K8S_POD_UID"), namespace: of("K8S_POD_NAMESPACE"), name: of("K8S_POD_NAME") };
-        let how = format!("the network plugin (pid {pid}) was started for {pod}");
-        let named = FoundContainer {
+        let pod = PodRef {
+            uid: argument("K8S_POD_UID"),
+            namespace: argument("K8S_POD_NAMESPACE"),
+            name: argument("K8S_POD_NAME"),
+        };
+        let evidence = format!("the network plugin (pid {pid}) was started for {pod}");
+        let found = FoundContainer {
             name: Some(CriName { container: None, pod: pod.clone() }),
             id,
-            how,
+            evidence,
             ..FoundContainer::default()
         };
-        (!pod.name.is_empty()).then_some(named)
+        (!pod.name.is_empty()).then_some(found)
     }
 
-    /// The oldest child of a process that is an OCI runtime.
-    fn oci_runtime(&self, of: u32) -> Option<u32> {
-        let children = self.oci.iter().copied().filter(|pid| self.parents.get(pid) == Some(&of));
+    /// Returns the child of `parent` with the smallest process id that is an OCI runtime.
+    fn oci_runtime_pid(&self, parent: u32) -> Option<u32> {
+        let children =
+            self.oci_runtime_pids.iter().copied().filter(|pid| self.parents.get(pid) == Some(&parent));
         children.min()
     }
 
-    /// The OCI runtime for which a shim waits.
-    fn oci_below(&self, shim: u32) -> Option<&OciProcess> {
-        let oldest = self.oci_runtime(shim)?;
-        self.oci_processes().iter().find(|process| process.pid == oldest)
+    /// Returns the OCI runtime that a shim started and for which it waits.
+    fn oci_runtime_of_shim(&self, shim: u32) -> Option<&OciProcess> {
+        let oldest = self.oci_runtime_pid(shim)?;
+        self.oci_runtimes().iter().find(|process| process.pid == oldest)
     }
 
-    /// All conmons whose command line names a container.
+    /// Returns all conmons whose command line names a container.
     fn conmons(&self) -> &[Conmon] {
-        self.watching
-            .get_or_init(|| self.conmons.iter().filter_map(|pid| Conmon::of(&self.proc, *pid)).collect())
+        self.conmons
+            .get_or_init(|| self.conmon_pids.iter().filter_map(|pid| Conmon::of(&self.proc, *pid)).collect())
     }
 
     fn conmon_of(&self, id: &str) -> Option<&Conmon> {
         self.conmons().iter().find(|conmon| conmon.id == id)
     }
 
-    /// All OCI runtimes that work on a container now.
-    fn oci_processes(&self) -> &[OciProcess] {
-        self.working
-            .get_or_init(|| self.oci.iter().filter_map(|pid| OciProcess::of(&self.proc, *pid)).collect())
+    /// Returns all running OCI runtimes.
+    fn oci_runtimes(&self) -> &[OciProcess] {
+        self.oci_runtimes.get_or_init(|| {
+            self.oci_runtime_pids.iter().filter_map(|pid| OciProcess::of(&self.proc, *pid)).collect()
+        })
     }
 
-    /// The OCI runtime with this id on its command line, for a container without a cgroup.
-    fn works_on(&self, id: &str) -> Option<String> {
-        let oci = self.oci_processes().iter().find(|process| process.id.as_deref() == Some(id));
+    /// Describes the OCI runtime or the conmon with this id on its command line. This confirms the id of a container
+    /// that has no cgroup yet.
+    fn process_with_id(&self, id: &str) -> Option<String> {
+        let oci_runtime = self.oci_runtimes().iter().find(|process| process.id.as_deref() == Some(id));
         let conmon = || self.conmon_of(id).map(|conmon| format!("conmon (pid {})", conmon.pid));
-        oci.map(OciProcess::words).or_else(conmon)
+        oci_runtime.map(OciProcess::description).or_else(conmon)
     }
 
-    /// The only running create below a conmon or a shim; `None` if there are several.
+    /// Returns the OCI runtime that creates a container below a conmon or a shim; `None` if there are several.
     fn only_create(&self, below_conmon: bool) -> Option<&OciProcess> {
-        let below = |process: &&OciProcess| {
-            let above = if below_conmon { &self.conmons } else { &self.shims };
-            process.verb.as_deref() == Some("create") && above.contains(&process.parent)
+        let parents = if below_conmon { &self.conmon_pids } else { &self.shim_pids };
+        let is_create = |process: &&OciProcess| {
+            process.sub_command.as_deref() == Some("create") && parents.contains(&process.parent)
         };
-        let mut creates = self.oci_processes().iter().filter(below);
+        let mut creates = self.oci_runtimes().iter().filter(is_create);
         creates.next().filter(|_| creates.next().is_none())
     }
 
-    /// The create for which a goroutine waits. CRI-O lets conmon run it, containerd the shim. It is known if only one
-    /// create is running and only one goroutine waits for one.
-    fn create_behind(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
+    /// Returns the OCI runtime's create command for which a goroutine waits. With CRI-O, conmon runs it; with
+    /// containerd, the shim. It is known only if one create command runs and one goroutine waits for one.
+    fn awaited_create(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
         let innermost = root.frames.get(wait::innermost_frame(root)).map_or("", |frame| &*frame.function);
         let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
-        let by_shim = wait::shim_call(root) == Some("Create");
-        (roots == 1 && (below_conmon || by_shim)).then(|| self.only_create(below_conmon))?
+        let below_shim = wait::shim_call(root) == Some("Create");
+        (roots == 1 && (below_conmon || below_shim)).then(|| self.only_create(below_conmon))?
     }
 
-    /// The container of an OCI runtime, with the pod that its conmon or shim names.
-    fn worked_on(&self, process: &OciProcess) -> Option<FoundContainer> {
+    /// Returns the container on which an OCI runtime works, with the pod that its conmon or shim names.
+    fn container_of(&self, process: &OciProcess) -> Option<FoundContainer> {
         let id = process.id.clone()?;
         let name = self.conmon_of(&id).and_then(|conmon| conmon.name.clone());
-        let of_pod = || {
+        let pod_of_shim = || {
             let shim = command_line(&self.proc.join(process.parent.to_string()));
-            let sandbox = self.ids.get(shim.flag("id")?)?;
+            let sandbox = self.pid_by_id.get(shim.flag("id")?)?;
             let cgroups = kernel_text(&self.proc.join(sandbox.to_string()).join("cgroup")).ok()?;
             cgroup::pod_uid_of(cgroup::path_of(&cgroups).0)
         };
-        let uid = if name.is_none() { of_pod() } else { None };
+        let uid = if name.is_none() { pod_of_shim() } else { None };
         let short = id.get(..13).unwrap_or(&id).to_owned();
-        let mut how = format!("{short} is in the command line of {}", process.words());
-        if self.conmons.contains(&process.parent) {
-            how = format!("{how}, which conmon (pid {}) started", process.parent);
+        let mut evidence = format!("{short} is in the command line of {}", process.description());
+        if self.conmon_pids.contains(&process.parent) {
+            evidence = format!("{evidence}, which conmon (pid {}) started", process.parent);
         }
-        Some(FoundContainer { id, name, uid, how, ..FoundContainer::default() })
+        Some(FoundContainer { id, name, uid, evidence, ..FoundContainer::default() })
     }
 }
 
+/// Returns whether a text has the form of an id of a container or sandbox: 64 lower-case hexadecimal digits.
 fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
 }
 
-/// A daemon whose memory can be read.
+/// The running process that wrote a dump.
 struct DaemonProcess {
     pid: u32,
     daemon: Daemon,
+    /// `/proc/PID`
     dir: PathBuf,
+    /// `/proc/PID/mem`, if it could be opened.
     memory: Option<File>,
 }
 
 impl DaemonProcess {
-    /// The process of a dump, if it runs here; otherwise the reason, if there is one to report. The memory of a
-    /// process that only has the daemon's name is not read.
+    /// Finds the process of a dump, if it runs on this node. An error has a reason only if the user should read it.
+    /// Refuses a process that has the daemon's name but is not trusted to be the daemon.
     fn of(
         source: &DumpSource,
         daemon: Daemon,
@@ -288,13 +310,13 @@ impl DaemonProcess {
     ) -> Result<Self, Option<String>> {
         let pid = match source.pid {
             Some(pid) => pid,
-            None if node.user_says_same_node => only_one(daemon, &node.proc, trust).ok_or(None)?,
+            None if node.user_says_same_node => only_process(daemon, &node.proc, trust).ok_or(None)?,
             None => return Err(None),
         };
         let dir = node.proc.join(pid.to_string());
         let opened = KernelDir::open(&dir).map_err(|_| None)?;
         let stat = ProcessStat::read(&dir).ok_or(None)?;
-        // Another program may have received the process id.
+        // Since the dump was taken, another program may have received the process id.
         let role = role_of(daemon).filter(|_| comm_fits(daemon, &stat.comm)).ok_or(None)?;
         let awake = !waits_uninterruptibly(&dir);
         trust.judge(&opened, role, awake).map_err(|why| {
@@ -304,9 +326,9 @@ impl DaemonProcess {
         Ok(Self { pid, daemon, dir, memory })
     }
 
-    /// Reads a string of the process.
+    /// Reads a string from the memory of the process. Refuses strings with spaces or control characters.
     fn string(&self, pointer: u64, length: u64) -> Option<String> {
-        if pointer < 4096 || length == 0 || length > LONGEST_STRING {
+        if pointer < 4096 || length == 0 || length > MAX_STRING {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(length).ok()?];
@@ -319,103 +341,108 @@ impl DaemonProcess {
         self.string(pointer, ID_LENGTH).filter(|id| is_id(id))
     }
 
-    fn name(&self, finding: &mut Finding, source: &DumpSource, table: &ProcessTable) {
-        let roots: Vec<&Goroutine> =
-            finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
+    /// Adds the pod, the container and the process to one finding, with the evidence for them.
+    fn add_names(&self, finding: &mut Finding, source: &DumpSource, table: &ProcessTable) {
+        let first_roots = finding.chain.roots.iter().take(MAX_ROOTS);
+        let roots: Vec<&Goroutine> = first_roots.filter_map(|at| source.dump.goroutines.get(*at)).collect();
         let Some(first) = roots.first() else { return };
         let Some(holder) = finding.holder.as_mut() else { return };
         let child = matches!(wait::external_wait(first), Some(ExternalWait::Child(_)))
             .then(|| self.child(first, &finding.id, table))
             .flatten();
-        let plugin = child.and_then(|pid| table.plugin_is_for(pid));
-        let oci = match child {
-            Some(pid) => table.oci_processes().iter().find(|process| process.pid == pid),
-            None => table.create_behind(first, finding.chain.root_count),
+        let plugin = child.and_then(|pid| table.sandbox_of_plugin(pid));
+        let oci_runtime = match child {
+            Some(pid) => table.oci_runtimes().iter().find(|process| process.pid == pid),
+            None => table.awaited_create(first, finding.chain.root_count),
         };
-        // Another goroutine may work for another container, unless it waits for the same shim.
-        let shim = wait::shim(first);
-        let alike = |root: &&&Goroutine| shim.is_some() && wait::shim(root) == shim;
-        let named = plugin
-            .or_else(|| oci.and_then(|process| table.worked_on(process)))
+        // Another root may work for another container, unless it waits for the same shim.
+        let shim = wait::shim_client(first);
+        let has_same_shim = |root: &&&Goroutine| shim.is_some() && wait::shim_client(root) == shim;
+        let container = plugin
+            .or_else(|| oci_runtime.and_then(|process| table.container_of(process)))
             .or_else(|| self.identify(first, table))
-            .or_else(|| roots.iter().skip(1).filter(alike).find_map(|root| self.identify(root, table)));
-        if let Some(named) = &named {
-            named.give(holder);
-            finding.evidence.push(named.how.clone());
+            .or_else(|| {
+                roots.iter().skip(1).filter(has_same_shim).find_map(|root| self.identify(root, table))
+            });
+        if let Some(container) = &container {
+            container.add_to(holder);
+            finding.evidence.push(container.evidence.clone());
         }
-        // Other goroutines that wait for the same thing work for containers too.
-        for other in roots.iter().skip(1) {
-            if let Some(also) = self.identify(other, table)
-                && named.as_ref().is_none_or(|named| named.id != also.id)
+        for other_root in roots.iter().skip(1) {
+            if let Some(other) = self.identify(other_root, table)
+                && container.as_ref().is_none_or(|container| container.id != other.id)
             {
-                // Each container has its own stop and its own conmon.
+                // With ST12, each container has its own stop or its own conmon.
                 let what = if finding.id == conmon::SIGNATURE { "too" } else { "for the same" };
-                finding.evidence.push(format!("{} waits {what}: {}", also.description(), also.how));
+                finding.evidence.push(format!("{} waits {what}: {}", other.description(), other.evidence));
             }
         }
-        let waits = WaitContext { root: first, named: named.as_ref(), signature: &finding.id, oci };
-        let on = &mut holder.waits_for;
-        let stopped = self.what_it_waits_for(on, &waits, table);
-        if on.kind == WaitKind::Shim
-            && let Some(shim) = on.pid
-            && let Some(process) = oci.or_else(|| table.oci_below(shim))
+        let context =
+            WaitContext { root: first, container: container.as_ref(), signature: &finding.id, oci_runtime };
+        let waits_for = &mut holder.waits_for;
+        let stopped = self.add_process(waits_for, &context, table);
+        if waits_for.kind == WaitKind::Shim
+            && let Some(shim) = waits_for.pid
+            && let Some(process) = oci_runtime.or_else(|| table.oci_runtime_of_shim(shim))
         {
-            finding.evidence.push(format!("that shim waits for {}", process.words()));
+            finding.evidence.push(format!("that shim waits for {}", process.description()));
         }
         if stopped {
             raise_confidence(finding);
         }
     }
 
-    /// The container or the pod for which a goroutine works.
+    /// Finds the container or the pod for which a goroutine works.
     fn identify(&self, goroutine: &Goroutine, table: &ProcessTable) -> Option<FoundContainer> {
         if self.daemon == Daemon::Kubelet {
             return self.pod_uid(goroutine);
         }
-        let by_value = wait::by_value(goroutine).and_then(|by_value| {
-            let id = self.id(by_value.id.0)?;
-            let name = self.string(by_value.name.0, by_value.name.1).and_then(|name| CriName::parse(&name));
-            let sandbox = by_value.sandbox.and_then(|sandbox| self.id(sandbox.0));
+        let from_argument = wait::container_strings(goroutine).and_then(|strings| {
+            let id = self.id(strings.id.0)?;
+            let name = self.string(strings.name.0, strings.name.1).and_then(|name| CriName::parse(&name));
+            let sandbox = strings.sandbox.and_then(|sandbox| self.id(sandbox.0));
             Some(FoundContainer { id, name, sandbox, ..FoundContainer::default() })
         });
-        if let Some(named) = by_value {
-            return named.verified(table, "read from the memory of the process");
+        if let Some(container) = from_argument {
+            return container.verified(table, "read from the memory of the process");
         }
-        if let Some(init) = wait::update_pid(goroutine)
+        if let Some(init) = wait::updated_init_pid(goroutine)
             && let Ok(cgroup) = kernel_text(&table.proc.join(init.to_string()).join("cgroup"))
             && let Some(id) = cgroup::id_of(&cgroup)
         {
             return FoundContainer { id, ..FoundContainer::default() }
                 .verified(table, "the cgroup of the container's first process");
         }
-        if let Some(named) = self.by_request(goroutine, table) {
-            return Some(named);
+        if let Some(container) = self.container_in_request(goroutine, table) {
+            return Some(container);
         }
-        wait::id_strings(goroutine).into_iter().find_map(|pointer| {
+        wait::id_addresses(goroutine).into_iter().find_map(|pointer| {
             let id = self.id(pointer)?;
             FoundContainer { id, ..FoundContainer::default() }
                 .verified(table, "read from the memory of the process")
         })
     }
 
-    /// The id in the request that a goroutine serves: the first field, in both forms of CRI messages in Go.
-    fn by_request(&self, goroutine: &Goroutine, table: &ProcessTable) -> Option<FoundContainer> {
+    /// Finds the container whose id is the first field of the request message that a goroutine serves.
+    fn container_in_request(&self, goroutine: &Goroutine, table: &ProcessTable) -> Option<FoundContainer> {
+        // The offset of the first field in the two layouts that Go code for CRI messages has.
         const FIRST_FIELD: [u64; 2] = [0, 8];
-        let call = wait::call(goroutine)?;
-        let request = wait::request(goroutine, call.rpc)?;
+        let call = wait::cri_call(goroutine)?;
+        let request = wait::request_address(goroutine, call.rpc)?;
         let id = FIRST_FIELD.iter().find_map(|offset| {
             let (pointer, length) = self.string_header(request.checked_add(*offset)?)?;
             (length == ID_LENGTH).then(|| self.id(pointer))?
         })?;
-        let named = FoundContainer { id, ..FoundContainer::default() }
+        let container = FoundContainer { id, ..FoundContainer::default() }
             .verified(table, "read from the request that it serves")?;
-        // These calls name a sandbox; only its name shows the pod.
+        // These calls name a sandbox, so the id must not be reported as that of a container. Only a sandbox whose name
+        // is known is reported.
         let is_sandbox = call.rpc.contains("PodSandbox") || call.rpc == "CreateContainer";
-        let says_so = || named.name.as_ref().is_some_and(|name| name.container.is_none());
-        (!is_sandbox || says_so()).then_some(named)
+        let is_named_sandbox = || container.name.as_ref().is_some_and(|name| name.container.is_none());
+        (!is_sandbox || is_named_sandbox()).then_some(container)
     }
 
-    /// Reads the address and the length of a string from a string header.
+    /// Reads a Go string header, which has the address and the length of a string, at `at`.
     fn string_header(&self, at: u64) -> Option<(u64, u64)> {
         let mut bytes = [0; 16];
         self.memory.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
@@ -423,101 +450,109 @@ impl DaemonProcess {
         Some((u64::from_le_bytes(pointer.try_into().ok()?), u64::from_le_bytes(length.try_into().ok()?)))
     }
 
-    /// The pod UID in the arguments of a kubelet's pod worker.
+    /// Finds the pod of a kubelet's pod worker by the pod UID among its arguments.
     fn pod_uid(&self, goroutine: &Goroutine) -> Option<FoundContainer> {
-        const UID: [u64; 2] = [36, 32];
+        // UIDs from the API server have dashes; those of static pods do not.
+        const UID_LENGTHS: [u64; 2] = [36, 32];
         let worker = goroutine.frames.iter().find(|frame| frame.function.contains("podWorkerLoop"))?;
         let words: Vec<(u64, bool)> = worker.words().collect();
         let uid = words.windows(2).find_map(|pair| match pair {
-            [(pointer, true), (length, true)] if UID.contains(length) => self.string(*pointer, *length),
+            [(pointer, true), (length, true)] if UID_LENGTHS.contains(length) => {
+                self.string(*pointer, *length)
+            }
             _ => None,
         })?;
-        let looks = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        looks.then(|| FoundContainer {
+        let is_uid = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        is_uid.then(|| FoundContainer {
             uid: Some(uid),
-            how: "pod UID read from the memory of the process".to_owned(),
+            evidence: "pod UID read from the memory of the process".to_owned(),
             ..FoundContainer::default()
         })
     }
 
-    /// The child for which a goroutine waits: by its pidfd, or as the only child that fits the signature.
+    /// Returns the child process for which a goroutine waits: the process of its pidfd, otherwise the child that fits
+    /// the signature.
     fn child(&self, root: &Goroutine, signature: &str, table: &ProcessTable) -> Option<u32> {
-        match (wait::pidfd(root), signature) {
-            (Some(fd), _) => self.pidfd(fd),
+        match (wait::child_pidfd(root), signature) {
+            (Some(fd), _) => self.process_of_pidfd(fd),
             (None, "ST03") => table.network_plugin(self.pid),
-            (None, _) => table.oci_runtime(self.pid),
+            (None, _) => table.oci_runtime_pid(self.pid),
         }
     }
 
-    /// Fills in what is waited for, and returns whether that is certainly stopped.
-    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &WaitContext<'_>, table: &ProcessTable) -> bool {
-        let WaitContext { root, named, signature, oci } = *waits;
+    /// Adds the process or the file for which a root waits to `waits_for`. Returns whether it is certainly the right
+    /// process and is stopped.
+    fn add_process(&self, waits_for: &mut WaitsFor, context: &WaitContext<'_>, table: &ProcessTable) -> bool {
+        let WaitContext { root, container, signature, oci_runtime } = *context;
         let outside = wait::external_wait(root);
-        let asks_conmon = signature == conmon::SIGNATURE
+        let waits_for_conmon = signature == conmon::SIGNATURE
             && matches!(
                 conmon::ConmonWait::of(root),
-                Some(conmon::ConmonWait::Log | conmon::ConmonWait::Exit(_))
+                Some(conmon::ConmonWait::LogReopen | conmon::ConmonWait::Exit(_))
             );
-        let conmon = named.filter(|_| asks_conmon).and_then(|named| table.conmon_of(&named.id));
+        let conmon =
+            container.filter(|_| waits_for_conmon).and_then(|container| table.conmon_of(&container.id));
         let conmon = conmon.map(|conmon| conmon.pid);
         let pid = match outside {
             Some(ExternalWait::Child(_)) => self.child(root, signature, table),
-            Some(ExternalWait::Shim(_)) if on.kind == WaitKind::Shim => {
-                let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
-                let member = wait::update_pid(root)
-                    .or_else(|| named.and_then(|named| table.ids.get(&named.id).copied()));
-                table.shim(member, sandbox).or_else(|| oci.map(|process| process.parent))
+            Some(ExternalWait::Shim(_)) if waits_for.kind == WaitKind::Shim => {
+                let sandbox =
+                    container.and_then(|container| container.sandbox.as_deref().or(Some(&container.id)));
+                let init_or_member = wait::updated_init_pid(root)
+                    .or_else(|| container.and_then(|container| table.pid_by_id.get(&container.id).copied()));
+                table.shim(init_or_member, sandbox).or_else(|| oci_runtime.map(|process| process.parent))
             }
             Some(ExternalWait::File(_, Some(fd))) => {
-                on.path = fs::read_link(self.dir.join("fd").join(fd.to_string()))
+                waits_for.path = fs::read_link(self.dir.join("fd").join(fd.to_string()))
                     .ok()
                     .map(|path| path.display().to_string());
                 None
             }
             _ if conmon.is_some() => conmon,
-            _ => match named.filter(|_| signature == conmon::SIGNATURE) {
-                Some(named) => table.ids.get(&named.id).copied(),
-                None => oci.map(|process| process.pid),
+            _ => match container.filter(|_| signature == conmon::SIGNATURE) {
+                Some(container) => table.pid_by_id.get(&container.id).copied(),
+                None => oci_runtime.map(|process| process.pid),
             },
         };
         let Some(pid) = pid else { return false };
         let Some(stat) = table.stat(pid) else { return false };
-        on.pid = Some(pid);
-        on.state = Some(children::state_words(stat.state).to_owned());
-        if on.kind != WaitKind::Shim {
-            on.path = Some(stat.comm);
+        waits_for.pid = Some(pid);
+        waits_for.state = Some(children::state_name(stat.state).to_owned());
+        if waits_for.kind != WaitKind::Shim {
+            waits_for.path = Some(stat.comm);
         }
         let is_sure =
             conmon.is_some() || matches!(outside, Some(ExternalWait::Shim(_) | ExternalWait::Child(Some(_))));
         stat.state == 'T' && is_sure
     }
 
-    /// The process behind a pidfd.
-    fn pidfd(&self, fd: u64) -> Option<u32> {
+    /// Returns the process to which a pidfd of the daemon refers.
+    fn process_of_pidfd(&self, fd: u64) -> Option<u32> {
         let text = kernel_text(&self.dir.join("fdinfo").join(fd.to_string())).ok()?;
         text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok()).filter(|pid| *pid > 0)
     }
 }
 
-/// A goroutine to look up, with what is already known.
+/// A root whose target is searched, with what is already known.
 struct WaitContext<'a> {
     root: &'a Goroutine,
-    named: Option<&'a FoundContainer>,
+    container: Option<&'a FoundContainer>,
     signature: &'a str,
-    oci: Option<&'a OciProcess>,
+    oci_runtime: Option<&'a OciProcess>,
 }
 
-/// Raises the confidence if the process that is waited for is stopped, however short the wait is: to certain if the
-/// waiters lead there by address, otherwise to likely.
+/// Raises the confidence of a finding whose root waits for a stopped process: to certain if addresses lead from the
+/// waiters to the root, otherwise to likely. The length of the wait does not matter.
 fn raise_confidence(finding: &mut Finding) {
     let sure = if finding.chain.by_address { Confidence::Certain } else { Confidence::Likely };
     finding.confidence = finding.confidence.min(sure);
-    if let Some(severity) = finding.chain.severity {
+    if let Some(severity) = finding.chain.full_severity {
         finding.severity = finding.severity.max(severity);
     }
-    finding.evidence.push("what it waits for is stopped (state T)".to_owned());
+    finding.evidence.push("the process that it waits for is stopped (state T)".to_owned());
 }
 
+/// Returns whether the kernel's name of a process fits the program of a dump.
 fn comm_fits(daemon: Daemon, comm: &str) -> bool {
     match daemon {
         Daemon::Containerd => comm == "containerd" || comm == "k3s-server" || comm == "k3s-agent",
@@ -529,7 +564,7 @@ fn comm_fits(daemon: Daemon, comm: &str) -> bool {
     }
 }
 
-/// The role that the process of a dump must have.
+/// Returns the role for which the process of a dump must be trusted.
 const fn role_of(daemon: Daemon) -> Option<Role> {
     match daemon {
         Daemon::Containerd | Daemon::Crio => Some(Role::Daemon),
@@ -539,62 +574,66 @@ const fn role_of(daemon: Daemon) -> Option<Role> {
     }
 }
 
-/// Whether the process in `dir` qualifies for `role`.
-fn counts(trust: &ProcessTrust, dir: &Path, role: Role) -> Result<(), Disqualification> {
+/// Checks that the process in `dir` is trusted to have `role`.
+fn has_role(trust: &ProcessTrust, dir: &Path, role: Role) -> Result<(), Disqualification> {
     let opened = KernelDir::open(dir).map_err(|_| Disqualification::Unknown)?;
     trust.judge(&opened, role, !waits_uninterruptibly(dir)).map(drop)
 }
 
-/// The only process of a daemon, if there is exactly one.
-fn only_one(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
+/// Returns the process of a daemon, if exactly one trusted process has the daemon's name.
+fn only_process(daemon: Daemon, proc: &Path, trust: &ProcessTrust) -> Option<u32> {
     let role = role_of(daemon)?;
     let pids = KernelDir::open(proc).ok()?.numbered();
     let mut fitting = pids.into_iter().filter(|pid| {
         let dir = proc.join(pid.to_string());
         ProcessStat::read(&dir).is_some_and(|stat| comm_fits(daemon, &stat.comm))
-            && counts(trust, &dir, role).is_ok()
+            && has_role(trust, &dir, role).is_ok()
     });
     let first = fitting.next()?;
     fitting.next().is_none().then_some(first)
 }
 
-/// A container that was found.
+/// A container or sandbox for which a goroutine works, or only its pod.
 #[derive(Debug, Default)]
 struct FoundContainer {
+    /// The id of the container or sandbox; empty if only the pod is known.
     id: String,
     name: Option<CriName>,
+    /// The id of the container's sandbox.
     sandbox: Option<String>,
+    /// The pod's UID, if the name is not known.
     uid: Option<String>,
-    how: String,
+    /// How the container was found, as evidence for the finding.
+    evidence: String,
 }
 
 impl FoundContainer {
-    /// Keeps the container only if the runtime lists it, a cgroup of this node has its id, or the name next to the id
-    /// has the CRI's format.
+    /// Keeps the container only if a second source confirms its id: the runtime's lists, a cgroup, a command line, or a
+    /// name in the CRI's format next to the id.
     fn verified(mut self, table: &ProcessTable, how: &str) -> Option<Self> {
-        let named_beside = self.name.is_some();
-        if !named_beside {
+        let has_name_in_memory = self.name.is_some();
+        if !has_name_in_memory {
             self.name = table.conmon_of(&self.id).and_then(|conmon| conmon.name.clone());
         }
         let sandbox_listed = || self.sandbox.as_ref().is_some_and(|sandbox| table.listed.contains(sandbox));
-        let by = if table.listed.contains(&self.id) {
+        let confirmation = if table.listed.contains(&self.id) {
             "the runtime lists that id".to_owned()
-        } else if table.ids.contains_key(&self.id) {
+        } else if table.pid_by_id.contains_key(&self.id) {
             "a cgroup of this node has that id".to_owned()
         } else if sandbox_listed() {
             "the runtime lists its sandbox".to_owned()
-        } else if let Some(process) = table.works_on(&self.id) {
+        } else if let Some(process) = table.process_with_id(&self.id) {
             format!("{process} has that id in its command line")
-        } else if named_beside {
+        } else if has_name_in_memory {
             "its name has the form of the CRI".to_owned()
         } else {
             return None;
         };
-        self.how = format!("{} {how}; {by}", self.id.get(..13).unwrap_or(&self.id));
+        self.evidence = format!("{} {how}; {confirmation}", self.id.get(..13).unwrap_or(&self.id));
         Some(self)
     }
 
-    /// `namespace/pod/container`, as far as known.
+    /// Returns `namespace/pod/container`, as far as it is known, otherwise the pod UID or the id.
     fn description(&self) -> String {
         match &self.name {
             Some(CriName { container: Some(container), pod }) => format!("{pod}/{container}"),
@@ -603,7 +642,8 @@ impl FoundContainer {
         }
     }
 
-    fn give(&self, holder: &mut Holder) {
+    /// Sets the pod and the container of a holder.
+    fn add_to(&self, holder: &mut Holder) {
         let container = self.name.as_ref().and_then(|name| name.container.clone()).unwrap_or_default();
         // A sandbox belongs to a pod, not to a container.
         let is_sandbox = self.name.as_ref().is_some_and(|name| name.container.is_none());
@@ -618,60 +658,60 @@ impl FoundContainer {
 mod tests {
     use super::*;
 
-    use crate::host::proc::copies::{self, Copied, KUBELET};
+    use crate::host::proc::copies::{self, KUBELET, TableProcess};
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn oci_runtime_that_does_not_count_names_no_container() {
-        let copy = copies::Table::new("oci");
+    fn an_untrusted_oci_runtime_names_no_container() {
+        let copy = copies::ProcTable::new("oci");
         let line = format!("runc create {ID}");
-        let runc = Copied { comm: "runc", line: &line, cgroup: "/system.slice", ..KUBELET };
-        copy.process(7, &Copied { uids: [4_000_000; 4], ..runc });
-        copy.process(8, &Copied { pids: "8 1", pid_namespace: "pid:[2]", ..runc });
+        let runc = TableProcess { comm: "runc", line: &line, cgroup: "/system.slice", ..KUBELET };
+        copy.process(7, &TableProcess { uids: [4_000_000; 4], ..runc });
+        copy.process(8, &TableProcess { namespace_pids: "8 1", pid_namespace: "pid:[2]", ..runc });
         let read = || ProcessTable::read(&NodeView::at(&copy.proc()), &ProcessTrust::of_table(&copy.proc()));
-        assert_eq!(read().works_on(ID), None);
+        assert_eq!(read().process_with_id(ID), None);
         copy.process(9, &runc);
-        assert!(read().works_on(ID).is_some_and(|who| who.starts_with("runc create (pid 9")));
+        assert!(read().process_with_id(ID).is_some_and(|who| who.starts_with("runc create (pid 9")));
     }
 
     #[test]
-    fn an_id_is_sixty_four_small_hexadecimal_digits() {
+    fn an_id_has_sixty_four_lower_case_hexadecimal_digits() {
         assert!(is_id(ID));
         assert!(!is_id(&ID.to_uppercase()));
         assert!(!is_id(&ID[1..]));
     }
 
     #[test]
-    fn id_without_a_second_source_is_not_used() {
+    fn an_id_that_no_second_source_confirms_is_not_used() {
         let table = |ids: &[&str]| ProcessTable {
             proc: "/nowhere".into(),
-            ids: ids.iter().map(|id| ((*id).to_owned(), 7)).collect(),
+            pid_by_id: ids.iter().map(|id| ((*id).to_owned(), 7)).collect(),
             listed: BTreeSet::new(),
-            shims: Vec::new(),
             parents: HashMap::new(),
-            oci: Vec::new(),
-            conmons: Vec::new(),
-            working: OnceCell::new(),
-            watching: OnceCell::new(),
+            shim_pids: Vec::new(),
+            oci_runtime_pids: Vec::new(),
+            conmon_pids: Vec::new(),
+            oci_runtimes: OnceCell::new(),
+            conmons: OnceCell::new(),
         };
-        let named = || FoundContainer { id: ID.to_owned(), ..FoundContainer::default() };
-        assert!(named().verified(&table(&[]), "here").is_none());
-        assert!(named().verified(&table(&[ID]), "here").is_some());
+        let found = || FoundContainer { id: ID.to_owned(), ..FoundContainer::default() };
+        assert!(found().verified(&table(&[]), "here").is_none());
+        assert!(found().verified(&table(&[ID]), "here").is_some());
         let listed = ProcessTable { listed: BTreeSet::from([ID.to_owned()]), ..table(&[]) };
-        assert!(named().verified(&listed, "here").unwrap().how.contains("the runtime lists that id"));
+        assert!(found().verified(&listed, "here").unwrap().evidence.contains("the runtime lists that id"));
         let sandbox = FoundContainer {
             id: ID.replace('0', "f"),
             sandbox: Some(ID.to_owned()),
             ..FoundContainer::default()
         };
-        assert!(sandbox.verified(&listed, "here").unwrap().how.contains("lists its sandbox"));
-        let with_name = FoundContainer { name: CriName::parse("a_b_c_d_0"), ..named() };
+        assert!(sandbox.verified(&listed, "here").unwrap().evidence.contains("lists its sandbox"));
+        let with_name = FoundContainer { name: CriName::parse("a_b_c_d_0"), ..found() };
         assert!(with_name.verified(&table(&[]), "here").is_some());
     }
 
     #[test]
-    fn the_memory_of_a_process_gives_strings_and_only_those() {
+    fn only_texts_of_the_right_form_are_read_from_the_memory_of_a_process() {
         // The test's own memory, at a known address.
         let text = format!("{ID}/");
         let process = DaemonProcess {
@@ -683,7 +723,7 @@ mod tests {
         let pointer = text.as_ptr().addr() as u64;
         assert_eq!(process.id(pointer).as_deref(), Some(ID));
         assert_eq!(process.id(pointer + 1), None);
-        assert_eq!(process.string(pointer, LONGEST_STRING + 1), None);
+        assert_eq!(process.string(pointer, MAX_STRING + 1), None);
         assert_eq!(process.string(8, 4), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Tests for names and states, on copies of `/proc` that the tests make.
+//! Tests for `live`: which pods, containers and processes it names. The tests write their own copies of `/proc`.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::judge::{DumpSource, KnownHangs, judge, rebuild_summary};
-use super::live::{NodeView, name};
+use super::live::{NodeView, add_names};
 use super::read::{Bounds, read};
 use super::report::{Finding, StackReport};
 use super::signatures::signatures;
@@ -17,10 +17,11 @@ const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd
 const SANDBOX: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
 const DAEMON: u32 = 4242;
 
-/// A copy of `/proc`; it is deleted when it is dropped.
+/// A directory with the files of `/proc` that `live` reads. Dropping it deletes the directory.
 struct Processes(PathBuf);
 
 impl Processes {
+    /// A copy that has only the process [`DAEMON`], with the name `daemon`.
     fn new(test: &str, daemon: &str) -> Self {
         let path = std::env::temp_dir().join(format!("plegctl-live-{}-{test}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -37,31 +38,32 @@ impl Processes {
         fs::write(dir.join("cmdline"), command.join("\0")).unwrap();
     }
 
-    /// Writes `bytes` to an address of the daemon.
-    fn memory(&self, at: u64, bytes: &[u8]) {
+    /// Writes `bytes` at an address of the daemon's memory.
+    fn write_memory(&self, at: u64, bytes: &[u8]) {
         let path = self.0.join(DAEMON.to_string()).join("mem");
         let mut file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
         file.seek(SeekFrom::Start(at)).unwrap();
         file.write_all(bytes).unwrap();
     }
 
-    fn conmon(&self, pid: u32, state: char, id: &str) {
+    fn add_conmon(&self, pid: u32, state: char, id: &str) {
         let command =
             ["conmon", "-b", "/run/x", "-c", id, "-n", "k8s_app_web-18_shop_uid-18_0", "-P", "/run/y"];
         self.add(pid, "conmon", state, 1, "/", &command);
     }
 
-    fn named(&self, source: DumpSource) -> StackReport {
+    /// Judges a dump of [`DAEMON`] and adds names from this copy of `/proc`.
+    fn report(&self, source: DumpSource) -> StackReport {
         let sources = [source];
         let mut report = judge(&sources, &signatures(), &KnownHangs::default());
-        name(&mut report, &sources, &NodeView::at(&self.0));
+        add_names(&mut report, &sources, &NodeView::at(&self.0));
         rebuild_summary(&mut report);
         report
     }
 
-    fn of_text(&self, text: &str) -> StackReport {
+    fn report_of(&self, text: &str) -> StackReport {
         let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
-        self.named(DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
+        self.report(DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
     }
 }
 
@@ -82,20 +84,20 @@ fn pod_and_container(finding: &Finding) -> (String, String) {
 }
 
 #[test]
-fn a_stopped_shim_behind_waiters_found_by_address_is_certain_at_once() {
+fn a_stopped_shim_makes_a_finding_with_waiters_by_address_certain_at_once() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks/c2-lock.t5.usr1.gz");
     let source = || {
         let dump = read(fs::File::open(&path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
         DumpSource { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }
     };
-    let init = source().dump.goroutines.iter().find_map(wait::update_pid).unwrap();
+    let init = source().dump.goroutines.iter().find_map(wait::updated_init_pid).unwrap();
     for (state, confidence, severity) in
         [('T', Confidence::Certain, Severity::Critical), ('S', Confidence::Possible, Severity::Info)]
     {
         let processes = Processes::new(&format!("shim-{state}"), "containerd");
         processes.add(977, "containerd-shim", state, 1, "/", &["containerd-shim-runc-v2", "-id", SANDBOX]);
         processes.add(init, "app", 'S', 977, &format!("/kubepods/poduid-1/{ID}"), &["app"]);
-        let report = processes.named(source());
+        let report = processes.report(source());
         let finding = first(&report);
         assert_eq!(
             (finding.id.as_str(), finding.confidence, finding.severity),
@@ -103,10 +105,11 @@ fn a_stopped_shim_behind_waiters_found_by_address_is_certain_at_once() {
             "{report:#?}"
         );
         assert_eq!(finding.holder.as_ref().unwrap().waits_for.pid, Some(977));
-        assert_eq!(report.is_held_up(), state == 'T');
+        assert_eq!(report.has_problem(), state == 'T');
     }
 }
 
+/// A goroutine of CRI-O that creates a container and waits for conmon.
 fn hanging_create(id: u64) -> String {
     let frame = format!(
         "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {{0x1, 0x2}}, 0xc000{id:03}800, {{0xc000120000, 0xd}}, 0x0)"
@@ -115,9 +118,9 @@ fn hanging_create(id: u64) -> String {
 }
 
 #[test]
-fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
+fn a_create_that_hangs_below_conmon_names_its_pod_and_its_process() {
     let processes = Processes::new("create", "crio");
-    processes.conmon(500, 'S', ID);
+    processes.add_conmon(500, 'S', ID);
     processes.add(
         600,
         "runc",
@@ -126,9 +129,9 @@ fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
         "/",
         &["runc", "--root", "/run/runc", "create", "--bundle", "/x", ID],
     );
-    // A process that waits inside another container to be started is unrelated.
+    // `runc:[2:INIT]` is already inside its container and is not the hanging `runc create`.
     processes.add(601, "runc:[2:INIT]", 'S', 500, "/", &["runc", "init"]);
-    let report = processes.of_text(&hanging_create(70));
+    let report = processes.report_of(&hanging_create(70));
     let finding = first(&report);
     assert_eq!(pod_and_container(finding), ("shop/web-18".to_owned(), "app".to_owned()), "{report:#?}");
     let on = &finding.holder.as_ref().unwrap().waits_for;
@@ -142,17 +145,17 @@ fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
         "{evidence}"
     );
 
-    // With two of them, it is unknown which one is meant.
-    processes.conmon(501, 'S', SANDBOX);
+    // With two running creates, nothing shows which of them the goroutine waits for.
+    processes.add_conmon(501, 'S', SANDBOX);
     processes.add(602, "runc", 'S', 501, "/", &["runc", "create", SANDBOX]);
     for text in [hanging_create(70), hanging_create(70) + &hanging_create(71)] {
-        let report = processes.of_text(&text);
+        let report = processes.report_of(&text);
         assert_eq!(first(&report).holder.as_ref().unwrap().waits_for.pid, None, "{report:#?}");
     }
 }
 
 #[test]
-fn a_create_that_hangs_in_a_shim_names_pod_shim_and_process() {
+fn a_create_that_hangs_below_a_shim_names_its_pod_the_shim_and_the_process() {
     let processes = Processes::new("shim-create", "containerd");
     processes.add(977, "containerd-shim", 'S', 1, "/", &["containerd-shim-runc-v2", "-id", SANDBOX]);
     processes.add(978, "pause", 'S', 977, &format!("/kubepods/poduid-1/{SANDBOX}"), &["/pause"]);
@@ -174,7 +177,7 @@ fn a_create_that_hangs_in_a_shim_names_pod_shim_and_process() {
             "k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_StartContainer_Handler({0x1, 0x2})",
         ],
     );
-    let report = processes.of_text(&text);
+    let report = processes.report_of(&text);
     let finding = first(&report);
     assert_eq!(finding.id, "ST02");
     let holder = finding.holder.as_ref().unwrap();
@@ -189,13 +192,13 @@ fn a_create_that_hangs_in_a_shim_names_pod_shim_and_process() {
 }
 
 #[test]
-fn a_request_in_memory_and_a_conmon_name_the_container_whose_log_is_not_reopened() {
+fn the_request_in_memory_and_conmon_name_the_container_whose_log_is_not_reopened() {
     for first_field in [0_u64, 8] {
         let processes = Processes::new(&format!("log-{first_field}"), "crio");
-        processes.conmon(500, 'T', ID);
-        processes.memory(0xc_0000 + first_field, &0x30_0000_u64.to_le_bytes());
-        processes.memory(0xc_0000 + first_field + 8, &64_u64.to_le_bytes());
-        processes.memory(0x30_0000, ID.as_bytes());
+        processes.add_conmon(500, 'T', ID);
+        processes.write_memory(0xc_0000 + first_field, &0x30_0000_u64.to_le_bytes());
+        processes.write_memory(0xc_0000 + first_field + 8, &64_u64.to_le_bytes());
+        processes.write_memory(0x30_0000, ID.as_bytes());
         let text = serving(
             40,
             "select",
@@ -203,7 +206,7 @@ fn a_request_in_memory_and_a_conmon_name_the_container_whose_log_is_not_reopened
             &["github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).ReopenContainerLog(0xc000100000, {0x1, 0x2}, 0xc000300000)"],
         )
         .replace("0xc000040000)", "0xc0000)");
-        let report = processes.of_text(&text);
+        let report = processes.report_of(&text);
         let finding = first(&report);
         assert_eq!(finding.id, "ST12");
         assert_eq!(pod_and_container(finding), ("shop/web-18".to_owned(), "app".to_owned()), "{report:#?}");

@@ -1,9 +1,9 @@
-//! Analyses goroutine dumps of a container runtime, a shim or a kubelet: which goroutine waits for which.
+//! Analyses goroutine dumps of containerd, its shim, CRI-O or a kubelet: which goroutine waits for which, and why.
 //!
-//! [`read`] parses a dump, `wait` and `holders` find what goroutines wait for and which goroutines may hold it,
-//! [`signatures`] describes the known causes, and [`judge`] makes the findings; all of these only compute on bytes.
-//! [`sources`] finds dumps, and [`live`] reads names from a process that still waits. This module sends no signals,
-//! and traces and stops no process.
+//! [`sources`] finds dumps, [`read`] parses them, and [`judge`] makes a [`report`] from them. For that, `wait` finds what
+//! each goroutine waits for, `holders` finds which goroutine may hold a lock, and [`signatures`] describes the known
+//! causes. [`live`] then reads the names of pods and processes from a process that still waits. Only [`sources`] and
+//! [`live`] read sockets, files and `/proc`. This module sends no signal, and traces or stops no process.
 //!
 //! ```
 //! use plegctl::stacks::judge::{DumpSource, KnownHangs, judge};

@@ -1,7 +1,8 @@
-//! Parses the user's own signatures.
+//! Parses signatures: those of a user's file (`plegctl stacks --signatures FILE`) and those of the catalogue
+//! (`signatures.txt`). A wrong line is an error; no line is skipped silently.
 //!
 //! ```text
-//! # frames from the caller to where it waits; `a|b` is either, `^x` must be the innermost frame
+//! # frames from the caller to the innermost; `a|b` matches either, `^x` must be the innermost frame of the program
 //! [X01] our admission hook does not answer
 //! severity: warning
 //! daemon: containerd
@@ -16,7 +17,7 @@ use super::daemon::Daemon;
 use super::signatures::{Pattern, Signature};
 use crate::report::Severity;
 
-/// Why a file of signatures cannot be used.
+/// Why plegctl cannot use a file of signatures.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -35,12 +36,21 @@ pub enum Error {
         id: String,
     },
     /// The file has no signature.
-    #[error("there is no signature in it; one begins with `[ID] title`")]
+    #[error("the file has no signature; a signature begins with `[ID] title`")]
     Empty,
 }
 
 /// Parses the signatures of a file.
 pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
+    let found = entries(text)?;
+    if let Some(bare) = found.iter().find(|signature| signature.roots.is_empty()) {
+        return Err(Error::NoFrames { id: bare.id.clone() });
+    }
+    if found.is_empty() { Err(Error::Empty) } else { Ok(found) }
+}
+
+/// Parses signatures that need no frames.
+pub(super) fn entries(text: &str) -> Result<Vec<Signature>, Error> {
     let mut found: Vec<Signature> = Vec::new();
     for (at, raw) in text.lines().enumerate() {
         let line = raw.trim();
@@ -55,7 +65,7 @@ pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
                 .filter(|(id, title)| !id.is_empty() && !title.is_empty())
                 .ok_or_else(|| wrong("a signature begins with `[ID] title`".to_owned()))?;
             if found.iter().any(|signature| signature.id == id) {
-                return Err(wrong(format!("{id} is given twice")));
+                return Err(wrong(format!("the id {id} occurs twice")));
             }
             found.push(empty(id, title));
             continue;
@@ -69,12 +79,10 @@ pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
         };
         set(signature, key, value).map_err(wrong)?;
     }
-    if let Some(bare) = found.iter().find(|signature| signature.roots.is_empty()) {
-        return Err(Error::NoFrames { id: bare.id.clone() });
-    }
-    if found.is_empty() { Err(Error::Empty) } else { Ok(found) }
+    Ok(found)
 }
 
+/// A signature with the default values.
 fn empty(id: &str, title: &str) -> Signature {
     Signature {
         id: id.to_owned(),
@@ -82,17 +90,18 @@ fn empty(id: &str, title: &str) -> Signature {
         severity: Severity::Warning,
         daemons: Vec::new(),
         roots: Vec::new(),
-        queue: Vec::new(),
+        waiters: Vec::new(),
         hangs: String::new(),
         act: Vec::new(),
         threads: Vec::new(),
-        patience_minutes: 1,
+        overdue_minutes: 1,
     }
 }
 
+/// Applies one line `key: value` to a signature.
 fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> {
     if value.is_empty() {
-        return Err(format!("`{key}:` says nothing"));
+        return Err(format!("`{key}:` has no value"));
     }
     match key {
         "severity" => {
@@ -110,9 +119,9 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
             signature.daemons.push(daemon);
         }
         "frames" => signature.roots.push(pattern(value)?),
-        "waiters" => signature.queue.push(pattern(value)?),
+        "waiters" => signature.waiters.push(pattern(value)?),
         "minutes" => {
-            signature.patience_minutes =
+            signature.overdue_minutes =
                 value.parse().map_err(|_| format!("`{value}` is not a whole number of minutes"))?;
         }
         "hangs" => value.clone_into(&mut signature.hangs),
@@ -120,7 +129,7 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
         "thread" => signature.threads.push(value.to_owned()),
         _ => {
             return Err(format!(
-                "`{key}` is not known: severity, daemon, frames, waiters, minutes, hangs, next, thread"
+                "`{key}` is not a key: severity, daemon, frames, waiters, minutes, hangs, next or thread"
             ));
         }
     }
@@ -130,7 +139,7 @@ fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> 
 fn pattern(value: &str) -> Result<Pattern, String> {
     let frames: Vec<&str> = value.split('>').map(str::trim).collect();
     if frames.iter().any(|frame| frame.trim_start_matches('^').is_empty()) {
-        return Err(format!("`{value}` has an empty frame, which would fit everything"));
+        return Err(format!("`{value}` has an empty frame, which would match everything"));
     }
     Ok(Pattern::new(&frames))
 }
@@ -140,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_signatures_is_read() {
+    fn a_file_of_signatures_is_parsed() {
         let text = "# ours\n[X01] the hook does not answer\nseverity: critical\ndaemon: containerd\n\
                     frames: RunPodSandbox > hook.(*Client).Ask\nwaiters: hook.(*Gate)\nnext: look\nthread: a/b#7\nminutes: 5\n";
         let found = parse(text).unwrap();
         assert_eq!(
-            (found[0].id.as_str(), found[0].severity, found[0].patience_minutes),
+            (found[0].id.as_str(), found[0].severity, found[0].overdue_minutes),
             ("X01", Severity::Critical, 5)
         );
         assert_eq!(found[0].roots, [Pattern::new(&["RunPodSandbox", "hook.(*Client).Ask"])]);
@@ -156,14 +165,14 @@ mod tests {
     fn error_names_the_line() {
         for (text, line, part) in [
             ("frames: a", 1, "before the first"),
-            ("[X] t\nframe: a", 2, "not known"),
+            ("[X] t\nframe: a", 2, "not a key"),
             ("[X] t\nseverity: bad", 2, "not a severity"),
             ("[X] t\ndaemon: docker", 2, "not a daemon"),
             ("[X] t\nframes: a > > b", 2, "empty frame"),
             ("[X] t\nframes: a\n[X] u", 3, "twice"),
             ("[X t", 1, "begins with"),
             ("[X] t\nhello", 2, "neither"),
-            ("[X] t\nframes:", 2, "says nothing"),
+            ("[X] t\nframes:", 2, "has no value"),
         ] {
             match parse(text).unwrap_err() {
                 Error::Line { line: at, what } => {

@@ -1,16 +1,20 @@
-//! The report of `stacks`: the JSON of the contract.
+//! The types of the report of `plegctl stacks`. Their field names are the JSON names of the output with `-o json`;
+//! fields with `serde(skip)` are only for the text output and for the naming of pods in `live`.
+//!
+//! `judge` creates the report and `live` adds names to it.
 
 use serde::{Deserialize, Serialize};
 
 use super::daemon::Daemon;
-use crate::report::{Confidence, ContainerRef, PodRef, Severity, optional_pod};
+use crate::report::{Confidence, ContainerRef, PodRef, Seconds, Severity, optional_pod};
 
-/// Which goroutine waits for which.
+/// The report about all dumps of one run: which goroutine waits for which.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct StackReport {
-    /// The chain in one sentence; the first line of the text output.
+    /// The most important finding in one sentence, which is the first line of the text output.
     pub summary: String,
     /// The dumps that were read.
     pub dumps: Vec<DumpInfo>,
@@ -23,74 +27,78 @@ pub struct StackReport {
     pub waits: Vec<Wait>,
     /// Equal stacks with their counts, the most frequent first.
     pub groups: Vec<StackGroup>,
-    /// What the input cannot show, and what was left out.
+    /// What the dumps cannot show, and what the report leaves out.
     pub limits: Vec<String>,
 }
 
 impl StackReport {
-    /// Whether something is held up, with a confidence above possible.
-    pub fn is_held_up(&self) -> bool {
+    /// Returns whether the exit status is 1: a finding has a confidence above *possible* and a severity above *info*.
+    pub fn has_problem(&self) -> bool {
         self.findings
             .iter()
             .any(|finding| finding.severity > Severity::Info && finding.confidence != Confidence::Possible)
     }
-}
 
-impl StackReport {
-    /// Whether a second dump may help: a possible finding would matter, and no finding has a higher confidence.
-    pub fn leaves_a_doubt(&self) -> bool {
-        let matters = |finding: &Finding| finding.chain.severity.is_some_and(|full| full > Severity::Info);
-        !self.is_held_up() && self.findings.iter().any(matters)
+    /// Returns whether a second dump may help: a finding is only *possible*, and would be a problem if it were likely.
+    pub fn second_dump_may_help(&self) -> bool {
+        let matters =
+            |finding: &Finding| finding.chain.full_severity.is_some_and(|full| full > Severity::Info);
+        !self.has_problem() && self.findings.iter().any(matters)
     }
 }
 
 /// One dump that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DumpInfo {
-    /// The source.
+    /// The file, socket or URL from which the dump was read.
     pub source: String,
-    /// The program.
+    /// The program that wrote the dump.
     pub daemon: Daemon,
     /// The process id, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The Go release that built the program, if paths show it.
+    /// The Go release that built the program, if a path in the dump contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub go_version: Option<String>,
     /// When the dump was taken, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<String>,
-    /// How many goroutines the dump contains.
+    /// The number of goroutines in the dump.
     pub goroutines: u64,
-    /// Headers and lines that could not be parsed.
+    /// The number of headers and lines that could not be parsed.
     pub not_understood: u64,
 }
 
-/// A finding: something that is held up.
+/// A finding: a cause that makes goroutines wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Finding {
-    /// `ST01`
+    /// The signature's id: `ST01`.
     pub id: String,
-    /// The title.
+    /// The signature's title.
     pub title: String,
-    /// The severity.
+    /// The severity; *info* if the finding is only possible.
     pub severity: Severity,
-    /// The confidence.
+    /// How sure plegctl is of the finding.
     pub confidence: Confidence,
-    /// The calls that hang because of it, the most frequent first.
+    /// The CRI calls that hang because of the cause, the most frequent first.
     #[serde(default)]
     pub rpcs: Vec<String>,
-    /// How many goroutines wait behind the holder.
+    /// The number of goroutines that wait behind the holder.
     #[serde(default)]
     pub waiters: u64,
-    /// For how many minutes at least.
+    /// The duration of the longest wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub minutes: Option<u32>,
-    /// Which goroutine holds what the waiters need.
+    pub waited_seconds: Option<Seconds>,
+    /// Whether the duration is a lower bound: Go writes the whole minutes that have passed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited_at_least: bool,
+    /// The goroutine that holds what the waiters need, or that itself waits for the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// The facts that support the finding.
@@ -99,50 +107,50 @@ pub struct Finding {
     /// What the user can do next.
     #[serde(default)]
     pub next: Vec<String>,
-    /// Public issue threads.
+    /// Public issue threads about the same cause: `containerd#9770`.
     #[serde(default)]
     pub threads: Vec<String>,
-    /// The dump and the goroutines of the finding.
+    /// The goroutines of the finding and how they wait for each other.
     #[serde(skip)]
     pub chain: Chain,
 }
 
-/// The chain behind a finding, from which the sentence and the tree are made.
+/// The goroutines of a finding. The *roots* wait for something outside the process, which is the cause; the *waiters*
+/// wait for what the roots hold. The text output makes a sentence and a tree from these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The index of the dump.
+    /// The index of the dump in the report.
     pub dump: usize,
-    /// The goroutines that wait for something outside of the process, the most telling one first, as indexes in the
-    /// dump.
+    /// The roots as indexes of goroutines in the dump, the most important root first.
     pub roots: Vec<usize>,
-    /// Who waits behind the roots: how many goroutines, of which call, and where.
+    /// The waiters, grouped by call and function.
     pub behind: Vec<WaitersBehind>,
     /// The lock for which the waiters wait: `a container's status lock`.
     pub lock: Option<String>,
-    /// The call that the root serves.
+    /// The call that the first root serves.
     pub root_call: Option<String>,
-    /// How many goroutines are roots.
+    /// The number of root goroutines; a profile counts several goroutines with one stack.
     pub root_count: u64,
-    /// The frames of the root, innermost first.
+    /// The frames of the first root, innermost first, without those of libraries.
     pub root_frames: Vec<String>,
-    /// What the root waits for.
+    /// What the first root waits for: `its shim`.
     pub target: String,
     /// The calls that hang, in the catalogue's words.
     pub hangs: String,
-    /// The severity that a finding above possible would have.
-    pub severity: Option<Severity>,
-    /// Whether addresses lead from the waiters to the holder.
+    /// The severity that the finding has as soon as it is more than possible.
+    pub full_severity: Option<Severity>,
+    /// Whether addresses in the dump lead from the waiters to the holder.
     pub by_address: bool,
     /// Whether an earlier dump of the same process was compared.
     pub compared: bool,
-    /// The sentence about it, where only that was kept in a capture.
+    /// The sentence about the finding, if it comes from a capture, which contains no other field of the chain.
     pub recorded: Option<String>,
 }
 
-/// Waiters of the same call in the same function.
+/// Waiters that serve the same call and wait in the same function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitersBehind {
-    /// How many.
+    /// The number of waiters.
     pub count: u64,
     /// The call that they serve.
     pub call: Option<String>,
@@ -150,46 +158,50 @@ pub struct WaitersBehind {
     pub at: String,
 }
 
-/// The goroutine that holds what others need.
+/// The goroutine that holds what the waiters need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Holder {
     /// The goroutine's id; `None` in a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goroutine: Option<u64>,
-    /// The function in which it is.
+    /// The innermost function that is not of a library.
     pub function: String,
     /// What the holder itself waits for.
     pub waits_for: WaitsFor,
-    /// The pod for which it works, if its process's memory shows it.
+    /// The pod for which it works, if the running process or its children show it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
+    #[cfg_attr(test, schemars(with = "Option<crate::report::optional_pod::KnownNames<'static>>"))]
     pub pod: Option<PodRef>,
     /// The container for which it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
 }
 
-/// What a goroutine waits for.
+/// What a holder waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WaitsFor {
-    /// The kind.
+    /// The kind of the thing.
     pub kind: WaitKind,
-    /// The process, if it is a known process.
+    /// The process id, if it is a known process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The file, or the process's program.
+    /// The path of the file, or the name of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The process's state, in the kernel's word: `stopped`.
+    /// The state of the process: `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
 /// The kinds of things that a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitKind {
     /// The answer of a shim.
@@ -204,12 +216,13 @@ pub enum WaitKind {
     Lock,
     /// Memory.
     Memory,
-    /// Unknown.
+    /// Something that the dump does not show.
     Unknown,
 }
 
 /// One goroutine that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Wait {
@@ -222,36 +235,44 @@ pub struct Wait {
     /// The call that it serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The kind of the lock.
+    /// The kind of the lock: `RWMutex.RLock`.
     pub lock: &'static str,
     /// The function that wants the lock.
     pub at: String,
-    /// For how many minutes at least.
+    /// The duration of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub minutes: Option<u32>,
-    /// Goroutines that may hold the lock, the best candidate first.
+    pub waited_seconds: Option<Seconds>,
+    /// Whether the duration is a lower bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waited_at_least: bool,
+    /// The ids of goroutines that may hold the lock.
     pub holders: Vec<u64>,
-    /// Why they may hold it.
+    /// Why these goroutines may hold the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<&'static str>,
-    /// Writers that wait before this reader.
+    /// The ids of writers that wait for the same lock, if this goroutine wants to read. A waiting writer blocks new
+    /// readers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behind_writers: Vec<u64>,
-    /// How sure the holders are.
+    /// How sure plegctl is of the holders.
     pub confidence: Confidence,
 }
 
 /// Goroutines with equal stacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StackGroup {
-    /// How many.
+    /// The number of goroutines.
     pub count: u64,
     /// Their state.
     pub state: String,
-    /// The longest wait, in whole minutes.
+    /// The duration of the longest wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub minutes: Option<u32>,
-    /// The frames, innermost first, shortened.
+    pub waited_seconds: Option<Seconds>,
+    /// Whether the duration is a lower bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waited_at_least: bool,
+    /// The frames without import paths, innermost first; long stacks are cut.
     pub frames: Vec<String>,
 }

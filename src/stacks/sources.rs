@@ -1,7 +1,7 @@
-//! Finds dumps without changing anything: from sockets, URLs and existing files.
+//! Finds the sockets and files of this node that offer a dump, and reads a dump from a socket.
 //!
-//! This module sends two requests and no others, each a constant. CRI-O's socket also serves paths that change state,
-//! so no path is ever built from input.
+//! To a socket, this module sends one of two constant requests and nothing else: CRI-O's socket also serves paths that
+//! change state, so no path is built from input. It uses no file and no socket that another user may have created.
 
 use std::fs;
 use std::io;
@@ -19,20 +19,20 @@ use crate::host::proc::{ProcessTrust, Role, command_line, waits_uninterruptibly}
 use crate::host::{HostRoot, KernelDir, kernel_text, open_to_others};
 
 /// The time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The largest answer, equal to the parser's limit.
-const LARGEST: u64 = 64 << 20;
+/// The largest answer in bytes, equal to the parser's limit.
+const MAX_ANSWER: u64 = 64 << 20;
 
-/// The largest configuration file.
-const LARGEST_CONFIG: u64 = 1 << 20;
+/// The largest configuration file in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// The only requests that are sent to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// CRI-O's request, for its CRI socket.
+    /// The request to CRI-O's CRI socket.
     Crio,
-    /// The Go runtime's request, for containerd's debug socket.
+    /// The request of Go's pprof, to containerd's debug socket.
     Pprof,
 }
 
@@ -46,28 +46,28 @@ impl Request {
         }
     }
 
-    /// Chooses the request by the socket's name, because the wrong request must never be sent.
+    /// Chooses the request by the socket's file name. No socket gets both requests.
     fn of(socket: &Path) -> Self {
         let name = socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.contains("debug") { Self::Pprof } else { Self::Crio }
     }
 }
 
-/// A source that the user named.
+/// A source of a dump that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DumpLocation {
-    /// `-`
+    /// `-`: the standard input.
     Stdin,
-    /// A path.
+    /// A path of a file.
     File(PathBuf),
-    /// `unix://`
+    /// `unix://PATH`: a socket.
     Socket(PathBuf),
-    /// `http://`, `https://`
+    /// `http://…` or `https://…`.
     Url(String),
 }
 
 impl DumpLocation {
-    /// Parses the user's text.
+    /// Parses an argument of the command line.
     pub fn parse(text: &str) -> Self {
         if text == "-" {
             Self::Stdin
@@ -81,7 +81,7 @@ impl DumpLocation {
     }
 }
 
-/// A source that this node offers.
+/// A source of a dump that this node offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeSource {
     /// A socket to send a request to.
@@ -90,21 +90,21 @@ pub enum NodeSource {
     File(PathBuf),
 }
 
-/// Why a socket or a URL gave no dump.
+/// Why a socket or a URL did not provide a dump.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Connecting or reading failed.
-    #[error("cannot ask it: {0}")]
+    #[error("cannot connect or read: {0}")]
     Io(#[from] io::Error),
     /// No answer arrived in time.
-    #[error("no answer within {}s", PATIENCE.as_secs())]
+    #[error("no answer within {}s", TIME_LIMIT.as_secs())]
     Silent,
     /// The server does not serve dumps.
-    #[error("it does not serve goroutine dumps (HTTP status {0})")]
+    #[error("the server does not provide goroutine dumps (HTTP status {0})")]
     Status(u16),
     /// The answer is not HTTP.
-    #[error("it does not speak HTTP/1: this socket does not provide dumps")]
+    #[error("the answer is not HTTP/1: this socket does not provide dumps")]
     Protocol,
 }
 
@@ -114,29 +114,29 @@ impl Error {
         match self {
             Self::Io(why) if why.kind() == io::ErrorKind::PermissionDenied => Some("run as root"),
             Self::Status(401 | 403) => Some(
-                "a kubelet shows its goroutines to whoever may `get` nodes/proxy: --kubelet-url with --kubelet-token-file or a client certificate",
+                "a kubelet provides dumps to clients that may `get` nodes/proxy: use --kubelet-url with --kubelet-token-file or a client certificate",
             ),
             Self::Status(_) | Self::Protocol => Some(
-                "CRI-O gives dumps on its socket since 1.32, containerd on the socket that `[debug] address` names",
+                "CRI-O provides dumps on its socket since 1.32, containerd on the socket that `[debug] address` names",
             ),
             Self::Io(_) | Self::Silent => None,
         }
     }
 }
 
-/// The answer of a socket, and its process.
+/// The answer of a socket.
 #[derive(Debug)]
 pub struct DumpAnswer {
-    /// The dump.
+    /// The unparsed dump.
     pub body: Vec<u8>,
-    /// The process that listens.
+    /// The process that listens on the socket.
     pub pid: Option<u32>,
 }
 
-/// Sends one request to a socket.
-pub async fn socket(path: &Path) -> Result<DumpAnswer, Error> {
+/// Requests the dump of the process that listens on a socket.
+pub async fn request_dump(path: &Path) -> Result<DumpAnswer, Error> {
     let request = Request::of(path);
-    match tokio::time::timeout(PATIENCE, exchange(path, request)).await {
+    match tokio::time::timeout(TIME_LIMIT, exchange(path, request)).await {
         Ok(answer) => answer,
         Err(_) => Err(Error::Silent),
     }
@@ -144,15 +144,15 @@ pub async fn socket(path: &Path) -> Result<DumpAnswer, Error> {
 
 async fn exchange(path: &Path, request: Request) -> Result<DumpAnswer, Error> {
     let mut stream = UnixStream::connect(path).await?;
-    let pid = peer(&stream);
+    let pid = peer_pid(&stream);
     stream.write_all(request.text().as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut answer).await?;
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
     let (status, body) = split_answer(answer).ok_or(Error::Protocol)?;
     if status == 200 { Ok(DumpAnswer { body, pid }) } else { Err(Error::Status(status)) }
 }
 
-/// Splits an answer that ends with its connection into status and body.
+/// Splits an HTTP answer, whose body ends with the connection, into status and body.
 fn split_answer(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let body = answer.split_off(end + 4);
@@ -161,10 +161,10 @@ fn split_answer(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     Some((first.split(' ').nth(1)?.parse().ok()?, body))
 }
 
-/// The path of a kubelet's goroutines.
+/// The path under which a kubelet provides its dump.
 pub const GOROUTINES: &str = "/debug/pprof/goroutine?debug=2";
 
-/// Completes a URL: if it is only a kubelet's address, the path of its goroutines is added.
+/// Adds the path of the dump to a URL that has no path.
 pub fn with_path(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     match rest.split_once('/') {
@@ -173,28 +173,28 @@ pub fn with_path(url: &str) -> String {
     }
 }
 
-/// The sources that a node offers.
+/// The sources of dumps that a node offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSources {
-    /// Sockets and files.
-    pub places: Vec<NodeSource>,
-    /// Files and sockets that are not trusted, with the reasons.
+    /// The sockets and files to read.
+    pub usable: Vec<NodeSource>,
+    /// A sentence for each file or socket that is not trusted, with the reason.
     pub refused: Vec<String>,
 }
 
-/// The process that listens on a socket, according to the kernel; nothing is sent.
-pub async fn listener(socket: &Path) -> Option<u32> {
-    let stream = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await.ok()?.ok()?;
-    peer(&stream)
+/// Returns the process that listens on a socket. The kernel names it to whoever connects; nothing is sent.
+pub async fn listening_pid(socket: &Path) -> Option<u32> {
+    let stream = tokio::time::timeout(TIME_LIMIT, UnixStream::connect(socket)).await.ok()?.ok()?;
+    peer_pid(&stream)
 }
 
-fn peer(stream: &UnixStream) -> Option<u32> {
+fn peer_pid(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
 }
 
-/// The sources of the runtime behind `socket`, whatever else runs on this node. `daemon` is the process that listens
-/// there, if known. CRI-O serves dumps on its own socket; a containerd names its debug socket in its configuration.
-pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> NodeSources {
+/// Finds the source for the runtime that serves the CRI on `socket`. `daemon` is the process that listens there, if
+/// known. CRI-O provides dumps on the same socket; a containerd names its debug socket in its configuration.
+pub fn sources_of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> NodeSources {
     let mut refused = Vec::new();
     let comm = daemon.and_then(|pid| kernel_text(&proc.join(pid.to_string()).join("comm")).ok());
     let is_crio = match comm.as_deref().map(str::trim) {
@@ -203,44 +203,44 @@ pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u3
         _ => socket.file_name().is_some_and(|name| name.to_string_lossy().contains("crio")),
     };
     if is_crio {
-        return NodeSources { places: vec![NodeSource::Socket(socket.to_owned())], refused };
+        return NodeSources { usable: vec![NodeSource::Socket(socket.to_owned())], refused };
     }
     if let Some(debug) = debug_socket(host, proc, daemon, &mut refused) {
-        return NodeSources { places: vec![NodeSource::Socket(debug)], refused };
+        return NodeSources { usable: vec![NodeSource::Socket(debug)], refused };
     }
-    let left = newest_dump_file(&host.path("/tmp"), proc, &mut refused)
+    let file = newest_dump_file(&host.path("/tmp"), proc, &mut refused)
         .filter(|path| daemon.is_none() || pid_in_name(path).is_some_and(|pid| Some(pid) == daemon));
-    NodeSources { places: left.map(NodeSource::File).into_iter().collect(), refused }
+    NodeSources { usable: file.map(NodeSource::File).into_iter().collect(), refused }
 }
 
-/// The sources of this node: CRI-O's socket, containerd's debug socket, otherwise the newest dump file. The
-/// configuration is the one with which `daemon` was started, if known. Files and sockets that other users could have
-/// created are not used.
-pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> NodeSources {
+/// Finds the sources of this node: CRI-O's socket and containerd's debug socket, otherwise the newest dump file. If
+/// `daemon` is known, containerd's configuration is the file with which this process was started.
+pub fn sources_of_node(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> NodeSources {
     let mut refused = Vec::new();
     let mut found: Vec<NodeSource> = Vec::new();
-    let crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path));
-    found.extend(crio.into_iter().find(|path| is_ours(host, path, &mut refused)).map(NodeSource::Socket));
+    let mut crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path)).into_iter();
+    found.extend(crio.find(|path| is_trusted_socket(host, path, &mut refused)).map(NodeSource::Socket));
     found.extend(debug_socket(host, proc, daemon, &mut refused).map(NodeSource::Socket));
     if found.is_empty() {
         found.extend(newest_dump_file(&host.path("/tmp"), proc, &mut refused).map(NodeSource::File));
     }
-    NodeSources { places: found, refused }
+    NodeSources { usable: found, refused }
 }
 
-/// Whether a socket exists that only root or plegctl's user can have created.
-fn is_ours(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
+/// Returns whether a socket exists that only root or plegctl's user can have created. Adds the reason to `refused` if
+/// another user can have created it.
+fn is_trusted_socket(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
     if !fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         return false;
     }
-    let open = open_to_others(host, path);
-    refused.extend(open.as_ref().map(|directory| {
+    let open_directory = open_to_others(host, path);
+    refused.extend(open_directory.as_ref().map(|directory| {
         format!("{} is not used: others may write to {}", path.display(), directory.display())
     }));
-    open.is_none()
+    open_directory.is_none()
 }
 
-/// containerd's debug socket, from the configuration with which it was started.
+/// Finds containerd's debug socket: the one that its configuration names, otherwise the one at the well-known path.
 fn debug_socket(
     host: &HostRoot,
     proc: &Path,
@@ -252,15 +252,14 @@ fn debug_socket(
     let configured =
         small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");
-    // The well-known path is a guess that costs one check.
-    configured.into_iter().chain([well_known]).find(|path| is_ours(host, path, refused))
+    configured.into_iter().chain([well_known]).find(|path| is_trusted_socket(host, path, refused))
 }
 
-/// The value of `--config` on a daemon's command line.
+/// Returns the value of `--config` on a daemon's command line.
 fn config_flag(proc: &Path, pid: u32) -> Option<String> {
     let dir = &proc.join(pid.to_string());
     let opened = KernelDir::open(dir).ok()?;
-    // A process with only the daemon's name could name any file.
+    // Another user's process may have the daemon's name and name any file.
     ProcessTrust::of_table(proc).judge(&opened, Role::Daemon, !waits_uninterruptibly(dir)).ok()?;
     let arguments = command_line(dir);
     let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
@@ -269,10 +268,10 @@ fn config_flag(proc: &Path, pid: u32) -> Option<String> {
 
 fn small_text(path: &Path) -> Option<String> {
     let about = fs::metadata(path).ok()?;
-    (about.is_file() && about.len() <= LARGEST_CONFIG).then(|| fs::read_to_string(path).ok())?
+    (about.is_file() && about.len() <= MAX_CONFIG).then(|| fs::read_to_string(path).ok())?
 }
 
-/// The `address` in the section `[debug]` of containerd's configuration.
+/// Returns the `address` in the section `[debug]` of containerd's configuration.
 fn debug_address(config: &str) -> Option<String> {
     let mut inside = false;
     for line in config.lines() {
@@ -290,8 +289,8 @@ fn debug_address(config: &str) -> Option<String> {
     None
 }
 
-/// The newest dump file in a temporary directory, preferably one whose process still runs. Only files that root or
-/// plegctl's user wrote are used, because any user may leave a file there.
+/// Finds the newest dump file in a temporary directory. A file whose process still runs comes before a newer file whose
+/// process has ended. Any user may write a file there, so only files of root and of plegctl's user are used.
 fn newest_dump_file(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<PathBuf> {
     let entries = fs::read_dir(tmp).ok()?;
     entries
@@ -318,32 +317,32 @@ fn newest_dump_file(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Optio
         .map(|(_, _, path)| path)
 }
 
-/// Opens a dump file in a directory that every user can write to. It refuses links, files with a second name, and
-/// files that other users own or can write to.
+/// Opens a dump file in a directory that every user can write to. Refuses symbolic links, files with a second name, and
+/// files that another user owns or can write to.
 pub fn open_dump_file(path: &Path) -> io::Result<fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let about = file.metadata()?;
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     if !about.is_file() || about.nlink() != 1 {
-        return refused("it is no file of its own".to_owned());
+        return refused("it is not a regular file with a single name".to_owned());
     }
     if about.uid() != 0 && about.uid() != geteuid().as_raw() {
-        return refused(format!("user {} has written it, and may have made it up", about.uid()));
+        return refused(format!("it belongs to user {}, who may have invented its content", about.uid()));
     }
-    // Writable for all users, or for a group that is not root's.
+    // All users may write to it, or a group that is not root's.
     let writable = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != 0);
     if writable { refused("others may write to it".to_owned()) } else { Ok(file) }
 }
 
-/// The process id in a dump's file name: `containerd.812.stacks.log`.
+/// Returns the process id in the name of a dump file: `containerd.812.stacks.log`.
 pub fn pid_in_name(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("containerd.")?.strip_suffix(".stacks.log")?.parse().ok()
 }
 
-/// Formats a file's time for reports.
-pub fn stamp(time: SystemTime) -> Option<String> {
+/// Formats the time of a file as RFC 3339.
+pub fn rfc3339(time: SystemTime) -> Option<String> {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let nanos = i64::try_from(since.as_nanos()).ok()?;
     Some(Wall::from_nanos(nanos).to_string())
@@ -356,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_what_it_looks_like() {
+    fn an_argument_is_stdin_a_socket_a_url_or_a_file() {
         assert_eq!(DumpLocation::parse("-"), DumpLocation::Stdin);
         assert_eq!(DumpLocation::parse("unix:///run/a.sock"), DumpLocation::Socket("/run/a.sock".into()));
         assert_eq!(DumpLocation::parse("http://n:1/"), DumpLocation::Url("http://n:1/".to_owned()));
@@ -364,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn only_one_path_is_requested_from_crios_socket() {
+    fn every_socket_without_debug_in_its_name_gets_crios_request() {
         for socket in ["/run/crio/crio.sock", "/var/run/crio/crio.sock", "/x/y.sock"] {
-            let asked = Request::of(Path::new(socket)).text();
-            assert!(asked.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{asked}");
+            let request = Request::of(Path::new(socket)).text();
+            assert!(request.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{request}");
         }
         assert_eq!(Request::of(Path::new("/run/containerd/debug.sock")), Request::Pprof);
         // Only the file name decides, not the directory.
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_debug_socket_is_in_its_section() {
+    fn the_debug_socket_is_the_address_in_the_section_debug() {
         let config = "version = 3\n[grpc]\n  address = \"/run/c.sock\"\n[debug]\n  # a comment\n  address = \"/run/d/debug.sock\" # here\n[metrics]\n  address = \"\"\n";
         assert_eq!(debug_address(config).as_deref(), Some("/run/d/debug.sock"));
         assert_eq!(debug_address("[debug]\naddress = \"\"\n"), None);
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn named_runtime_decides_whose_dump_is_requested() {
+    fn the_dump_is_requested_from_the_runtime_behind_the_named_socket() {
         let root = std::env::temp_dir().join(format!("plegctl-sources-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let host = HostRoot::resolve(Some(&root));
@@ -400,29 +399,29 @@ mod tests {
             fs::create_dir_all(proc.join(pid)).unwrap();
             fs::write(proc.join(pid).join("comm"), comm).unwrap();
         }
-        let of = |socket: &Path, daemon| of_runtime(&host, &proc, socket, daemon).places;
+        let of = |socket: &Path, daemon| sources_of_runtime(&host, &proc, socket, daemon).usable;
         assert_eq!(of(&crio, None), [NodeSource::Socket(crio.clone())]);
         assert_eq!(of(&containerd, None), [NodeSource::Socket(debug.clone())]);
         assert_eq!(of(&other, Some(7)), [NodeSource::Socket(other.clone())]);
         assert_eq!(of(&other, Some(8)), [NodeSource::Socket(debug.clone())]);
         fs::remove_file(&debug).unwrap();
         fs::create_dir_all(root.join("tmp")).unwrap();
-        let left = root.join("tmp/containerd.8.stacks.log");
-        fs::write(&left, "").unwrap();
-        assert_eq!(of(&containerd, Some(8)), [NodeSource::File(left)]);
+        let file = root.join("tmp/containerd.8.stacks.log");
+        fs::write(&file, "").unwrap();
+        assert_eq!(of(&containerd, Some(8)), [NodeSource::File(file)]);
         assert_eq!(of(&containerd, Some(9)), []);
         fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
-    fn goroutines_are_requested_from_a_kubelets_address() {
+    fn a_url_without_a_path_gets_the_path_of_the_dump() {
         assert_eq!(with_path("http://n:10250"), "http://n:10250/debug/pprof/goroutine?debug=2");
         assert_eq!(with_path("http://n:10250/"), "http://n:10250/debug/pprof/goroutine?debug=2");
         assert_eq!(with_path("http://n:10250/x?debug=2"), "http://n:10250/x?debug=2");
     }
 
     #[test]
-    fn answer_is_parsed() {
+    fn an_http_answer_is_split_and_another_protocol_is_refused() {
         assert_eq!(
             split_answer(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody".to_vec()),
             Some((200, b"body".to_vec()))
@@ -431,8 +430,8 @@ mod tests {
     }
 
     #[test]
-    fn dump_in_a_file_open_to_others_is_not_read() {
-        let tmp = std::env::temp_dir().join(format!("plegctl-planted-{}", std::process::id()));
+    fn a_dump_file_that_another_user_may_have_written_is_not_read() {
+        let tmp = std::env::temp_dir().join(format!("plegctl-dump-files-{}", std::process::id()));
         let _ = fs::remove_dir_all(&tmp);
         fs::create_dir_all(&tmp).unwrap();
         let file = |name: &str, mode: u32| {
@@ -451,13 +450,13 @@ mod tests {
             open_dump_file(&link).is_err() && open_dump_file(&name).is_err(),
             "a second name of another file"
         );
-        let strangers = file("containerd.5.stacks.log", 0o644);
+        let of_other_user = file("containerd.5.stacks.log", 0o644);
         if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&strangers, Some(65534), None).unwrap();
-            assert!(open_dump_file(&strangers).unwrap_err().to_string().contains("user 65534"));
+            std::os::unix::fs::chown(&of_other_user, Some(65534), None).unwrap();
+            assert!(open_dump_file(&of_other_user).unwrap_err().to_string().contains("user 65534"));
         } else {
             println!("skipped in part: only root can give a file to another user");
-            fs::remove_file(strangers).unwrap();
+            fs::remove_file(of_other_user).unwrap();
         }
         let mut refused = Vec::new();
         let found = newest_dump_file(&tmp, Path::new("/plegctl-test-no-proc"), &mut refused);
@@ -467,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_in_the_files_name() {
+    fn the_process_id_is_in_the_name_of_the_dump_file() {
         assert_eq!(pid_in_name(Path::new("/tmp/containerd.812.stacks.log")), Some(812));
         assert_eq!(pid_in_name(Path::new("/tmp/containerd.log")), None);
     }

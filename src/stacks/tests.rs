@@ -1,5 +1,5 @@
-//! Tests with whole dumps: scripted ones for faults without a recording, and details of recordings beyond their first
-//! finding.
+//! Tests of `judge` with whole dumps: dumps that the tests write, for faults without a recorded dump, and recorded dumps
+//! where more than the first finding matters.
 
 use super::judge::{DumpSource, KnownHangs, judge};
 use super::read::{Bounds, read};
@@ -17,20 +17,21 @@ fn judged(text: &str) -> StackReport {
     judge(&[source(text, None)], &signatures(), &KnownHangs::default())
 }
 
-/// Two dumps of the same goroutines, eleven seconds apart.
-fn twice(text: &str) -> StackReport {
-    // The second dump has another goroutine, because two equal dumps count as one dump that was given twice.
+/// Judges two dumps of the same goroutines, eleven seconds apart.
+fn judged_twice(text: &str) -> StackReport {
+    // The second dump has an additional goroutine, because two equal dumps count as one dump that was given twice.
     let later = format!("{text}goroutine 999 [running]:\nmain.main()\n\t/m.go:1 +0x1\n\n");
     let sources = [source(text, Some("2026-01-01T00:00:00Z")), source(&later, Some("2026-01-01T00:00:11Z"))];
     judge(&sources, &signatures(), &KnownHangs::default())
 }
 
+/// The text of a goroutine in a dump.
 pub(super) fn goroutine(id: u64, state: &str, frames: &[&str]) -> String {
     let lines: Vec<String> = frames.iter().map(|frame| format!("{frame}\n\t/a.go:1 +0x1\n")).collect();
     format!("goroutine {id} [{state}]:\n{}\n", lines.concat())
 }
 
-/// A goroutine of CRI-O that serves `rpc`.
+/// The text of a goroutine of CRI-O that serves `rpc`.
 pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> String {
     let server = format!(
         "github.com/cri-o/cri-o/server.(*Server).{rpc}(0xc000001000, {{0x1, 0x2}}, 0xc000{id:03}000)"
@@ -41,12 +42,18 @@ pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> Strin
     goroutine(id, state, &all)
 }
 
+/// The whole minutes for which a finding's goroutines have waited.
+fn minutes(finding: &Finding) -> Option<u64> {
+    assert_eq!(finding.waited_at_least, finding.waited_seconds.is_some());
+    finding.waited_seconds.map(|waited| waited.duration().as_secs() / 60)
+}
+
 fn found<'a>(report: &'a StackReport, id: &str) -> Option<&'a Finding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
-/// Two calls at the lock of the layer store.
-fn two_at_the_layers() -> String {
+/// The texts of two goroutines that wait for the lock of the layer store.
+fn two_waiters_for_the_layers() -> String {
     [(31, "ListImages"), (32, "RunPodSandbox")]
         .map(|(id, rpc)| {
             serving(
@@ -65,7 +72,7 @@ fn two_at_the_layers() -> String {
 }
 
 #[test]
-fn a_storage_lock_behind_the_disk_is_the_stores() {
+fn waiters_for_the_layer_store_are_linked_to_the_goroutine_that_writes_to_the_disk() {
     let write = |layers: &str| {
         let frame = format!("go.podman.io/storage.(*layerStore).saveLayers({layers})");
         serving(
@@ -81,9 +88,9 @@ fn a_storage_lock_behind_the_disk_is_the_stores() {
             ],
         )
     };
-    // With and without the holder's address: its function is enough.
+    // The holder is found with its address, and also without the address by its function.
     for layers in ["0xc000700000", "..."] {
-        let report = judged(&(write(layers) + &two_at_the_layers()));
+        let report = judged(&(write(layers) + &two_waiters_for_the_layers()));
         let primary = report.primary.as_ref().unwrap();
         assert_eq!((primary.id.as_str(), primary.waiters), ("ST11", 2), "{report:#?}");
         assert!(found(&report, "ST20").is_none(), "{report:#?}");
@@ -92,13 +99,13 @@ fn a_storage_lock_behind_the_disk_is_the_stores() {
         assert_eq!(report.summary, sentence);
     }
     assert_eq!(
-        twice(&(write("0xc000700000") + &two_at_the_layers())).findings[0].confidence,
+        judged_twice(&(write("0xc000700000") + &two_waiters_for_the_layers())).findings[0].confidence,
         Confidence::Certain
     );
 }
 
 #[test]
-fn any_frame_of_the_store_above_the_disk_counts() {
+fn any_function_of_the_store_that_waits_for_the_disk_is_st11() {
     for (inner, outer) in [
         ("syscall.fsync(0x6)", "golang.org/x/sys/unix.Fsync(0x6)"),
         ("golang.org/x/sys/unix.mkdirat(0x6)", "golang.org/x/sys/unix.Mkdirat(0x6)"),
@@ -113,7 +120,7 @@ fn any_frame_of_the_store_above_the_disk_counts() {
 }
 
 #[test]
-fn a_pull_that_writes_for_long_is_not_stuck() {
+fn an_image_pull_that_writes_in_both_dumps_is_only_possible() {
     let pull = serving(
         30,
         "syscall",
@@ -123,12 +130,12 @@ fn a_pull_that_writes_for_long_is_not_stuck() {
             "go.podman.io/storage.(*layerStore).applyDiff(0xc000700000)",
         ],
     );
-    assert_eq!(found(&twice(&pull), "ST11").unwrap().confidence, Confidence::Possible);
+    assert_eq!(found(&judged_twice(&pull), "ST11").unwrap().confidence, Confidence::Possible);
 }
 
 #[test]
-fn lock_without_a_visible_holder_is_reported_as_such() {
-    let report = judged(&two_at_the_layers());
+fn a_lock_without_a_visible_holder_is_reported_without_one() {
+    let report = judged(&two_waiters_for_the_layers());
     assert_eq!(
         report.summary,
         "2 calls (ListImages, RunPodSandbox) wait for the lock of the layers; the dump does not show who holds it"
@@ -136,7 +143,7 @@ fn lock_without_a_visible_holder_is_reported_as_such() {
 }
 
 #[test]
-fn a_log_that_conmon_does_not_reopen_is_seen_at_once_and_likely_in_two_dumps() {
+fn a_log_that_conmon_does_not_reopen_is_possible_in_one_dump_and_likely_in_two() {
     let reopen = serving(
         40,
         "select",
@@ -149,13 +156,14 @@ fn a_log_that_conmon_does_not_reopen_is_seen_at_once_and_likely_in_two_dumps() {
     let finding = found(&one, "ST12").unwrap();
     assert_eq!(finding.confidence, Confidence::Possible);
     assert_eq!(one.summary, "a ReopenContainerLog waits for conmon");
-    assert_eq!(found(&twice(&reopen), "ST12").unwrap().confidence, Confidence::Likely);
-    assert!(twice(&reopen).is_held_up());
+    assert_eq!(found(&judged_twice(&reopen), "ST12").unwrap().confidence, Confidence::Likely);
+    assert!(judged_twice(&reopen).has_problem());
 }
 
-fn stop(state: &str, grace: &str) -> String {
+/// The text of a goroutine of CRI-O that stops a container; `allowed` is the caller's time-out in seconds.
+fn stop(state: &str, allowed: &str) -> String {
     let of_runtime = format!(
-        "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {{0x1?, 0x2?}}, 0xc000300000, {grace})"
+        "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {{0x1?, 0x2?}}, 0xc000300000, {allowed})"
     );
     let wait =
         "github.com/cri-o/cri-o/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000, {0x1, 0x2}, 0x1?)";
@@ -163,17 +171,17 @@ fn stop(state: &str, grace: &str) -> String {
 }
 
 #[test]
-fn a_stop_is_late_only_after_the_time_that_its_caller_allows() {
-    let sure = |report: &StackReport| found(report, "ST12").unwrap().confidence;
-    assert_eq!(sure(&judged(&stop("select", "0x1e"))), Confidence::Possible);
-    assert_eq!(sure(&judged(&stop("select, 1 minutes", "0x1e"))), Confidence::Likely);
-    assert_eq!(sure(&judged(&stop("select, 4 minutes", "0x12c"))), Confidence::Possible);
-    assert_eq!(sure(&twice(&stop("select", "0x1e"))), Confidence::Possible);
-    assert_eq!(sure(&twice(&stop("select", "0x0"))), Confidence::Likely);
+fn a_stop_is_likely_only_after_the_time_that_its_caller_allows() {
+    let confidence = |report: &StackReport| found(report, "ST12").unwrap().confidence;
+    assert_eq!(confidence(&judged(&stop("select", "0x1e"))), Confidence::Possible);
+    assert_eq!(confidence(&judged(&stop("select, 1 minutes", "0x1e"))), Confidence::Likely);
+    assert_eq!(confidence(&judged(&stop("select, 4 minutes", "0x12c"))), Confidence::Possible);
+    assert_eq!(confidence(&judged_twice(&stop("select", "0x1e"))), Confidence::Possible);
+    assert_eq!(confidence(&judged_twice(&stop("select", "0x0"))), Confidence::Likely);
 }
 
 #[test]
-fn a_container_that_outlives_its_kill_is_likely_in_two_dumps() {
+fn a_container_that_still_exists_after_its_kill_is_likely_in_two_dumps() {
     let kill = goroutine(
         42,
         "select",
@@ -183,14 +191,14 @@ fn a_container_that_outlives_its_kill_is_likely_in_two_dumps() {
         ],
     );
     assert_eq!(found(&judged(&kill), "ST12").unwrap().confidence, Confidence::Possible);
-    let report = twice(&kill);
+    let report = judged_twice(&kill);
     let finding = found(&report, "ST12").unwrap();
     assert_eq!(finding.confidence, Confidence::Likely);
     assert!(finding.evidence.iter().any(|line| line.contains("was killed but still exists")), "{report:#?}");
 }
 
 #[test]
-fn calls_that_wait_for_one_exit_are_likely_without_any_age() {
+fn two_calls_that_wait_for_one_exit_are_likely_without_an_age() {
     let wait = |id: u64, container: &str| {
         let frame = format!("github.com/cri-o/cri-o/internal/oci.waitForExitFile({{0x1, 0x2}}, {container})");
         serving(id, "sleep", "ContainerStatus", &["time.Sleep(0x1dcd6500)", &frame])
@@ -204,7 +212,7 @@ fn calls_that_wait_for_one_exit_are_likely_without_any_age() {
 }
 
 #[test]
-fn started_goroutine_shows_the_age_of_its_maker() {
+fn a_goroutine_without_an_age_has_the_age_of_a_goroutine_that_it_started_for_its_wait() {
     let wait = serving(
         60,
         "syscall",
@@ -216,26 +224,26 @@ fn started_goroutine_shows_the_age_of_its_maker() {
             "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).runtimeCmd(0xc000100000, {0x1, 0x2, 0x3})",
         ],
     );
-    let copy = |maker: &str| {
+    let copy = |creator: &str| {
         let text = goroutine(
             61,
             "IO wait, 3 minutes",
             &["internal/poll.runtime_pollWait(0x1, 0x72)", "io.Copy(...)"],
         );
-        format!("{}created by {maker}\n\t/e.go:1 +0x1\n\n", text.trim_end_matches('\n').to_owned() + "\n")
+        format!("{}created by {creator}\n\t/e.go:1 +0x1\n\n", text.trim_end_matches('\n').to_owned() + "\n")
     };
     let report = judged(&(wait.clone() + &copy("os/exec.(*Cmd).Start in goroutine 60")));
     let finding = found(&report, "ST06").unwrap();
-    assert_eq!((finding.minutes, finding.confidence), (Some(3), Confidence::Likely), "{report:#?}");
-    // Goroutines that another goroutine started, or that were started for something else, mean nothing for this wait.
-    for maker in ["os/exec.(*Cmd).Start in goroutine 7", "net/http.(*Server).Serve in goroutine 60"] {
-        let report = judged(&(wait.clone() + &copy(maker)));
-        assert_eq!(found(&report, "ST06").unwrap().minutes, None, "{maker}");
+    assert_eq!((minutes(finding), finding.confidence), (Some(3), Confidence::Likely), "{report:#?}");
+    // The age of a goroutine does not count if another goroutine started it, or if it was started for another purpose.
+    for creator in ["os/exec.(*Cmd).Start in goroutine 7", "net/http.(*Server).Serve in goroutine 60"] {
+        let report = judged(&(wait.clone() + &copy(creator)));
+        assert_eq!(minutes(found(&report, "ST06").unwrap()), None, "{creator}");
     }
 }
 
 #[test]
-fn a_create_that_hangs_by_itself_is_a_finding() {
+fn a_single_create_that_waits_for_conmon_is_st06() {
     let create = serving(
         70,
         "select, locked to thread",
@@ -252,9 +260,9 @@ fn a_create_that_hangs_by_itself_is_a_finding() {
         "syscall, 2 minutes",
         &["syscall.read(0x1)", "x.(*runtimeOCI).CreateContainer.func4()"],
     );
-    let maker = "created by github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer in goroutine 70\n\t/e.go:1 +0x1\n\n";
-    let report = judged(&(create + reading.trim_end_matches('\n') + "\n" + maker));
-    assert_eq!(found(&report, "ST06").unwrap().minutes, Some(2), "{report:#?}");
+    let creator = "created by github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer in goroutine 70\n\t/e.go:1 +0x1\n\n";
+    let report = judged(&(create + reading.trim_end_matches('\n') + "\n" + creator));
+    assert_eq!(minutes(found(&report, "ST06").unwrap()), Some(2), "{report:#?}");
 }
 
 #[test]
@@ -268,15 +276,15 @@ fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
 }
 
 #[test]
-fn finding_with_a_holder_comes_first() {
-    // Five goroutines at a lock without a visible holder, and one call that waits for its process: all for minutes.
-    let crowd: String = (80..85)
+fn a_finding_with_a_holder_comes_before_a_finding_without() {
+    // Five goroutines wait for a lock without a visible holder, and one call waits for its process: all for minutes.
+    let five_waiters: String = (80..85)
         .map(|id| {
             let frames = ["sync.(*RWMutex).RLock(...)", "example.org/x.(*Table).Get(0xc000990000)"];
             serving(id, "sync.RWMutex.RLock, 2 minutes", "ListImages", &frames)
         })
         .collect();
-    let one = serving(
+    let one_call = serving(
         86,
         "syscall, 2 minutes",
         "StartContainer",
@@ -285,14 +293,14 @@ fn finding_with_a_holder_comes_first() {
             "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).runtimeCmd(0xc000100000)",
         ],
     );
-    let report = judged(&(crowd + &one));
+    let report = judged(&(five_waiters + &one_call));
     let order: Vec<(&str, bool)> =
         report.findings.iter().map(|finding| (finding.id.as_str(), finding.holder.is_some())).collect();
     assert_eq!(order, [("ST06", true), ("ST20", false)], "{report:#?}");
 }
 
 #[test]
-fn advice_to_take_a_second_dump_ends_with_the_second_dump() {
+fn a_second_dump_is_advised_only_after_one_dump() {
     let text = goroutine(
         90,
         "syscall",
@@ -305,6 +313,6 @@ fn advice_to_take_a_second_dump_ends_with_the_second_dump() {
     let advises =
         |report: &StackReport| report.findings[0].next.iter().any(|next| next.contains("second dump"));
     assert!(advises(&judged(&text)), "{:#?}", judged(&text));
-    assert!(!advises(&twice(&text)));
+    assert!(!advises(&judged_twice(&text)));
     assert_eq!(judged(&text).findings[0].severity, Severity::Info);
 }

@@ -1,62 +1,66 @@
-//! Describes locks, the targets of waits, and whole chains of waits in words.
+//! Writes English for the report: names of locks, of what a goroutine waits for, and a finding as one sentence.
 //!
-//! The *root* of a chain is the goroutine that waits for something outside the process: the cause. Other goroutines
-//! wait *behind* it, often for a lock that it holds.
+//! A *root* is a goroutine that waits for something outside the process, which is the cause. Other goroutines wait
+//! *behind* the root, often for a lock that it holds.
 
 use std::fmt::Write;
 
+use crate::ordered;
+use crate::report::plural;
+
 use super::report::{Finding, WaitKind, WaitsFor};
 use super::wait::ExternalWait;
+use crate::report::Seconds;
 
-/// What a lock protects, from the function that wants it.
-pub fn lock(at: &str) -> &'static str {
+/// Names a lock by the function that wants it.
+pub fn lock_name(function: &str) -> &'static str {
     const LOCKS: &[(&str, &str)] = &[
         ("statusStorage)", "a container's status lock"),
         ("bbolt.", "the metadata database"),
         ("metadata.(*snapshotter)", "the snapshotter's lock"),
         ("go-cni.", "the lock of the CNI configuration"),
         ("ocicni.", "the lock of the CNI configuration"),
-        ("nri.(*local)", "the one NRI lock"),
+        ("nri.(*local)", "the single NRI lock"),
         ("process.(*Init)", "a container's lock in the shim"),
-        ("task.(*service)", "the shim's one service lock"),
+        ("task.(*service)", "the shim's service lock"),
         ("statsserver.", "the lock of all stats"),
         ("oci.(*", "a container's operation lock"),
         ("(*Server).stopPodSandbox", "a sandbox's stop lock"),
-        ("syscall.forkExec", "the lock that Go forks under"),
+        ("syscall.forkExec", "Go's lock for starting processes"),
         ("layerStore", "the lock of the layers"),
         ("imageStore", "the lock of the images"),
         ("containerStore", "the lock of the stored containers"),
         ("storage.(*store)", "the lock of the image store"),
         ("lockfile.", "a lock of the image store"),
     ];
-    LOCKS.iter().find(|(sign, _)| at.contains(sign)).map_or("a lock", |(_, words)| words)
+    LOCKS.iter().find(|(part, _)| function.contains(part)).map_or("a lock", |(_, name)| name)
 }
 
-/// Returns what a root waits for. A dump does not name a child process or a ttrpc client, so the signature decides what
-/// it is.
-pub fn target(outside: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (WaitKind, String) {
-    match outside {
+/// Returns the kind and the name of what a root waits for. A dump does not name a child process or the server of a ttrpc
+/// client, so the signature decides what it is. `rpc` is the call that the root makes.
+pub fn wait_target(wait: Option<ExternalWait>, signature: &str, rpc: Option<&str>) -> (WaitKind, String) {
+    match wait {
         Some(ExternalWait::Shim(_)) if signature == "ST09" => (WaitKind::Process, "an NRI plugin".to_owned()),
         Some(ExternalWait::Shim(_)) => (WaitKind::Shim, "its shim".to_owned()),
         Some(ExternalWait::Child(_)) => (WaitKind::Process, child(signature).to_owned()),
         Some(ExternalWait::Pipe) => {
-            (WaitKind::Process, format!("the output of {}, which somebody keeps open", child(signature)))
+            (WaitKind::Process, format!("the output of {}, which a process keeps open", child(signature)))
         }
-        Some(ExternalWait::File(what, _)) => (WaitKind::File, format!("the file system ({what})")),
+        Some(ExternalWait::File(operation, _)) => (WaitKind::File, format!("the file system ({operation})")),
         Some(ExternalWait::Network) => (WaitKind::Network, "the network".to_owned()),
         Some(ExternalWait::Runtime) => (
             WaitKind::Process,
             rpc.map_or_else(|| "the runtime".to_owned(), |rpc| format!("the runtime's {rpc}")),
         ),
-        Some(ExternalWait::Bus) => (WaitKind::Process, "systemd (D-Bus)".to_owned()),
-        Some(ExternalWait::Reader) => (WaitKind::Network, "a reader of the event stream".to_owned()),
+        Some(ExternalWait::DBus) => (WaitKind::Process, "systemd (D-Bus)".to_owned()),
+        Some(ExternalWait::EventReader) => (WaitKind::Network, "a reader of the event stream".to_owned()),
         None => target_of_signature(signature),
     }
 }
 
-/// What a root waits for if its innermost frames do not show it.
+/// Returns what a root waits for if its innermost frames do not show it.
 fn target_of_signature(signature: &str) -> (WaitKind, String) {
-    let (kind, words) = match signature {
+    let (kind, name) = match signature {
         "ST06" => (WaitKind::Process, "the OCI runtime"),
         "ST07" => (WaitKind::Network, "the registry"),
         "ST08" => (WaitKind::Network, "a reader of the event stream"),
@@ -65,11 +69,11 @@ fn target_of_signature(signature: &str) -> (WaitKind, String) {
         "ST19" => (WaitKind::Process, "the probes' own processes"),
         _ => (WaitKind::Unknown, "something that the dump does not name"),
     };
-    (kind, words.to_owned())
+    (kind, name.to_owned())
 }
 
-/// Who waits, if that says more than the name of the call.
-pub fn subject(signature: &str) -> Option<&'static str> {
+/// Returns the name of the kubelet's loop that waits, for signatures where the loop is clearer than the call.
+pub fn kubelet_loop(signature: &str) -> Option<&'static str> {
     match signature {
         "ST13" => Some("PLEG's relist"),
         "ST14" => Some("the sync loop"),
@@ -85,12 +89,8 @@ fn child(signature: &str) -> &'static str {
     }
 }
 
-/// `1 call`, `2 calls`
-pub fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// `an UpdateContainerResources`, `a RunPodSandbox`
+/// Puts an article before the name of a call: `an UpdateContainerResources`, `a RunPodSandbox`. Several words stay
+/// unchanged.
 fn with_article(noun: &str) -> String {
     if noun.contains(' ') {
         return noun.to_owned();
@@ -100,7 +100,12 @@ fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// Describes a chain in one sentence.
+/// Returns the duration of a wait in whole minutes, such as ` 3 min`; an empty text if it is not known.
+pub fn minutes(waited: Option<Seconds>) -> String {
+    waited.map_or_else(String::new, |waited| format!(" {} min", waited.duration().as_secs() / 60))
+}
+
+/// Describes a finding in one sentence: who waits for which lock, who holds it, and what the holder waits for.
 pub fn sentence(finding: &Finding) -> String {
     let chain = &finding.chain;
     if let Some(recorded) = &chain.recorded {
@@ -109,41 +114,40 @@ pub fn sentence(finding: &Finding) -> String {
     let holder = finding.holder.as_ref();
     let target =
         holder.map_or_else(|| chain.target.clone(), |holder| with_process(&chain.target, &holder.waits_for));
-    let minutes = finding.minutes.map_or_else(String::new, |minutes| format!(" {minutes} min"));
+    let minutes = minutes(finding.waited_seconds);
     let subject = match (&chain.root_call, chain.root_count) {
         (Some(call), 1) => with_article(call),
         (Some(call), count) => format!("{count} goroutines ({call})"),
         (None, 1) => holder.map_or_else(|| "a goroutine".to_owned(), |holder| holder.function.clone()),
-        (None, count) => counted(count, "goroutine"),
+        (None, count) => plural(count, "goroutine"),
     };
-    let whose = holder.and_then(|holder| holder.pod.as_ref()).map(ToString::to_string);
+    let pod = holder.and_then(|holder| holder.pod.as_ref()).map(ToString::to_string);
     if chain.behind.is_empty() || finding.waiters == 0 {
-        let verb = if chain.root_count == 1 { "waits" } else { "wait" };
-        let of = whose.map_or_else(String::new, |pod| format!(" for {pod}"));
-        let on = if chain.target.is_empty() { String::new() } else { format!(" for {target}") };
-        return format!("{subject}{of} {verb}{minutes}{on}");
+        let for_pod = pod.map_or_else(String::new, |pod| format!(" for {pod}"));
+        let for_target = if chain.target.is_empty() { String::new() } else { format!(" for {target}") };
+        return format!("{subject}{for_pod} {}{minutes}{for_target}", waits(chain.root_count));
     }
     let mut text = String::new();
     let noun = if chain.behind.iter().all(|behind| behind.call.is_some()) { "call" } else { "goroutine" };
     // Loops that wait for the same runtime do not wait for each other.
     if finding.id == "ST13" {
-        let others = counted(finding.waiters, "other loop");
-        let verb = if finding.waiters == 1 { "waits" } else { "wait" };
+        let others = plural(finding.waiters, "other loop");
+        let verb = waits(finding.waiters);
         return format!("{subject} waits{minutes} for {target}; {others} of the kubelet {verb} for it too");
     }
-    let _ = write!(text, "{}", counted(finding.waiters, noun));
-    let named: Vec<String> = named(finding);
-    if !named.is_empty() {
-        let _ = write!(text, " ({})", named.join(", "));
+    let _ = write!(text, "{}", plural(finding.waiters, noun));
+    let calls = waiters_calls(finding);
+    if !calls.is_empty() {
+        let _ = write!(text, " ({})", calls.join(", "));
     }
-    let verb = if finding.waiters == 1 { "waits" } else { "wait" };
+    let verb = waits(finding.waiters);
     match &chain.lock {
         Some(lock) if chain.root_count == 0 => {
             let _ = write!(text, " {verb}{minutes} for {lock}; the dump does not show who holds it");
             return text;
         }
         Some(lock) => {
-            let lock = match &whose {
+            let lock = match &pod {
                 Some(pod) => lock.replacen("a container's", &format!("{pod}'s"), 1).replacen(
                     "a sandbox's",
                     &format!("{pod}'s"),
@@ -168,8 +172,8 @@ const fn waits(count: u64) -> &'static str {
     if count == 1 { "waits" } else { "wait" }
 }
 
-/// The most frequent call of the waiters, or a few calls if each occurs once.
-fn named(finding: &Finding) -> Vec<String> {
+/// Returns the most frequent call of the waiters with its number, or the names of up to three calls if each occurs once.
+fn waiters_calls(finding: &Finding) -> Vec<String> {
     let mut by_call: Vec<(u64, &str)> = Vec::new();
     for behind in &finding.chain.behind {
         let Some(call) = &behind.call else { continue };
@@ -178,15 +182,14 @@ fn named(finding: &Finding) -> Vec<String> {
             None => by_call.push((behind.count, call)),
         }
     }
-    by_call.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    ordered::sort_by(&mut by_call, |one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
     match by_call.first() {
         Some((count, call)) if *count > 1 => vec![format!("{count} {call}")],
-        // If all calls are equally frequent, name three of them.
         _ => by_call.into_iter().take(3).map(|(_, call)| call.to_owned()).collect(),
     }
 }
 
-/// `its shim (pid 812, stopped)`
+/// Adds what is known about the process or file to a target: `its shim (pid 812, stopped)`.
 fn with_process(target: &str, waits_for: &WaitsFor) -> String {
     let mut known = Vec::new();
     if let Some(pid) = waits_for.pid {

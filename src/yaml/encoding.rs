@@ -1,4 +1,5 @@
-//! Decodes bytes into text: byte order marks, UTF-16, and the characters that the YAML reader rejects.
+//! Decodes the bytes of a file into text. It recognises byte order marks and UTF-16, and stops at the first invalid byte or
+//! character that YAML does not allow, with go-yaml's error message.
 
 use std::borrow::Cow;
 
@@ -12,21 +13,22 @@ pub struct DecodedText<'b> {
     pub byte_order_mark: bool,
     /// Whether the file is UTF-16.
     pub utf16: bool,
-    /// The error after `text`, if the file does not end there.
+    /// The error after `text`; `None` if the whole file was decoded.
     pub fault: Option<EncodingFault>,
 }
 
 /// An encoding error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingFault {
-    /// The kubelet's words.
+    /// The error message of the kubelet.
     pub reason: &'static str,
     /// The position of the error.
     pub position: Position,
 }
 
 impl EncodingFault {
-    /// Whether the error is only that the file ends within a character. go-yaml reports this error later than others.
+    /// Returns whether the error is only that the file ends within a character. go-yaml reports this error later than
+    /// other errors.
     pub fn is_the_end(&self) -> bool {
         [INCOMPLETE, INCOMPLETE_UTF16].contains(&self.reason)
     }
@@ -41,12 +43,12 @@ impl DecodedText<'_> {
         }
     }
 
-    /// The same text, borrowed.
+    /// Returns the same text with a reference to its characters.
     pub fn borrowed(&self) -> DecodedText<'_> {
         DecodedText { text: Cow::Borrowed(&self.text), fault: self.fault.clone(), ..*self }
     }
 
-    /// The length of the byte order mark.
+    /// Returns the length of the byte order mark in bytes.
     pub const fn mark_bytes(&self) -> usize {
         match (self.byte_order_mark, self.utf16) {
             (true, true) => 2,
@@ -116,6 +118,7 @@ const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
 /// The error when the file ends within a UTF-16 character.
 const INCOMPLETE_UTF16: &str = "incomplete UTF-16 character";
 
+/// The error for a character that YAML does not allow.
 const CONTROL: &str = "control characters are not allowed";
 
 fn finish<'b>(text: Cow<'b, str>, fault: Option<&'static str>, utf16: bool) -> DecodedText<'b> {
@@ -123,7 +126,7 @@ fn finish<'b>(text: Cow<'b, str>, fault: Option<&'static str>, utf16: bool) -> D
     DecodedText { text, byte_order_mark: false, utf16, fault }
 }
 
-/// The position after `text`.
+/// Returns the position after `text`.
 fn end_position(text: &str) -> Position {
     let mut position = Position::START;
     let mut after_return = false;
@@ -141,14 +144,14 @@ fn end_position(text: &str) -> Position {
     position
 }
 
-/// Whether YAML allows the character.
+/// Returns whether YAML allows the character.
 fn is_accepted(character: char) -> bool {
     matches!(character,
         '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}'
         | '\u{10000}'..='\u{10ffff}')
 }
 
-/// go-yaml's message for bytes that start with invalid UTF-8 (readerc.go).
+/// Returns go-yaml's message for bytes that begin with invalid UTF-8 (readerc.go).
 fn octet_fault(bytes: &[u8]) -> &'static str {
     let (width, lowest, lead) = match bytes.first() {
         Some(first @ 0xc0..=0xdf) => (2, 0x80, u32::from(first & 0x1f)),

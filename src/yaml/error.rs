@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::Mark;
 
-/// A fault with its position. The words are libyaml's, which are also go-yaml's.
+/// A fault with its position. The texts are the same in libyaml and go-yaml.
 #[derive(Debug, PartialEq, Eq)]
 pub struct YamlFault {
     /// The stage that found the fault.
@@ -13,23 +13,23 @@ pub struct YamlFault {
     pub problem: &'static str,
     /// The position of the fault.
     pub mark: Mark,
-    /// What was being read, and where it began.
+    /// The construct in which the fault is, such as `while scanning a tag`, and the position at which it begins.
     pub context: Option<(&'static str, Mark)>,
 }
 
 /// The stages of reading YAML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultStage {
-    /// Bytes to characters.
+    /// Decodes bytes into characters.
     Reader,
-    /// Characters to tokens.
+    /// Finds the tokens of the characters.
     Scanner,
-    /// Tokens to events.
+    /// Makes events of the tokens.
     Parser,
 }
 
 impl YamlFault {
-    /// A fault of the parser.
+    /// Creates a fault that the parser found.
     pub const fn parser(problem: &'static str, mark: Mark, context: Option<(&'static str, Mark)>) -> Self {
         Self { stage: FaultStage::Parser, problem, mark, context }
     }
@@ -37,10 +37,10 @@ impl YamlFault {
 
 impl Display for YamlFault {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let place = |mark: Mark| format!("line {} column {}", mark.line + 1, mark.column + 1);
-        write!(f, "{:?} error: {}: {}", self.stage, place(self.mark), self.problem)?;
+        let position = |mark: Mark| format!("line {} column {}", mark.line + 1, mark.column + 1);
+        write!(f, "{:?} error: {}: {}", self.stage, position(self.mark), self.problem)?;
         match self.context {
-            Some((context, mark)) => write!(f, " {context} ({})", place(mark)),
+            Some((context, mark)) => write!(f, " {context} ({})", position(mark)),
             None => Ok(()),
         }
     }

@@ -1,14 +1,15 @@
-//! Parses YAML as the kubelet's library go-yaml v2 does: a scanner and a parser that return events, and a tree for files
-//! that need no more than that.
+//! Parses YAML as go-yaml v2 does, which is the kubelet's library. Bytes become characters (`encoding`, `text_cursor`),
+//! tokens (`scanner`, with `scalars` and `properties`), and events (`parser`). [`Documents`] makes a simple tree of the
+//! events.
 //!
-//! go-yaml v2 is a port of libyaml. So is libyaml-safer by Simon Ask Ulsnes, from whose version 0.3.0 this scanner and
-//! this parser are derived (`LICENSE-libyaml-safer`). They differ from it where go-yaml differs from libyaml:
+//! go-yaml v2 is a port of libyaml. libyaml-safer by Simon Ask Ulsnes is another port; this scanner and this parser are
+//! derived from its version 0.3.0 (`LICENSE-libyaml-safer`). They differ from it where go-yaml differs from libyaml:
 //!
 //! * A tag may contain `,`, `[` and `]`.
-//! * A double-quoted text knows `\'` but not `\/`.
+//! * A double-quoted text may have the escape `\'` but not `\/`.
 //! * In `[]` and `{}`, a plain text may contain a colon before a bracket or a comma, and ends at `?`.
-//! * Only the simple key that could precede the next token is checked. If that token has already been handed out
-//!   (`a: [{}: b]`), the key comes last.
+//! * Only the simple key that may precede the next token is checked. If the parser has already taken that token
+//!   (`a: [{}: b]`), the key token comes last.
 //! * A simple key may have 1024 characters, not bytes.
 //! * U+FEFF is skipped only where go-yaml's buffer starts with it.
 //! * `%YAML` accepts 1.1 only.
@@ -45,7 +46,7 @@ impl Position {
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// A position as the scanner counts, from 0.
+/// A position in the scanner, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// The number of characters before it.
@@ -57,7 +58,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The position for a reader.
+    /// Converts the mark to a position that is shown to users.
     pub fn position(self) -> Position {
         let from_one = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
         Position { line: from_one(self.line), column: from_one(self.column) }

@@ -1,4 +1,5 @@
-//! Turns tokens into events.
+//! Makes events of tokens, as go-yaml v2 does. The parser is a state machine: its state [`Expected`] is what it expects
+//! next. For each enclosing node, a stack has the state that follows when the inner node ends.
 
 use super::encoding::DecodedText;
 use super::scanner::Scanner;
@@ -8,25 +9,25 @@ use super::{Mark, YamlFault};
 /// An event with its position.
 #[derive(Debug, PartialEq)]
 pub struct YamlEvent {
-    /// What was parsed.
+    /// The kind of the event, with its content.
     pub kind: EventKind,
-    /// Where it begins.
+    /// The position at which the event begins.
     pub start: Mark,
 }
 
-/// The events of a text. What is between the start and the end of a document is one node.
+/// The kinds of events. The events between the start and the end of a document form one node.
 #[derive(Debug, PartialEq)]
 pub enum EventKind {
-    /// The text is over.
+    /// The text ends.
     StreamEnd,
     /// A document begins.
     DocumentStart,
-    /// A document is over.
+    /// A document ends.
     DocumentEnd {
-        /// The position after it.
+        /// The position after the document.
         end: Mark,
     },
-    /// A reference to an earlier node.
+    /// An alias: a reference to an earlier node.
     Alias {
         /// The anchor of that node.
         anchor: String,
@@ -39,7 +40,8 @@ pub enum EventKind {
         tag: Option<String>,
         /// The text without quotes.
         value: String,
-        /// Whether the tag follows from the text alone.
+        /// Whether only the text decides the type. This is so for a scalar that is plain and has no tag, and for the
+        /// tag `!`.
         plain_implicit: bool,
         /// Whether the scalar has neither quotes nor `|` nor `>`.
         plain: bool,
@@ -51,20 +53,20 @@ pub enum EventKind {
         /// The tag, with its prefix instead of its handle.
         tag: Option<String>,
     },
-    /// A list is over.
+    /// A list ends.
     SequenceEnd,
-    /// A map begins; keys and values follow in turn.
+    /// A map begins; its keys and values follow alternately.
     MappingStart {
         /// The anchor.
         anchor: Option<String>,
         /// The tag, with its prefix instead of its handle.
         tag: Option<String>,
     },
-    /// A map is over.
+    /// A map ends.
     MappingEnd,
 }
 
-/// What the parser expects next.
+/// What the parser expects next. *Indentless* is a list in a map whose `-` has the column of the map's keys.
 #[derive(Clone, Copy)]
 enum Expected {
     ImplicitDocumentStart,
@@ -90,16 +92,20 @@ enum Expected {
     Nothing,
 }
 
+/// A `%TAG` directive: tags with this handle begin with this prefix.
 struct TagDirective {
     handle: String,
     prefix: String,
 }
 
-/// Which nodes may come: in block style, and a list without an indentation of its own.
+/// Which styles a node may have at its position.
 #[derive(Clone, Copy)]
 enum NodeStyle {
+    /// Only flow style.
     Flow,
+    /// Flow style or block style.
     Block,
+    /// Like `Block`, or a list whose `-` has the column of the map's keys.
     BlockOrIndentless,
 }
 
@@ -107,16 +113,16 @@ enum NodeStyle {
 pub struct YamlParser<'t> {
     scanner: Scanner<'t>,
     expected: Expected,
-    /// What the enclosing nodes expect when this one is over.
+    /// What the enclosing nodes expect after the current node.
     enclosing: Vec<Expected>,
-    /// Where the open collections begin.
+    /// The positions at which the open collections begin.
     starts: Vec<Mark>,
     /// The directives of this document.
     tag_directives: Vec<TagDirective>,
 }
 
 impl<'t> YamlParser<'t> {
-    /// Parses `text` from its start.
+    /// Creates a parser at the start of `text`.
     pub fn new(text: DecodedText<'t>) -> Self {
         Self {
             scanner: Scanner::new(text),
@@ -127,7 +133,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn next_event(&mut self) -> Result<YamlEvent, YamlFault> {
         match self.expected {
             Expected::ImplicitDocumentStart => self.document_start(true),
@@ -253,7 +259,7 @@ impl<'t> YamlParser<'t> {
             | TokenKind::DocumentEnd
             | TokenKind::StreamEnd => {
                 let start = token.start;
-                let next = self.outer();
+                let next = self.pop_enclosing();
                 Ok(self.empty_scalar(start, next))
             }
             _ => self.node(NodeStyle::Block),
@@ -284,7 +290,7 @@ impl<'t> YamlParser<'t> {
                 TokenKind::Alias(name) if anchor.is_none() && tag.is_none() => {
                     let kind = EventKind::Alias { anchor: std::mem::take(name) };
                     self.scanner.skip();
-                    self.expected = self.outer();
+                    self.expected = self.pop_enclosing();
                     return Ok(YamlEvent { kind, start });
                 }
                 TokenKind::Anchor(name) if anchor.is_none() => anchor = Some(std::mem::take(name)),
@@ -313,7 +319,7 @@ impl<'t> YamlParser<'t> {
                 let value = std::mem::take(text);
                 let kind = EventKind::Scalar { anchor, tag, value, plain_implicit, plain: *plain };
                 self.scanner.skip();
-                (kind, self.outer())
+                (kind, self.pop_enclosing())
             }
             TokenKind::BlockEntry if matches!(style, NodeStyle::BlockOrIndentless) => {
                 (EventKind::SequenceStart { anchor, tag }, Expected::IndentlessSequenceEntry)
@@ -334,7 +340,7 @@ impl<'t> YamlParser<'t> {
                 let plain_implicit = tag.as_deref().is_none_or(str::is_empty);
                 let kind =
                     EventKind::Scalar { anchor, tag, value: String::new(), plain_implicit, plain: true };
-                (kind, self.outer())
+                (kind, self.pop_enclosing())
             }
             _ => {
                 let words = if block { "while parsing a block node" } else { "while parsing a flow node" };
@@ -346,7 +352,7 @@ impl<'t> YamlParser<'t> {
         Ok(YamlEvent { kind, start })
     }
 
-    /// Enters a collection whose first token comes next.
+    /// Skips the first token of a collection, and enters the collection.
     fn open(&mut self) -> Result<(), YamlFault> {
         let start = self.scanner.peek()?.start;
         self.starts.push(start);
@@ -354,16 +360,16 @@ impl<'t> YamlParser<'t> {
         Ok(())
     }
 
-    /// Leaves a collection whose last token, at `start`, comes next.
+    /// Skips the last token of a collection, which begins at `start`, and leaves the collection.
     fn close(&mut self, kind: EventKind, start: Mark) -> YamlEvent {
         self.starts.pop();
         self.scanner.skip();
-        self.expected = self.outer();
+        self.expected = self.pop_enclosing();
         YamlEvent { kind, start }
     }
 
-    /// What the enclosing node expects now.
-    fn outer(&mut self) -> Expected {
+    /// Removes the state of the enclosing node from the stack, and returns it: what that node expects next.
+    fn pop_enclosing(&mut self) -> Expected {
         self.enclosing.pop().unwrap_or(Expected::Nothing)
     }
 
@@ -373,7 +379,7 @@ impl<'t> YamlParser<'t> {
         self.node(style)
     }
 
-    /// A value that is left out, after which `next` is expected.
+    /// Returns the event for a value that is missing in the text. After it, `next` is expected.
     fn empty_scalar(&mut self, start: Mark, next: Expected) -> YamlEvent {
         self.expected = next;
         let kind = EventKind::Scalar {
@@ -386,7 +392,7 @@ impl<'t> YamlParser<'t> {
         YamlEvent { kind, start }
     }
 
-    /// A fault in the innermost collection.
+    /// Returns a fault in the innermost collection.
     fn collection_fault(
         &mut self,
         context: &'static str,
@@ -423,7 +429,7 @@ impl<'t> YamlParser<'t> {
         let Token { kind, start, end } = self.scanner.peek()?;
         let (start, end) = (*start, *end);
         if !matches!(kind, TokenKind::BlockEntry) {
-            self.expected = self.outer();
+            self.expected = self.pop_enclosing();
             return Ok(YamlEvent { kind: EventKind::SequenceEnd, start });
         }
         self.scanner.skip();
@@ -458,7 +464,7 @@ impl<'t> YamlParser<'t> {
         self.block_mapping_node(end, Expected::BlockMappingKey)
     }
 
-    /// The key or value after the indicator that ends at `end`.
+    /// Parses the key or value after the indicator that ends at `end`.
     fn block_mapping_node(&mut self, end: Mark, next: Expected) -> Result<YamlEvent, YamlFault> {
         match self.scanner.peek()?.kind {
             TokenKind::Key | TokenKind::Value | TokenKind::BlockEnd => Ok(self.empty_scalar(end, next)),
@@ -488,7 +494,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
-    /// Skips the comma between two entries. Returns whether there is one, or the end of the collection.
+    /// Skips the comma between two entries. Returns whether it skipped a comma or the end of the collection comes next.
     fn skip_flow_entry(&mut self, is_end: fn(&TokenKind) -> bool) -> Result<bool, YamlFault> {
         let kind = &self.scanner.peek()?.kind;
         if matches!(kind, TokenKind::FlowEntry) {
@@ -502,6 +508,7 @@ impl<'t> YamlParser<'t> {
         let token = self.scanner.peek()?;
         match token.kind {
             TokenKind::Value | TokenKind::FlowEntry | TokenKind::FlowSequenceEnd => {
+                // go-yaml skips this token in a list, but not in a map.
                 let end = token.end;
                 self.scanner.skip();
                 Ok(self.empty_scalar(end, Expected::FlowSequenceEntryMappingValue))
@@ -550,7 +557,7 @@ impl<'t> YamlParser<'t> {
         })
     }
 
-    /// The value after a colon, if there is one.
+    /// Parses the value after a colon. Without a colon or a value, the value is empty.
     fn flow_value(&mut self, next: Expected, is_end: fn(&TokenKind) -> bool) -> Result<YamlEvent, YamlFault> {
         if matches!(self.scanner.peek()?.kind, TokenKind::Value) {
             self.scanner.skip();
@@ -568,7 +575,8 @@ mod tests {
     use super::*;
     use crate::yaml::decode;
 
-    /// The events in short: `[]`, `{}`, scalars with `'` unless plain; at the end `.` or the fault.
+    /// Writes the events in a short form: brackets for collections, scalars with `'` before them unless they are plain, and
+    /// `.` or the fault at the end.
     fn events(text: &str) -> String {
         let mut parser = YamlParser::new(decode(text.as_bytes()));
         let mut words: Vec<String> = Vec::new();
@@ -609,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_its_events() {
+    fn texts_are_parsed_into_the_events_of_go_yaml() {
         for (text, expected) in [
             ("", "."),
             ("a: 1\nb:\n- x\n- y: 2\n  z:\n", "--- { a 1 b [ x { y 2 z  } ] } ."),
@@ -632,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_has_its_position_and_its_context() {
+    fn faults_have_the_same_text_and_position_and_context_as_in_go_yaml() {
         for (text, expected) in [
             (
                 "a: b: c",

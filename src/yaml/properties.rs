@@ -1,23 +1,23 @@
-//! Scans directives, anchors, aliases and tags.
+//! Scans directives (`%YAML`, `%TAG`), anchors (`&a`), aliases (`*a`) and tags (`!a`).
 
 use super::scanner::Scanner;
 use super::text_cursor::{is_blank, is_blank_or_end, is_break, is_break_or_end};
 use super::token::{Token, TokenKind};
 use super::{Mark, YamlFault};
 
-/// Digits of a number in a `%YAML` directive (`max_number_length` in scannerc.go).
+/// The most digits of a number in a `%YAML` directive (`max_number_length` in scannerc.go).
 const MAX_NUMBER_LENGTH: usize = 2;
 
-/// Where a tag is: the words for a fault in it, and where it starts.
+/// The construct to which a tag belongs. Faults in the tag name it.
 #[derive(Clone, Copy)]
 struct TagContext {
-    /// Whether it is that of a `%TAG` directive.
+    /// Whether the tag belongs to a `%TAG` directive, not to a node.
     directive: bool,
     start: Mark,
 }
 
 impl TagContext {
-    /// The words for a fault in its address.
+    /// Returns the context of a fault in the tag's URI.
     fn uri(self) -> (&'static str, Mark) {
         let words = if self.directive { "while parsing a %TAG directive" } else { "while parsing a tag" };
         (words, self.start)
@@ -25,6 +25,7 @@ impl TagContext {
 }
 
 impl Scanner<'_> {
+    /// Scans a directive and the rest of its line.
     pub(super) fn scan_directive(&mut self) -> Result<Token, YamlFault> {
         const CONTEXT: &str = "while scanning a directive";
         let start = self.text.mark;
@@ -55,7 +56,7 @@ impl Scanner<'_> {
         Ok(Token { kind, start, end })
     }
 
-    /// Letters, digits, `_` and `-`.
+    /// Scans letters, digits, `_` and `-`.
     fn scan_word(&mut self) -> Result<String, YamlFault> {
         let mut word = String::new();
         self.text.load(1)?;
@@ -118,6 +119,7 @@ impl Scanner<'_> {
         Ok(TokenKind::TagDirective { handle, prefix })
     }
 
+    /// Scans an anchor or an alias.
     pub(super) fn scan_anchor(
         &mut self,
         context: &'static str,
@@ -127,15 +129,16 @@ impl Scanner<'_> {
         self.text.skip();
         let name = self.scan_word()?;
         let next = self.text.current();
-        let ends =
+        let is_end =
             is_blank_or_end(next) || matches!(next, Some('?' | ':' | ',' | ']' | '}' | '%' | '@' | '`'));
-        if name.is_empty() || !ends {
+        if name.is_empty() || !is_end {
             return self
                 .fault(Some((context, start)), "did not find expected alphabetic or numeric character");
         }
         Ok(Token { kind: kind(name), start, end: self.text.mark })
     }
 
+    /// Scans the tag of a node.
     pub(super) fn scan_tag(&mut self) -> Result<Token, YamlFault> {
         const CONTEXT: &str = "while scanning a tag";
         let start = self.text.mark;
@@ -168,7 +171,8 @@ impl Scanner<'_> {
         Ok(Token { kind: TokenKind::Tag { handle, suffix }, start, end: self.text.mark })
     }
 
-    /// `!`, `!!` or `!word!`; outside of a directive also `!word`, which is no handle but the start of the suffix.
+    /// Scans a handle: `!`, `!!` or `!word!`. For the tag of a node it may also return `!word`, which is not a handle but
+    /// the beginning of the suffix.
     fn scan_tag_handle(&mut self, tag: TagContext) -> Result<String, YamlFault> {
         const MISSING: &str = "did not find expected '!'";
         self.text.load(1)?;
@@ -187,7 +191,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// The rest of a tag after `head`, with that but without its exclamation mark.
+    /// Scans the rest of a tag. Returns `head` without its exclamation mark, and the rest.
     fn scan_tag_uri(&mut self, tag: TagContext, head: &str) -> Result<String, YamlFault> {
         let mut uri = head.get(1..).unwrap_or_default().to_owned();
         self.text.load(1)?;
@@ -205,7 +209,8 @@ impl Scanner<'_> {
         Ok(uri)
     }
 
-    /// `%` and two hexadecimal digits, for each byte of a character in UTF-8. libyaml-safer keeps the bytes.
+    /// Scans an escaped character: `%` and two hexadecimal digits for each byte of its UTF-8 form. Like libyaml-safer, it
+    /// adds one character for each byte.
     fn scan_uri_escape(&mut self, tag: TagContext, uri: &mut String) -> Result<(), YamlFault> {
         let mut left = 0;
         loop {

@@ -1,34 +1,35 @@
-//! Scans scalars: block, quoted and plain.
+//! Scans scalars: block scalars (`|`, `>`), quoted scalars and plain scalars.
 
 use super::scanner::Scanner;
 use super::text_cursor::{is_blank, is_blank_or_end, is_break, is_break_or_end};
 use super::token::{Token, TokenKind};
 use super::{Mark, YamlFault};
 
-/// What happens to the line breaks at the end of a block scalar.
+/// What happens to the line breaks at the end of a block scalar. Without an indicator, the first line break is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomping {
-    /// `-`: all are removed.
+    /// `-`: all line breaks are removed.
     Strip,
-    /// `+`: all are kept.
+    /// `+`: all line breaks are kept.
     Keep,
 }
 
 /// The blanks and line breaks between two words of a scalar.
 #[derive(Default)]
 struct Gap {
-    /// The blanks, if there is no line break.
+    /// The blanks, if the gap has no line break.
     blanks: String,
-    /// Whether there is a line break.
+    /// Whether the gap has a line break.
     is_broken: bool,
-    /// The first line break, unless it is escaped.
+    /// The first line break, unless it is escaped with a backslash.
     first_break: Option<char>,
     /// The other line breaks.
     more_breaks: String,
 }
 
 impl Gap {
-    /// Appends the gap, folded, and clears it: one line break is a space, and of several the first is left out.
+    /// Appends the folded gap to `text` and clears the gap: a single line break becomes a space, and of several line breaks
+    /// the first is left out.
     fn append_to(&mut self, text: &mut String) {
         if self.is_broken {
             match self.first_break {
@@ -48,6 +49,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
+    /// Scans a block scalar: a literal one after `|`, or a folded one after `>`.
     pub(super) fn scan_block_scalar(&mut self, literal: bool) -> Result<Token, YamlFault> {
         let start = self.text.mark;
         self.text.skip();
@@ -94,7 +96,8 @@ impl Scanner<'_> {
         Ok(Token { kind: TokenKind::Scalar { text, plain: false }, start, end })
     }
 
-    /// The rest of the line after `|` or `>`: chomping, and by how much the text is indented (0: by its first line).
+    /// Scans the rest of the line after `|` or `>`. Returns the chomping, and the number of columns by which the text is
+    /// indented; 0 means that the text's first line decides.
     fn scan_block_header(&mut self, start: Mark) -> Result<(Option<Chomping>, usize), YamlFault> {
         self.text.load(1)?;
         let mut chomping = self.scan_chomping();
@@ -141,8 +144,8 @@ impl Scanner<'_> {
         Some(chomping)
     }
 
-    /// Reads the line breaks before the next line with text, and that line's indentation. Returns the position after
-    /// the last line break. An `indent` of 0 is set to that of the deepest line.
+    /// Reads the line breaks before the next line with text, and that line's indentation. Returns the position after the
+    /// last line break. If `indent` is 0, it becomes the largest indentation of these lines.
     fn scan_block_breaks(
         &mut self,
         indent: &mut usize,
@@ -177,11 +180,12 @@ impl Scanner<'_> {
         Ok(end)
     }
 
-    /// The first column within the innermost block collection.
+    /// Returns the smallest column of text inside the innermost block collection.
     fn inner_indent(&self) -> usize {
         self.indent.map_or(0, |column| column + 1)
     }
 
+    /// Scans a scalar in single or double quotes.
     pub(super) fn scan_quoted(&mut self, quote: char) -> Result<Token, YamlFault> {
         let context = Some(("while scanning a quoted scalar", self.text.mark));
         let start = self.text.mark;
@@ -229,7 +233,7 @@ impl Scanner<'_> {
         Ok(Token { kind: TokenKind::Scalar { text, plain: false }, start, end: self.text.mark })
     }
 
-    /// The character for a backslash and what follows it.
+    /// Scans an escape sequence and returns its character.
     fn scan_escape(&mut self, start: Mark) -> Result<char, YamlFault> {
         let context = Some(("while parsing a quoted scalar", start));
         let (character, digits) = match self.text.peek(1) {
@@ -259,8 +263,8 @@ impl Scanner<'_> {
         }
         self.text.load(digits)?;
         let mut code = 0;
-        for place in 0..digits {
-            let Some(digit) = self.text.peek(place).and_then(|character| character.to_digit(16)) else {
+        for nth in 0..digits {
+            let Some(digit) = self.text.peek(nth).and_then(|character| character.to_digit(16)) else {
                 return self.fault(context, "did not find expected hexdecimal number");
             };
             code = (code << 4) + digit;
@@ -274,6 +278,7 @@ impl Scanner<'_> {
         Ok(character)
     }
 
+    /// Scans a plain scalar, which may have several lines.
     pub(super) fn scan_plain(&mut self) -> Result<Token, YamlFault> {
         let start = self.text.mark;
         let mut end = start;
@@ -309,14 +314,14 @@ impl Scanner<'_> {
         Ok(Token { kind: TokenKind::Scalar { text, plain: true }, start, end })
     }
 
-    /// Whether a plain scalar ends before this character.
+    /// Returns whether a plain scalar ends before this character.
     fn ends_plain(&self, character: char) -> bool {
         character == ':' && is_blank_or_end(self.text.peek(1))
             || self.in_flow() && matches!(character, ',' | '?' | '[' | ']' | '{' | '}')
     }
 
-    /// Reads blanks and line breaks. In a plain scalar, which starts at `plain`, a tab may not be part of the
-    /// indentation.
+    /// Reads blanks and line breaks into `gap`. `plain` is the start of a plain scalar, in which the indentation must not
+    /// contain a tab.
     fn scan_gap(&mut self, gap: &mut Gap, plain: Option<Mark>) -> Result<(), YamlFault> {
         while let Some(character) = self.text.current() {
             if is_break(character) {

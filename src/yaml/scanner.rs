@@ -1,4 +1,8 @@
-//! Finds the tokens of a text: indentation, indicators and simple keys.
+//! Finds the tokens of a text, one by one. This file recognises indentation, indicators such as `-` and `:`, and simple
+//! keys; `scalars` scans scalars, and `properties` scans directives, anchors and tags.
+//!
+//! A *simple key* is a key without `?`, such as `a` in `a: b`. Only the `:` shows that the text before it was a key, so
+//! the scanner remembers where a simple key may have started, and inserts the key token later.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,58 +11,59 @@ use super::text_cursor::{TextCursor, is_blank_or_end, is_break};
 use super::token::{Token, TokenKind};
 use super::{FaultStage, Mark, YamlFault};
 
-/// How deep flow collections and indents may nest (`max_flow_level` and `max_indents` in scannerc.go).
+/// The deepest nesting of flow collections and of indents (`max_flow_level` and `max_indents` in scannerc.go).
 const MAX_DEPTH: usize = 10_000;
 
 const TOO_DEEP: &str = "exceeded max depth of 10000";
 
-/// How many characters a simple key may have (`yaml_simple_key_is_valid` in scannerc.go).
+/// The most characters of a simple key (`yaml_simple_key_is_valid` in scannerc.go).
 const MAX_KEY_LENGTH: usize = 1024;
 
 /// Finds the tokens one by one.
 pub struct Scanner<'t> {
     pub(super) text: TextCursor<'t>,
-    /// The tokens that have been found and not handed out.
+    /// The queue of tokens that were found and that the parser has not taken yet.
     tokens: VecDeque<Token>,
-    /// How many tokens have been handed out.
-    handed_out: usize,
-    /// Whether the first token of the queue can be handed out: no key token can come before it.
+    /// The number of tokens that the parser has taken.
+    taken: usize,
+    /// Whether the parser can take the first token of the queue, because no key token can come before it.
     is_ready: bool,
-    /// The token after the last one.
+    /// The token that is returned after the last token.
     end: Token,
-    /// How many flow collections are open.
+    /// The number of open flow collections (`[` and `{`).
     flow_level: usize,
     /// The columns of the enclosing block collections.
     indents: Vec<Option<usize>>,
     /// The column of the innermost block collection.
     pub(super) indent: Option<usize>,
-    /// Whether a simple key may start here.
+    /// Whether a simple key may start at the current position.
     pub(super) simple_key_allowed: bool,
-    /// The last place of each flow level where a simple key could have started; the first is that of the blocks.
+    /// For each flow level, the last position at which a simple key may have started. The first entry is for block
+    /// collections.
     simple_keys: Vec<SimpleKey>,
-    /// The index in `simple_keys` of the key that may start before a token, by the token's number.
+    /// For the number of a token, the index in `simple_keys` of the simple key that may start before it.
     simple_keys_by_token: HashMap<usize, usize>,
 }
 
-/// A place where a simple key may have started: a key without `?`, which only the `:` after it makes a key.
+/// A position at which a simple key may have started.
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
-    /// Whether it may still be a key.
+    /// Whether the text there can still become a key.
     possible: bool,
-    /// Whether anything else would be an error.
+    /// Whether the text there must become a key, because its column is that of a map.
     required: bool,
-    /// The number of its token.
+    /// The number of the token that starts there.
     token_number: usize,
     mark: Mark,
 }
 
 impl<'t> Scanner<'t> {
-    /// Scans `text` from its start.
+    /// Creates a scanner at the start of `text`.
     pub fn new(text: DecodedText<'t>) -> Self {
         Self {
             text: TextCursor::new(text),
             tokens: VecDeque::new(),
-            handed_out: 0,
+            taken: 0,
             is_ready: false,
             end: Token { kind: TokenKind::StreamEnd, start: Mark::default(), end: Mark::default() },
             flow_level: 0,
@@ -70,7 +75,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The next token. It may be emptied before it is skipped.
+    /// Returns the next token. The caller may move its text out before it skips the token.
     pub fn peek(&mut self) -> Result<&mut Token, YamlFault> {
         if !self.is_ready {
             while self.tokens.is_empty() || self.key_may_come_first()? {
@@ -81,22 +86,22 @@ impl<'t> Scanner<'t> {
         Ok(self.tokens.front_mut().unwrap_or(&mut self.end))
     }
 
-    /// Skips the token that `peek` has returned.
+    /// Removes the token that `peek` returned.
     pub fn skip(&mut self) {
         self.is_ready = false;
-        self.handed_out += 1;
+        self.taken += 1;
         self.tokens.pop_front();
     }
 
-    /// Whether a key token may still be inserted before the next token.
+    /// Returns whether a key token may still be inserted before the next token.
     fn key_may_come_first(&mut self) -> Result<bool, YamlFault> {
-        match self.simple_keys_by_token.get(&self.handed_out) {
+        match self.simple_keys_by_token.get(&self.taken) {
             Some(&index) => self.simple_key_is_valid(index),
             None => Ok(false),
         }
     }
 
-    /// A fault at the current position.
+    /// Returns a fault at the current position.
     pub(super) fn fault<T>(
         &self,
         context: Option<(&'static str, Mark)>,
@@ -105,12 +110,12 @@ impl<'t> Scanner<'t> {
         Err(YamlFault { stage: FaultStage::Scanner, problem, mark: self.text.mark, context })
     }
 
-    /// Whether the position is within `[]` or `{}`.
+    /// Returns whether the current position is in `[]` or `{}`.
     pub(super) const fn in_flow(&self) -> bool {
         self.flow_level > 0
     }
 
-    /// Whether `---` or `...` starts here.
+    /// Returns whether `---` or `...` (three of `indicator`) starts at the current position.
     pub(super) fn at_document_indicator(&self, indicator: char) -> bool {
         self.text.mark.column == 0
             && self.text.is_at(indicator)
@@ -119,6 +124,7 @@ impl<'t> Scanner<'t> {
             && is_blank_or_end(self.text.peek(3))
     }
 
+    /// Adds the next token to the queue, with the tokens that result from a change of indentation before it.
     fn fetch_token(&mut self) -> Result<(), YamlFault> {
         self.skip_to_token()?;
         self.unroll_indent(Some(self.text.mark.column));
@@ -185,7 +191,7 @@ impl<'t> Scanner<'t> {
     fn skip_to_token(&mut self) -> Result<(), YamlFault> {
         loop {
             self.text.load(1)?;
-            // go-yaml looks at the start of its buffer, wherever in it the line starts (is_bom in yamlprivateh.go).
+            // go-yaml checks the start of its buffer, not the start of the line (is_bom in yamlprivateh.go).
             if self.text.mark.column == 0 && self.text.buffer_start() == Some('\u{feff}') {
                 self.text.skip();
             }
@@ -208,7 +214,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Whether a key may still be one: it is on one line and not too long.
+    /// Returns whether a simple key can still become a key: it is on one line and not too long.
     fn simple_key_is_valid(&mut self, index: usize) -> Result<bool, YamlFault> {
         let now = self.text.mark;
         let Some(key) = self.simple_keys.get_mut(index).filter(|key| key.possible) else {
@@ -233,7 +239,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Remembers that a simple key may start here.
+    /// Remembers that a simple key may start at the current position.
     fn save_simple_key(&mut self) -> Result<(), YamlFault> {
         if !self.simple_key_allowed {
             return Ok(());
@@ -248,9 +254,9 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// The next token as a place where no key can start.
+    /// Returns the entry for a position, the next token, at which no simple key can start.
     fn no_key(&self) -> SimpleKey {
-        let token_number = self.handed_out + self.tokens.len();
+        let token_number = self.taken + self.tokens.len();
         SimpleKey { possible: false, required: false, token_number, mark: self.text.mark }
     }
 
@@ -265,8 +271,8 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Opens a block collection if the column is deeper than the innermost one. `before` is the number of the token
-    /// before which it starts.
+    /// Opens a block collection if the column of `mark` is larger than that of the innermost block collection. `before` is
+    /// the number of the token before which the collection starts.
     fn roll_indent(&mut self, before: Option<usize>, kind: TokenKind, mark: Mark) -> Result<(), YamlFault> {
         if self.in_flow() || self.indent >= Some(mark.column) {
             return Ok(());
@@ -281,15 +287,16 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Queues a token before the token with this number, or last if that token has been handed out or there is none.
+    /// Adds a token to the queue before the token with the number `before`. Without a number, or if the parser has taken
+    /// that token, adds it at the end.
     fn insert_token(&mut self, before: Option<usize>, token: Token) {
-        match before.and_then(|number| number.checked_sub(self.handed_out)) {
+        match before.and_then(|number| number.checked_sub(self.taken)) {
             Some(index) => self.tokens.insert(index, token),
             None => self.tokens.push_back(token),
         }
     }
 
-    /// Closes the block collections that are deeper than the column.
+    /// Closes the block collections whose column is larger than `column`.
     fn unroll_indent(&mut self, column: Option<usize>) {
         if self.in_flow() {
             return;
@@ -308,7 +315,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Skips the characters of an indicator and queues its token.
+    /// Skips the characters of an indicator and adds its token to the queue.
     fn push_indicator(&mut self, characters: usize, kind: TokenKind) {
         let start = self.text.mark;
         for _ in 0..characters {
@@ -390,13 +397,14 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Opens a block collection for the indicator that starts here.
-    fn start_block(&mut self, kind: TokenKind, otherwise: &'static str) -> Result<(), YamlFault> {
+    /// Opens a block collection for the indicator at the current position. If no indicator is allowed there, returns a
+    /// fault with the text `not_allowed`.
+    fn start_block(&mut self, kind: TokenKind, not_allowed: &'static str) -> Result<(), YamlFault> {
         if self.in_flow() {
             return Ok(());
         }
         if !self.simple_key_allowed {
-            return self.fault(None, otherwise);
+            return self.fault(None, not_allowed);
         }
         self.roll_indent(None, kind, self.text.mark)
     }

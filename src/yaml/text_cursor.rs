@@ -1,36 +1,39 @@
-//! The characters of a text as go-yaml's scanner sees them: it reads a file in pieces and looks only at characters that
-//! are in its buffer.
+//! A position in a text, and the next characters. go-yaml loads a file in pieces into a buffer, and its scanner sees only
+//! the characters in this buffer. This cursor loads the same pieces, so that the scanner makes the same decisions and
+//! reports the same errors.
 
 use super::encoding::DecodedText;
 use super::{FaultStage, Mark, YamlFault};
 
-/// How many bytes of a file go-yaml reads at a time (`input_raw_buffer_size` in readerc.go). The size decides how far
-/// ahead an encoding error is noticed.
+/// The number of bytes that go-yaml loads at a time (`input_raw_buffer_size` in readerc.go). An encoding error is reported
+/// when its piece is loaded, so the size decides how early that is.
 const PIECE: usize = 512;
 
-/// A text, the position in it, and the part of it that is loaded.
+/// A text, the position in the text, and the part of the text that is loaded.
 pub struct TextCursor<'t> {
     text: DecodedText<'t>,
     /// The byte offset of the next character.
     next: usize,
     /// The byte offset of the end of the last loaded piece.
     loaded: usize,
-    /// The number of characters between these two.
+    /// The number of characters between `next` and `loaded`.
     unread: usize,
     /// The next character, if it is loaded.
     current: Option<char>,
     /// Whether every piece is loaded.
     complete: bool,
-    /// How often more was required than there is: go-yaml appends a NUL to its buffer each time and counts it.
-    beyond: usize,
-    /// The first character of go-yaml's buffer, which it moves to the unread text only when it loads.
+    /// The number of NULs that go-yaml would have in its buffer after the end of the text: it appends one each time when
+    /// the scanner requires more characters than the text has.
+    nuls: usize,
+    /// The first character of go-yaml's buffer. go-yaml removes read characters from the buffer only when it loads a
+    /// piece.
     buffer_start: Option<char>,
     /// The position of the next character.
     pub mark: Mark,
 }
 
 impl<'t> TextCursor<'t> {
-    /// Starts before the first character.
+    /// Creates a cursor before the first character.
     pub fn new(text: DecodedText<'t>) -> Self {
         Self {
             text,
@@ -39,23 +42,23 @@ impl<'t> TextCursor<'t> {
             unread: 0,
             current: None,
             complete: false,
-            beyond: 0,
+            nuls: 0,
             buffer_start: None,
             mark: Mark::default(),
         }
     }
 
-    /// The next character; `None` at the end.
+    /// Returns the next character; `None` at the end.
     pub const fn current(&self) -> Option<char> {
         self.current
     }
 
-    /// Whether this is the next character.
+    /// Returns whether `character` is the next character.
     pub fn is_at(&self, character: char) -> bool {
         self.current == Some(character)
     }
 
-    /// The character after `ahead` others, if it is loaded.
+    /// Returns the character that follows the next `ahead` characters, if it is loaded.
     pub fn peek(&self, ahead: usize) -> Option<char> {
         if ahead >= self.unread {
             return None;
@@ -63,35 +66,36 @@ impl<'t> TextCursor<'t> {
         self.text.text.get(self.next..)?.chars().nth(ahead)
     }
 
-    /// The first character of go-yaml's buffer.
+    /// Returns the first character of go-yaml's buffer.
     pub const fn buffer_start(&self) -> Option<char> {
         self.buffer_start
     }
 
-    /// Loads pieces until there are this many characters, or none is left.
+    /// Loads pieces until this number of unread characters is loaded, or until the text ends.
     pub fn load(&mut self, characters: usize) -> Result<(), YamlFault> {
-        if self.unread + self.beyond >= characters {
+        if self.unread + self.nuls >= characters {
             return Ok(());
         }
         while self.unread < characters && !self.complete {
             self.load_piece()?;
         }
         if self.unread < characters {
-            self.beyond += 1;
+            self.nuls += 1;
         }
         self.current = self.peek(0);
         self.buffer_start = self.current;
         Ok(())
     }
 
-    /// Loads a piece. A character that does not fit belongs to the following piece. A piece with an encoding error is
-    /// not loaded.
+    /// Loads a piece. A character that does not fit completely belongs to the next piece. A piece with an encoding error
+    /// is not loaded.
     fn load_piece(&mut self) -> Result<(), YamlFault> {
         let rest = self.text.text.get(self.loaded..).unwrap_or_default();
-        let room = if self.loaded == 0 { PIECE - self.text.mark_bytes() } else { PIECE };
-        let (length, used) = if self.text.utf16 { utf16_piece(rest, room) } else { utf8_piece(rest, room) };
+        let max_bytes = if self.loaded == 0 { PIECE - self.text.mark_bytes() } else { PIECE };
+        let (length, file_bytes) =
+            if self.text.utf16 { utf16_piece(rest, max_bytes) } else { utf8_piece(rest, max_bytes) };
         if length == rest.len()
-            && used < room
+            && file_bytes < max_bytes
             && let Some(fault) = &self.text.fault
             && (length == 0 || !fault.is_the_end())
         {
@@ -114,10 +118,10 @@ impl<'t> TextCursor<'t> {
         Some(character)
     }
 
-    /// Skips a character. At the end, skips one of go-yaml's NULs.
+    /// Skips a character. At the end of the text, skips one of go-yaml's NULs.
     pub fn skip(&mut self) {
         if self.advance().is_none() {
-            self.beyond = self.beyond.saturating_sub(1);
+            self.nuls = self.nuls.saturating_sub(1);
         }
         self.mark.index += 1;
         self.mark.column += 1;
@@ -132,7 +136,8 @@ impl<'t> TextCursor<'t> {
         }
     }
 
-    /// Skips a line break and returns how it is kept: as a line feed, unless it is one of Unicode's.
+    /// Skips a line break. Returns the character that replaces it in a scalar: a line feed, but Unicode's line and
+    /// paragraph separators stay as they are.
     pub fn line_break(&mut self) -> Option<char> {
         let first = self.current.filter(|character| is_break(*character))?;
         if first == '\r' && self.peek(1) == Some('\n') {
@@ -146,7 +151,7 @@ impl<'t> TextCursor<'t> {
         Some(if first.len_utf8() == 3 { first } else { '\n' })
     }
 
-    /// Skips blanks.
+    /// Skips spaces and tabs.
     pub fn skip_blanks(&mut self) -> Result<(), YamlFault> {
         while self.current.is_some_and(is_blank) {
             self.skip();
@@ -155,7 +160,7 @@ impl<'t> TextCursor<'t> {
         Ok(())
     }
 
-    /// Skips a comment up to the end of its line, if there is one.
+    /// Skips a comment up to the end of its line, if a comment comes next.
     pub fn skip_comment(&mut self) -> Result<(), YamlFault> {
         if self.is_at('#') {
             while !is_break_or_end(self.current) {
@@ -167,44 +172,46 @@ impl<'t> TextCursor<'t> {
     }
 }
 
-/// How many bytes of `text` the next piece has, and how many bytes of the file that is.
-fn utf8_piece(text: &str, room: usize) -> (usize, usize) {
-    let mut length = text.len().min(room);
+/// Returns the number of bytes of `text` that are the next piece, and the number of bytes of the file for them, which is at
+/// most `max_bytes`.
+fn utf8_piece(text: &str, max_bytes: usize) -> (usize, usize) {
+    let mut length = text.len().min(max_bytes);
     while !text.is_char_boundary(length) {
         length -= 1;
     }
     (length, length)
 }
 
-fn utf16_piece(text: &str, room: usize) -> (usize, usize) {
-    let (mut length, mut used) = (0, 0);
+/// Like [`utf8_piece`], for a file in UTF-16.
+fn utf16_piece(text: &str, max_bytes: usize) -> (usize, usize) {
+    let (mut length, mut file_bytes) = (0, 0);
     for character in text.chars() {
         let width = 2 * character.len_utf16();
-        if used + width > room {
+        if file_bytes + width > max_bytes {
             break;
         }
-        used += width;
+        file_bytes += width;
         length += character.len_utf8();
     }
-    (length, used)
+    (length, file_bytes)
 }
 
-/// Whether the character is a space or a tab.
+/// Returns whether the character is a space or a tab.
 pub const fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t')
 }
 
-/// Whether the character ends a line.
+/// Returns whether the character is a line break.
 pub const fn is_break(character: char) -> bool {
     matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether the line ends here.
+/// Returns whether the character is a line break or missing, so that the line ends before it.
 pub fn is_break_or_end(character: Option<char>) -> bool {
     character.is_none_or(is_break)
 }
 
-/// Whether a word ends here.
+/// Returns whether the character is a blank, a line break or missing, so that a word ends before it.
 pub fn is_blank_or_end(character: Option<char>) -> bool {
     character.is_none_or(|character| is_blank(character) || is_break(character))
 }

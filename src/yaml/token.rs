@@ -1,4 +1,4 @@
-//! The tokens between scanner and parser.
+//! The types of tokens, which the scanner creates and the parser reads.
 
 use super::Mark;
 
@@ -13,7 +13,7 @@ pub struct Token {
     pub end: Mark,
 }
 
-/// The kinds of tokens. Those of block collections come from indentation.
+/// The kinds of tokens. The tokens at the start and the end of block collections result from indentation.
 #[derive(Debug)]
 pub enum TokenKind {
     /// The end of the text.
@@ -29,7 +29,7 @@ pub enum TokenKind {
     TagDirective {
         /// The handle, with its exclamation marks.
         handle: String,
-        /// What the handle stands for.
+        /// The text that replaces the handle.
         prefix: String,
     },
     /// `---`
@@ -62,18 +62,18 @@ pub enum TokenKind {
     Alias(String),
     /// `&name`
     Anchor(String),
-    /// A tag.
+    /// A tag, such as `!!str`.
     Tag {
         /// The handle, with its exclamation marks; empty for `!<…>` and `!`.
         handle: String,
-        /// The rest.
+        /// The text after the handle.
         suffix: String,
     },
     /// A scalar.
     Scalar {
         /// The text without quotes.
         text: String,
-        /// Whether it has neither quotes nor `|` nor `>`.
+        /// Whether the scalar has neither quotes nor `|` nor `>`.
         plain: bool,
     },
 }

@@ -1,6 +1,8 @@
-//! Parses YAML into a tree in which every node has its position, for configuration files, kubeconfigs and scenarios.
+//! Parses YAML into a tree in which every node has its position. Configuration files, kubeconfigs and scenarios are read
+//! with it.
 //!
-//! Manifests need more (aliases, merge keys, go-yaml's types) and use `manifests::reader`, which has the same parser.
+//! It does not resolve aliases, merge keys or types. Manifests need these, so `manifests::reader` makes its own tree from
+//! the events of the same parser.
 
 use super::{EventKind, Position, YamlEvent, YamlFault, YamlParser, decode};
 
@@ -33,7 +35,7 @@ pub enum YamlKind {
     Alias,
 }
 
-/// Why a text has no tree.
+/// Why a text cannot be parsed into a tree.
 #[derive(Debug, PartialEq, Eq)]
 pub enum YamlError {
     /// The text is not YAML.
@@ -45,17 +47,18 @@ pub enum YamlError {
 /// The documents of a text, one after another.
 pub struct Documents<'t> {
     parser: YamlParser<'t>,
-    deepest: usize,
+    max_depth: usize,
+    /// The position at which the last document begins.
     began: Position,
 }
 
 impl<'t> Documents<'t> {
-    /// Reads `text`; more than `deepest` nested collections are an error.
-    pub fn of(text: &'t [u8], deepest: usize) -> Self {
-        Self { parser: YamlParser::new(decode(text)), deepest, began: Position::START }
+    /// Reads `text`. More than `max_depth` nested collections are an error.
+    pub fn of(text: &'t [u8], max_depth: usize) -> Self {
+        Self { parser: YamlParser::new(decode(text)), max_depth, began: Position::START }
     }
 
-    /// The next document; `None` at the end.
+    /// Returns the next document; `None` at the end.
     pub fn next_document(&mut self) -> Result<Option<YamlNode>, YamlError> {
         loop {
             let event = self.event()?;
@@ -71,7 +74,7 @@ impl<'t> Documents<'t> {
         }
     }
 
-    /// The position at which the last document begins, including its `---`.
+    /// Returns the position at which the last returned document begins, including its `---`.
     pub const fn began(&self) -> Position {
         self.began
     }
@@ -83,7 +86,7 @@ impl<'t> Documents<'t> {
     /// Parses the node that begins with `event`.
     fn node(&mut self, event: YamlEvent, depth: usize) -> Result<YamlNode, YamlError> {
         let at = event.start.position();
-        if depth > self.deepest {
+        if depth > self.max_depth {
             return Err(YamlError::TooDeep(at));
         }
         let (has_anchor_or_tag, kind) = match event.kind {

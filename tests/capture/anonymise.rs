@@ -1,4 +1,4 @@
-//! Searches an anonymised export for every name of the original capture.
+//! Searches an anonymised export for every name of the original capture. None may be left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,7 @@ fn texts(capture: &Path) -> Vec<String> {
 }
 
 /// Whether `text` contains `name` as a separate word.
-fn holds(text: &str, name: &str) -> bool {
+fn contains_word(text: &str, name: &str) -> bool {
     let part = |letter: char| letter.is_alphanumeric() || letter == '-';
     text.match_indices(name).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -70,13 +70,13 @@ fn anonymised_export_has_no_names_and_gives_the_same_events() {
     thread::scope(|scope| {
         let place = &place;
         for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
-            scope.spawn(move || keeps_what_pleg_needs(place, number, scenario, period));
+            scope.spawn(move || assert_same_events_without_names(place, number, scenario, period));
         }
     });
 }
 
 /// Records a scenario, exports it without names, and compares the two captures.
-fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, period: &str) {
+fn assert_same_events_without_names(place: &CaptureDir, number: usize, scenario: &str, period: &str) {
     let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
     let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
     record(&format!("sim:{scenario}"), &directory, &how);
@@ -84,7 +84,7 @@ fn keeps_what_pleg_needs(place: &CaptureDir, number: usize, scenario: &str, peri
     assert_eq!(exported.code, Some(0), "{exported}");
     let texts = texts(&file);
     for name in names(&directory) {
-        let found = texts.iter().find(|text| holds(text, &name));
+        let found = texts.iter().find(|text| contains_word(text, &name));
         assert!(found.is_none(), "{scenario}: `{name}` is still in {found:?}");
     }
     // Both captures give the same events.

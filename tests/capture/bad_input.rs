@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, Output, command, copy_program, plegctl};
 
-fn refused(output: &Output, words: &str) {
+fn assert_refused(output: &Output, words: &str) {
     assert_eq!(output.code, Some(2), "{output}");
     let errors: Vec<_> = output.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(errors.len(), 1, "{output}");
@@ -19,15 +19,15 @@ fn error_names_a_file_that_is_no_capture() {
     let file = place.path("notes.txt");
     fs::write(&file, "dear diary").unwrap();
     for action in ["ls", "check", "report"] {
-        refused(&plegctl(&["capture", action, argument(&file)]), "is not a capture");
-        refused(&plegctl(&["capture", action, argument(&place.path("none"))]), "No such file");
+        assert_refused(&plegctl(&["capture", action, argument(&file)]), "is not a capture");
+        assert_refused(&plegctl(&["capture", action, argument(&place.path("none"))]), "No such file");
     }
-    refused(&plegctl(&["relist", "-r", &format!("capture:{}", argument(&file))]), "is not a capture");
-    refused(&plegctl(&["record", "-r", "sim:quiet", argument(&place.path(""))]), "is not a capture");
+    assert_refused(&plegctl(&["relist", "-r", &format!("capture:{}", argument(&file))]), "is not a capture");
+    assert_refused(&plegctl(&["record", "-r", "sim:quiet", argument(&place.path(""))]), "is not a capture");
     let later = place.path("later");
     fs::create_dir_all(&later).unwrap();
     fs::write(later.join("0000000001.seg"), b"plegcap\n\x63\x00000000").unwrap();
-    refused(&plegctl(&["capture", "ls", argument(&later)]), "version 99");
+    assert_refused(&plegctl(&["capture", "ls", argument(&later)]), "version 99");
 }
 
 /// Root may write everywhere, so another user runs the program.
@@ -72,7 +72,7 @@ fn second_recorder_is_refused_and_the_error_names_the_first() {
     let mut first = Invocation::new(&["record", "-r", "sim:quiet", argument(&directory)]).spawn();
     assert!(first.line().is_some());
     let second = plegctl(&["record", "-r", "sim:quiet", argument(&directory)]);
-    refused(&second, &format!("(process {})", first.pid()));
+    assert_refused(&second, &format!("(process {})", first.pid()));
     // Reading a capture is possible while a recorder writes to it.
     assert_eq!(plegctl(&["capture", "ls", argument(&directory)]).code, Some(0));
     first.signal("TERM");
@@ -86,8 +86,8 @@ fn error_names_a_moment_outside_of_the_capture() {
     // A busy machine is slow, which would open an incident.
     record("sim:quiet", &directory, &["--period", "10ms", "--count", "3", "--slow", "1h"]);
     let relist = |time: &str| plegctl(&["relist", "-r", &replayed(&directory, time)]);
-    refused(&relist("+2h"), "is outside of the capture");
-    refused(&relist("1999-01-01T00:00:00Z"), "is outside of the capture");
-    refused(&relist("noon"), "is not a moment of the capture");
-    refused(&relist("incident:7"), "has no incident 7; it has none");
+    assert_refused(&relist("+2h"), "is outside of the capture");
+    assert_refused(&relist("1999-01-01T00:00:00Z"), "is outside of the capture");
+    assert_refused(&relist("noon"), "is not a moment of the capture");
+    assert_refused(&relist("incident:7"), "has no incident 7; it has none");
 }

@@ -50,7 +50,7 @@ fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
     let saved = place.path("early.json");
     plegctl(&["relist", "-r", &early, "--save", argument(&saved)]);
     let again = plegctl(&["diff", argument(&saved), &late, "-o", "json"]);
-    let told = |output: &Output| {
+    let transitions = |output: &Output| {
         let mut events = json(output)["events"].take();
         for event in events.as_array_mut().unwrap() {
             // Each report has its own recorded time.
@@ -58,7 +58,7 @@ fn relist_diff_and_health_show_the_moment_of_the_endpoint() {
         }
         events
     };
-    assert_eq!(told(&again), told(&difference), "{again}");
+    assert_eq!(transitions(&again), transitions(&difference), "{again}");
     let health = plegctl(&["health", "-r", &late, "-o", "json"]);
     assert_eq!((health.code, &json(&health)["verdict"]), (Some(0), &Value::from("healthy")), "{health}");
 }
@@ -69,14 +69,14 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
     let directory = capture(&place);
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
     let node = "node-a";
-    let then = replayed(&directory, "+3s");
+    let moment = replayed(&directory, "+3s");
     let of = |endpoint: &str| {
         let pods = ["pods", "--manifests", manifests, "--node-name", node, "-r", endpoint, "-o", "json"];
         let lint = ["static-pods", "lint", manifests, "--node-name", node, "-r", endpoint, "-o", "json"];
         let at = ["--at", "3s"];
         let at: &[&str] = if endpoint.starts_with("sim:") { &at } else { &[] };
         let (pods, lint) = (plegctl(&[&pods, at].concat()), plegctl(&[&lint, at].concat()));
-        let standing = json(&pods)["pods"]
+        let verdict = json(&pods)["pods"]
             .as_array()
             .unwrap()
             .iter()
@@ -92,9 +92,9 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
                 format!("{} {:?}", pod["path"], ids.collect::<Vec<_>>())
             })
             .collect::<Vec<_>>();
-        ((pods.code, standing), (lint.code, findings))
+        ((pods.code, verdict), (lint.code, findings))
     };
-    let (live, recorded) = (of("sim:stale-static-pod"), of(&then));
+    let (live, recorded) = (of("sim:stale-static-pod"), of(&moment));
     assert!(!live.0.1.is_empty());
     assert_eq!(recorded, live);
 }
@@ -103,12 +103,12 @@ fn pods_and_lint_compare_manifests_with_the_recorded_pods() {
 fn crictl_is_served_from_a_capture() {
     let place = CaptureDir::make();
     let directory = capture(&place);
-    let socket = place.path("then.sock");
+    let socket = place.path("moment.sock");
     let listen = argument(&socket).to_owned();
-    let then = replayed(&directory, "+3s");
-    let mut serving = Invocation::new(&["sim", "serve", &then, "--listen", &listen]).spawn();
+    let moment = replayed(&directory, "+3s");
+    let mut serving = Invocation::new(&["sim", "serve", &moment, "--listen", &listen]).spawn();
     assert!(serving.line().is_some());
-    let relist = json(&plegctl(&["relist", "-r", &then, "-o", "json"]));
+    let relist = json(&plegctl(&["relist", "-r", &moment, "-o", "json"]));
     let running: Vec<&Value> = relist["pods"]
         .as_array()
         .unwrap()
@@ -122,7 +122,8 @@ fn crictl_is_served_from_a_capture() {
         assert_eq!(version.runtime_name, "containerd");
         // Without an answer to this call, crictl stops.
         let _: wire::ImageFsInfoResponse = crictl.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
-        // ps: the recorder never listed running containers only, but the capture has all containers.
+        // ps: crictl requests only the running containers. The recorder never made this call, but the capture has the
+        // list of all containers.
         let found = crictl.running().await;
         let mut ids: Vec<_> = found.iter().map(|container| container.id.clone()).collect();
         let mut expected: Vec<_> =
@@ -132,9 +133,9 @@ fn crictl_is_served_from_a_capture() {
         assert_eq!(ids, expected);
         assert!(crictl.image("registry.example/web:v1").await.is_none());
         // inspect with the first digits of an id.
-        let question = wire::ContainerStatusRequest { container_id: ids[0][..13].to_owned(), verbose: true };
+        let request = wire::ContainerStatusRequest { container_id: ids[0][..13].to_owned(), verbose: true };
         let answer: wire::ContainerStatusResponse =
-            crictl.call(RUNTIME, "ContainerStatus", question).await.unwrap();
+            crictl.call(RUNTIME, "ContainerStatus", request).await.unwrap();
         assert_eq!(answer.status.unwrap().id, ids[0]);
         // stats: the recorder did not make this call, so there is no answer.
         let usage = crictl

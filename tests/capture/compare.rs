@@ -1,7 +1,9 @@
-//! `watch --mode compare` prints the same for a capture as it did live. Two programs cannot see a runtime at the same
-//! moment, so the test plays a script twice: once for a watch and once for a recorder. The first list of each relist
-//! waits until the stream's scripted events have been read, so that the order is the same in both runs on any machine.
-//! The test does not compare durations and what depends on them.
+//! Checks that `watch --mode compare` prints the same for a capture as it printed live.
+//!
+//! Two programs never see a runtime at exactly the same moment, so the test plays a script twice: once for a watch and
+//! once for a recorder. The first list of each relist waits until the program has read the stream's scripted events, so
+//! the order is the same in both runs on any machine. The test does not compare durations and the values that depend on
+//! them.
 
 use std::path::Path;
 use std::thread;
@@ -21,8 +23,9 @@ use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
 const RELISTS: usize = 14;
 
 /// The time limit for the test.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
+// The values of ContainerEventType in the CRI.
 const CREATED: i32 = 0;
 const STARTED: i32 = 1;
 const STOPPED: i32 = 2;
@@ -56,7 +59,7 @@ fn node(relist: usize) -> Node {
         node = node.container("c2", "both-then-lost");
     }
     if relist >= 6 {
-        // The stream never reports its end.
+        // The stream sends no event for the end of c2.
         node = node.exited(1);
     }
     if (4..7).contains(&relist) {
@@ -68,10 +71,11 @@ fn node(relist: usize) -> Node {
     node
 }
 
-/// The events that the stream sends while a relist waits for its first list. A watch prints the last one of each group.
+/// The events that the stream sends while a relist waits for its first list. The watch prints the last event of each
+/// relist.
 fn scripted_events(relist: usize) -> Vec<Event> {
     match relist {
-        // One container that both see, and one that has ended before a relist can see it.
+        // Both sides see c2. c9 is removed before a relist can see it.
         3 => vec![
             event(STARTED, "c2", true),
             event(CREATED, "c9", true),
@@ -79,7 +83,7 @@ fn scripted_events(relist: usize) -> Vec<Event> {
             event(STOPPED, "c9", true),
             event(DELETED, "c9", true),
         ],
-        // A relist reported this change earlier.
+        // The relist before saw c3 first.
         5 => vec![event(STARTED, "c3", true)],
         // The kubelet ignores an event without a pod.
         7 => vec![event(DELETED, "c3", false), event(STARTED, "c4", true)],
@@ -101,8 +105,8 @@ impl Scripted {
         Self { fake, gates }
     }
 
-    /// Plays the script; `has_read` waits until this number of events was read, the last one of this container.
-    fn play(&self, mut has_read: impl FnMut(usize)) {
+    /// Plays the script. `wait_for_events(count)` waits until the program has read this number of events in all.
+    fn play(&self, mut wait_for_events: impl FnMut(usize)) {
         let mut read = 0;
         for (relist, gate) in (1..).zip(&self.gates) {
             self.fake.wait_for(Rpc::ListPodSandbox, relist);
@@ -115,7 +119,7 @@ impl Scripted {
                 for event in events {
                     self.fake.push_event(event);
                 }
-                has_read(read);
+                wait_for_events(read);
             }
             gate.open();
         }
@@ -126,15 +130,15 @@ fn records(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Value> {
     lines.into_iter().map(|line| serde_json::from_str(line.as_ref()).unwrap()).collect()
 }
 
-/// Watches the script live.
+/// Plays the script for a watch and returns the watch's records.
 fn live() -> Vec<Value> {
     let scripted = Scripted::start();
     let (count, endpoint) = (RELISTS.to_string(), scripted.fake.endpoint());
-    let how =
+    let arguments =
         ["watch", "--mode", "compare", "-o", "jsonl", "--period", "1s", "--count", &count, "-r", &endpoint];
-    let mut running = Invocation::new(&how).bound(PATIENCE).spawn();
+    let mut running = Invocation::new(&arguments).time_limit(TIME_LIMIT).spawn();
     let mut seen = Vec::new();
-    // The last printed event of each group: the others came before it.
+    // The last event that the watch prints in each relist of `scripted_events`.
     let mut last = ["ContainerRemoved c9", "ContainerStarted c3", "ContainerStarted c4"].into_iter();
     let streamed = |record: &Value| {
         let event = format!("{} {}", text(&record["type"]), text(&record["id"]));
@@ -158,19 +162,19 @@ fn live() -> Vec<Value> {
     seen
 }
 
-/// Records the script.
+/// Plays the script for a recorder.
 fn recorded(directory: &Path) {
     let scripted = Scripted::start();
     let (count, endpoint) = (RELISTS.to_string(), scripted.fake.endpoint());
-    let how =
+    let arguments =
         ["record", "-r", &endpoint, argument(directory), "--no-host", "--no-diagnose", "--period", "1s"];
-    let how = [how.as_slice(), &["--count", &count]].concat();
-    let mut running: Running = Invocation::new(&how).bound(PATIENCE).spawn();
+    let arguments = [arguments.as_slice(), &["--count", &count]].concat();
+    let mut running: Running = Invocation::new(&arguments).time_limit(TIME_LIMIT).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
     let since = Instant::now();
     scripted.play(|events| {
         while Capture::open(directory).unwrap().stream_events.len() < events {
-            assert!(since.elapsed() < PATIENCE, "{events} events were not read");
+            assert!(since.elapsed() < TIME_LIMIT, "{events} events were not read");
             thread::yield_now();
         }
     });
@@ -212,11 +216,11 @@ fn compare_mode_prints_the_same_live_and_replayed() {
         recorded(&directory);
         live.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
     });
-    let then = replayed(&directory, "+0s");
-    let output = plegctl(&["watch", "--mode", "compare", "-o", "jsonl", "-r", &then]);
+    let endpoint = replayed(&directory, "+0s");
+    let output = plegctl(&["watch", "--mode", "compare", "-o", "jsonl", "-r", &endpoint]);
     assert_eq!(output.code, Some(0), "{output}");
-    let (live, then) = (comparable(&live), comparable(&records(output.stdout.lines())));
-    // The live run has everything that the script contains.
+    let (live, replayed) = (comparable(&live), comparable(&records(output.stdout.lines())));
+    // Makes sure that the live run found every case of the script.
     let (_, divergences, compared) = &live;
     let why = |words: &str| divergences.iter().filter(|divergence| divergence.contains(words)).count();
     let seen = [why("over before a relist"), why("its event had no pod status"), why("Some(true)")];
@@ -224,5 +228,5 @@ fn compare_mode_prints_the_same_live_and_replayed() {
     let counts = ["both", "missedByRelisting", "missedByStream", "withheld", "genericFirst", "undecided"];
     let counts = counts.map(|count| compared[count].as_u64().unwrap());
     assert_eq!(counts, [3, 3, 1, 2, 1, 0], "{compared:#}");
-    assert_eq!(then, live);
+    assert_eq!(replayed, live);
 }

@@ -17,7 +17,7 @@ impl Disk {
     /// A file system in memory.
     fn in_memory(options: &str) -> Option<Self> {
         let (place, target) = Self::target();
-        let mounted = done("mount", &["-t", "tmpfs", "-o", options, "tmpfs", argument(&target)]);
+        let mounted = succeeds("mount", &["-t", "tmpfs", "-o", options, "tmpfs", argument(&target)]);
         mounted.then_some(Self(place))
     }
 
@@ -26,9 +26,9 @@ impl Disk {
         let (place, target) = Self::target();
         let image = place.path("image");
         fs::File::create(&image).unwrap().set_len(bytes).unwrap();
-        let made = done("mkfs.ext4", &["-q", "-F", argument(&image)])
-            && done("mount", &["-o", "loop", argument(&image), argument(&target)]);
-        made.then_some(Self(place))
+        let is_mounted = succeeds("mkfs.ext4", &["-q", "-F", argument(&image)])
+            && succeeds("mount", &["-o", "loop", argument(&image), argument(&target)]);
+        is_mounted.then_some(Self(place))
     }
 
     fn target() -> (CaptureDir, PathBuf) {
@@ -39,7 +39,7 @@ impl Disk {
     }
 }
 
-fn done(program: &str, arguments: &[&str]) -> bool {
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
@@ -49,8 +49,8 @@ impl Drop for Disk {
     }
 }
 
-/// The node in one relist: it has a container more or less each time, with a new name and new annotations, so that each
-/// relist needs the same space on any machine.
+/// The node in one relist. Each relist has one new container with new random annotations instead of the previous one,
+/// so each relist needs the same space in the capture on any machine.
 fn node(relist: u32) -> Node {
     let noise = |number: u32| {
         let mut state = u64::from(relist * 64 + number) + 1;
@@ -66,7 +66,7 @@ fn node(relist: u32) -> Node {
 /// The number of relists: far more than fit on the disk.
 const RELISTS: u32 = 200;
 
-/// Records until the disk is full, and continues.
+/// Records [`RELISTS`] relists, more than fit on the disk. Returns the recorder's output and the capture.
 fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
     let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, (0..RELISTS).map(node));
     let (count, endpoint) = (RELISTS.to_string(), fake.endpoint());
@@ -80,11 +80,11 @@ fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
     (output, capture)
 }
 
-/// No call counts as slow on a busy machine, so no incident pins a segment.
+/// With these options, no call counts as slow on a busy machine, so no incident pins a segment.
 const NEVER_SLOW: [&str; 2] = ["--slow", "1h"];
 
-/// The newest entries replace the oldest, and no new entry is lost.
-fn recycled(directory: &Path, more: &[&str]) {
+/// Asserts that the newest entries replace the oldest, and that no new entry is lost.
+fn assert_newest_are_kept(directory: &Path, more: &[&str]) {
     let (output, capture) = recorded(directory, &[&NEVER_SLOW, more].concat());
     assert!(!output.stdout.contains("lost"), "{output}");
     assert!(capture.dropped > 0, "{output}");
@@ -94,8 +94,8 @@ fn recycled(directory: &Path, more: &[&str]) {
     assert!(first > 1 && numbers.len() > 3, "from {first}");
 }
 
-/// The whole capture is one incident: the recording stops with a reason, and the relists continue.
-fn stopped(directory: &Path) {
+/// Makes the whole capture one incident. Asserts that the recording stops with a reason, and that the relists continue.
+fn assert_recording_stops(directory: &Path) {
     let (output, capture) = recorded(directory, &["--slow", "1us"]);
     assert!(output.stdout.contains("No space left on device"), "{output}");
     assert!(output.stdout.contains("entries lost"), "{output}");
@@ -107,10 +107,10 @@ fn stopped(directory: &Path) {
 }
 
 /// Fills the disk except for this number of bytes, including the blocks reserved for root.
-fn leave(disk: &Disk, bytes: u64) {
+fn fill_except(disk: &Disk, bytes: u64) {
     let mount = disk.0.path("disk");
     let free = rustix::fs::statvfs(&mount).map(|about| about.f_bfree * about.f_frsize).unwrap();
-    fs::write(mount.join("somebody"), vec![7; usize::try_from(free - bytes).unwrap()]).unwrap();
+    fs::write(mount.join("other-data"), vec![7; usize::try_from(free - bytes).unwrap()]).unwrap();
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn full_disk_keeps_the_newest_entries_and_drops_the_oldest() {
     let Some(disk) = Disk::in_memory("size=4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
-    leave(&disk, 150 << 10);
-    recycled(&disk.0.path("disk/capture"), &[]);
+    fill_except(&disk, 150 << 10);
+    assert_newest_are_kept(&disk.0.path("disk/capture"), &[]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn disk_without_inodes_keeps_the_newest_entries_and_drops_the_oldest() {
     let Some(disk) = Disk::in_memory("size=16m,nr_inodes=5") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
-    recycled(&disk.0.path("disk/capture"), &["--max-size", "1MiB"]);
+    assert_newest_are_kept(&disk.0.path("disk/capture"), &["--max-size", "1MiB"]);
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn full_loop_device_keeps_the_newest_entries() {
     let Some(disk) = Disk::in_a_file(4 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };
-    // The file system itself needs space; with less there is hardly space for a segment.
-    leave(&disk, 240 << 10);
-    recycled(&disk.0.path("disk/capture"), &[]);
+    // More than on tmpfs, because the file system itself needs some of the space.
+    fill_except(&disk, 240 << 10);
+    assert_newest_are_kept(&disk.0.path("disk/capture"), &[]);
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn disk_full_of_one_incident_stops_the_recording_but_not_the_relists() {
     let Some(disk) = Disk::in_memory("size=4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
-    leave(&disk, 150 << 10);
-    stopped(&disk.0.path("disk/capture"));
+    fill_except(&disk, 150 << 10);
+    assert_recording_stops(&disk.0.path("disk/capture"));
 }
 
 #[test]
@@ -184,12 +184,12 @@ fn immutable_segment_does_not_make_the_capture_exceed_its_size() {
         segments
     };
     let immutable = segments().remove(0);
-    if !done("chattr", &["+i", argument(&immutable)]) {
+    if !succeeds("chattr", &["+i", argument(&immutable)]) {
         return skip("a file cannot be made immutable here (not root, or no chattr?)");
     }
     recorded(&directory, &[&NEVER_SLOW[..], &["--max-size", "256KiB"]].concat());
     let size: u64 = segments().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
-    assert!(done("chattr", &["-i", argument(&immutable)]));
+    assert!(succeeds("chattr", &["-i", argument(&immutable)]));
     assert!(immutable.exists() && segments().len() > 1, "{:?}", segments());
     assert!(size <= 256 << 10, "{size} bytes");
 }

@@ -17,17 +17,17 @@ use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node};
 
 /// The time limit for the test.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The kind of the document with the kubelet's metrics, in captures of every release.
-const LOOK: u32 = 6;
+/// The number of the document kind for the kubelet's metrics, in captures of every release of plegctl.
+const METRICS_KIND: u32 = 6;
 
 /// A kubelet that answers each GET with `page`, or never, and counts the requests.
 fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     thread::spawn(move || {
         let mut unanswered = Vec::new();
         for caller in listener.incoming() {
@@ -37,18 +37,18 @@ fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
                 unanswered.push(caller);
                 continue;
             };
-            let mut question = Vec::new();
+            let mut request = Vec::new();
             let mut byte = [0];
-            while !question.ends_with(b"\r\n\r\n") && caller.read(&mut byte).unwrap() > 0 {
-                question.extend(byte);
+            while !request.ends_with(b"\r\n\r\n") && caller.read(&mut byte).unwrap() > 0 {
+                request.extend(byte);
             }
-            assert!(question.starts_with(b"GET /metrics "), "{}", String::from_utf8_lossy(&question));
+            assert!(request.starts_with(b"GET /metrics "), "{}", String::from_utf8_lossy(&request));
             let head =
                 format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", page.len());
             caller.write_all((head + page).as_bytes()).unwrap();
         }
     });
-    (url, asked)
+    (url, requests)
 }
 
 /// Records until the capture contains the kubelet's metrics and `enough` other entries.
@@ -58,11 +58,11 @@ fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, CaptureMom
     let since = Instant::now();
     let is_there = || {
         let capture = Capture::open(directory).unwrap();
-        let look = capture.documents.iter().find(|document| document.kind == LOOK);
-        look.is_some_and(|look| enough(&capture, look.at))
+        let metrics = capture.documents.iter().find(|document| document.kind == METRICS_KIND);
+        metrics.is_some_and(|metrics| enough(&capture, metrics.at))
     };
     while !is_there() {
-        assert!(since.elapsed() < PATIENCE, "the kubelet's metrics were not read");
+        assert!(since.elapsed() < TIME_LIMIT, "the kubelet's metrics were not read");
         thread::yield_now();
     }
     running.signal("TERM");
@@ -86,11 +86,13 @@ fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
     let (url, _) = kubelet(Some(PAGE));
     let how = ["-r", "sim:quiet", "--at", "0s", "--kubelet-url", &url, "--period", "100ms"];
     // The last diagnosis needs a relist from after the metrics were read.
-    recorded(&how, &directory, |capture, look| capture.relists.iter().any(|relist| relist.began > look));
+    recorded(&how, &directory, |capture, read_at| {
+        capture.relists.iter().any(|relist| relist.began > read_at)
+    });
     let found = report(argument(&directory));
-    let look = &found["kubelet"][0];
-    assert_eq!(look["outcome"], "ok", "{found}");
-    assert!(look["ageSeconds"].as_f64().unwrap() > 0.0, "{look}");
+    let metrics = &found["kubelet"][0];
+    assert_eq!(metrics["outcome"], "ok", "{found}");
+    assert!(metrics["ageSeconds"].as_f64().unwrap() > 0.0, "{metrics}");
     // The rest of the page is not recorded.
     let segment = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
     for file in segment {
@@ -108,9 +110,9 @@ fn kubelet_metrics_are_recorded_and_judged_in_the_replay() {
 fn silent_kubelet_metrics_are_recorded_and_not_requested_again() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    let (url, asked) = kubelet(None);
+    let (url, requests) = kubelet(None);
     recorded(&["-r", "sim:hung-list", "--kubelet-url", &url, "--slow", "1s"], &directory, |_, _| true);
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
     let found = report(argument(&directory));
     assert_eq!(found["kubelet"][0]["outcome"], "silent", "{found}");
     let table = plegctl(&["capture", "report", argument(&directory)]);
@@ -146,10 +148,10 @@ fn kubelet_that_starts_later_or_restarts_is_recorded() {
     let how = ["record", argument(&directory), "-r", &fake.endpoint(), "--period", "50ms"];
     let mut running = Invocation::new(&how).env("PLEGCTL_TEST_NODE", place.path("node")).spawn();
     assert!(running.line().is_some_and(|line| line.starts_with("recording")));
-    let is_read = |(_, asked): &(String, Arc<AtomicUsize>)| {
+    let is_read = |(_, requests): &(String, Arc<AtomicUsize>)| {
         let since = Instant::now();
-        while asked.load(Ordering::SeqCst) == 0 {
-            assert!(since.elapsed() < PATIENCE, "the kubelet's metrics were not read");
+        while requests.load(Ordering::SeqCst) == 0 {
+            assert!(since.elapsed() < TIME_LIMIT, "the kubelet's metrics were not read");
             thread::sleep(Duration::from_millis(20));
         }
     };
@@ -164,10 +166,26 @@ fn kubelet_that_starts_later_or_restarts_is_recorded() {
 }
 
 #[test]
+fn manifests_are_judged_by_the_release_of_this_nodes_kubelet() {
+    const OLDER: &str = "kubernetes_build_info{git_version=\"v1.33.4\"} 1\n";
+    let place = CaptureDir::make();
+    let proc = place.path("node/proc");
+    fs::create_dir_all(&proc).unwrap();
+    start_kubelet(&proc, 77, &kubelet(Some(OLDER)).0);
+    let lint = ["static-pods", "lint", "docs/examples/manifests", "--no-cri"];
+    let lint = |more: &[&str]| {
+        let words = [&lint[..], more].concat();
+        Invocation::new(&words).env("PLEGCTL_TEST_NODE", place.path("node")).run().stdout
+    };
+    assert!(lint(&[]).contains("(rules of kubelet 1.33)"), "{}", lint(&[]));
+    assert!(lint(&["--kubelet-version", "1.36"]).contains("(rules of kubelet 1.36)"));
+}
+
+#[test]
 fn unusable_kubelet_options_end_record_before_it_records() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    let bad = plegctl(&["record", "-r", "sim:quiet", argument(&directory), "--kubelet-url", "ftp://here"]);
-    assert_eq!(bad.code, Some(2), "{bad}");
-    assert!(bad.stderr.contains("ftp://here"), "{bad}");
+    let output = plegctl(&["record", "-r", "sim:quiet", argument(&directory), "--kubelet-url", "ftp://here"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("ftp://here"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! Faults are recorded while they last; `health` names the same culprit from the capture as live.
+//! `health` names the same culprit from a capture as live, for each fault. The recording ends while the fault lasts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
-/// The result of a diagnosis: rule, call and culprit.
+/// The result of a diagnosis: its verdict, rule, call, pod and container.
 fn culprit(output: &Output) -> [String; 5] {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let of = |path: &str| report.pointer(path).map(Value::to_string).unwrap_or_default();
@@ -20,35 +20,36 @@ fn culprit(output: &Output) -> [String; 5] {
     ]
 }
 
-/// The live result of `health` and its result from the capture.
-fn live_and_then(scenario: &str, lasts: [&str; 2]) -> [Output; 2] {
+/// Runs `health` on a scenario and on a capture of the scenario. `length` is the option that ends the recording.
+fn live_and_replayed(scenario: &str, length: &[&str]) -> [Output; 2] {
     let place = CaptureDir::make();
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
     // With ten thousand dead containers, a busy machine takes far longer than with any other scenario.
     let plegctl = |arguments: &[&str]| {
-        let invocation = Invocation::new(arguments).bound(Duration::from_secs(600));
-        if lasts == WHILE_IT_HANGS { invocation.with_short_silences().without_load() } else { invocation }
+        let invocation = Invocation::new(arguments).time_limit(Duration::from_secs(600));
+        if *length == WHILE_IT_HANGS { invocation.with_short_silences().without_load() } else { invocation }
             .run()
     };
     let how =
-        [["record", "-r", &endpoint, argument(&directory), "--period", "1s"].as_slice(), &lasts].concat();
+        [["record", "-r", &endpoint, argument(&directory), "--period", "1s"].as_slice(), length].concat();
     let recorded = plegctl(&how);
     assert_eq!(recorded.code, Some(0), "{recorded}");
     let live = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
-    let then = plegctl(&["health", "-r", &format!("capture:{}", argument(&directory)), "-o", "json"]);
-    [live, then]
+    let replayed = plegctl(&["health", "-r", &format!("capture:{}", argument(&directory)), "-o", "json"]);
+    [live, replayed]
 }
 
-fn judged_the_same(scenario: &str, lasts: [&str; 2]) {
-    let [live, then] = live_and_then(scenario, lasts);
-    assert_eq!(culprit(&then), culprit(&live), "{scenario}\nlive {live}\nthen {then}");
+fn assert_same_culprit(scenario: &str, length: [&str; 2]) {
+    let [live, replayed] = live_and_replayed(scenario, &length);
+    assert_eq!(culprit(&replayed), culprit(&live), "{scenario}\nlive {live}\nreplayed {replayed}");
 }
 
 #[test]
 fn too_many_dead_containers_are_found_live_and_replayed() {
-    // The duration of ten thousand status calls depends on the machine, so either D05 or D04 may come first.
-    for output in live_and_then("too-many-dead", ["--count", "1"]) {
+    // The duration of ten thousand status calls depends on the machine, so either D05 or D04 may come first. The
+    // recorder's own diagnosis is off, because the capture must hold enough for a later one.
+    for output in live_and_replayed("too-many-dead", &["--count", "1", "--no-diagnose"]) {
         let report: Value = serde_json::from_str(&output.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
         assert_eq!(report["verdict"], "degraded", "{output}");
@@ -56,17 +57,17 @@ fn too_many_dead_containers_are_found_live_and_replayed() {
     }
 }
 
-/// A hung call does not end its relist, so the wait counts calls.
+/// A relist with a hung call does not end, so the recording ends after a time.
 const WHILE_IT_HANGS: [&str; 2] = ["--for", "8s"];
-/// If every call ends, the wait counts relists.
+/// If every call ends, the recording ends after a number of relists.
 const RELISTS: [&str; 2] = ["--count", "15"];
 
 /// One test for each fault, so that they run at the same time and each failure has a name.
 macro_rules! fault_is_judged_from_a_capture_as_it_was_live {
-    ($($fault:ident: $scenario:literal $lasts:expr,)*) => {
+    ($($fault:ident: $scenario:literal $length:expr,)*) => {
         $(#[test]
         fn $fault() {
-            judged_the_same($scenario, $lasts);
+            assert_same_culprit($scenario, $length);
         })*
     };
 }

@@ -1,4 +1,4 @@
-//! The process tests of `plegctl record`: the capture, its state after a kill, and its replay.
+//! The process tests of `plegctl record` and `plegctl capture`: what a capture contains, and commands on a capture.
 
 mod anonymise;
 mod bad_input;

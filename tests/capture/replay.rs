@@ -1,4 +1,4 @@
-//! A replay gives what was recorded.
+//! Commands on a capture give the answers that were recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +22,8 @@ fn events(records: &[Value], relists: usize) -> Vec<Events> {
         let relist = usize::try_from(event["relist"].as_u64().unwrap()).unwrap();
         let id = event["id"].as_str().unwrap_or("<nil>").to_owned();
         let uid = event["pod"]["uid"].as_str().unwrap().to_owned();
-        let own = all[relist - 1].entry(uid).or_default();
-        own.push((event["type"].as_str().unwrap().to_owned(), id));
+        let pod_events = all[relist - 1].entry(uid).or_default();
+        pod_events.push((event["type"].as_str().unwrap().to_owned(), id));
     }
     all
 }
@@ -45,7 +45,8 @@ fn expected(history: &Value) -> Vec<Events> {
         .collect()
 }
 
-fn history_survives(version: &str, histories: usize) {
+/// Records each history of a kubelet. A replay of the capture must give the same events as the kubelet.
+fn assert_replay_equals_the_kubelet(version: &str, histories: usize) {
     let recorded = recording::histories(&format!("pleg-{version}"));
     assert_eq!(recorded.len(), histories);
     let place = CaptureDir::make();
@@ -68,33 +69,33 @@ fn history_survives(version: &str, histories: usize) {
 
 #[test]
 fn recorded_histories_of_1_36_2_are_equal_when_replayed() {
-    history_survives("1.36.2", 60);
+    assert_replay_equals_the_kubelet("1.36.2", 60);
 }
 
 #[test]
 fn recorded_histories_of_1_32_10_are_equal_when_replayed() {
-    history_survives("1.32.10", 20);
+    assert_replay_equals_the_kubelet("1.32.10", 20);
 }
 
 #[test]
 fn recorded_histories_of_1_31_12_are_equal_when_replayed() {
-    history_survives("1.31.12", 20);
+    assert_replay_equals_the_kubelet("1.31.12", 20);
 }
 
 #[test]
 fn recorded_histories_of_1_28_6_are_equal_when_replayed() {
-    history_survives("1.28.6", 20);
+    assert_replay_equals_the_kubelet("1.28.6", 20);
 }
 
 #[test]
 fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    // At this moment nothing is about to change.
+    // From second 5 on, the scenario does not change for a while, so both relists see the same pods.
     record("sim:quiet", &directory, &["--at", "5s", "--period", "100ms", "--count", "5"]);
     let live = plegctl(&["relist", "-r", "sim:quiet", "--at", "5s", "-o", "json"]);
-    let then = plegctl(&["relist", "-r", &replayed_after(&directory, 3), "-o", "json"]);
-    assert_eq!(then.code, Some(0), "{then}");
+    let replayed = plegctl(&["relist", "-r", &replayed_after(&directory, 3), "-o", "json"]);
+    assert_eq!(replayed.code, Some(0), "{replayed}");
     let pods = |text: &str| {
         let report: Value = serde_json::from_str(text).unwrap();
         let name = |pod: &Value| format!("{}/{}", pod["namespace"], pod["name"]);
@@ -102,7 +103,7 @@ fn replayed_relist_equals_the_live_one_and_diff_compares_two_moments() {
         names.sort();
         names
     };
-    assert_eq!(pods(&then.stdout), pods(&live.stdout));
+    assert_eq!(pods(&replayed.stdout), pods(&live.stdout));
     let moment = replayed_after(&directory, 3);
     let same = plegctl(&["diff", &moment, &moment]);
     assert_eq!(same.code, Some(0), "{same}");
@@ -125,8 +126,8 @@ fn calls_that_the_recorder_did_not_make_show_as_not_recorded() {
     assert!(left_out.contains("not recorded"), "{left_out}");
 }
 
-/// The result of compare mode for a stored capture, from when it was recorded.
-fn compared_as_ever(file: &Path) {
+/// Checks that compare mode still gives the result that it gave when the stored capture was recorded.
+fn assert_unchanged_comparison(file: &Path) {
     let endpoint = replayed(file, "+0s");
     let output = plegctl(&["watch", "--mode", "compare", "-r", &endpoint, "-o", "jsonl"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -165,7 +166,7 @@ fn captures_of_all_releases_of_plegctl_are_readable() {
         let streamed = argument(&file).ends_with("-stream.plegcap");
         seen[usize::from(streamed)] += 1;
         if streamed {
-            compared_as_ever(&file);
+            assert_unchanged_comparison(&file);
             continue;
         }
         let list = plegctl(&["capture", "ls", argument(&file), "-o", "json"]);
@@ -175,5 +176,5 @@ fn captures_of_all_releases_of_plegctl_are_readable() {
         let relist = plegctl(&["relist", "-r", &format!("capture:{}", argument(&file))]);
         assert!(relist.stdout.contains("db-0") && relist.code == Some(0), "{relist}");
     }
-    assert!(seen.iter().all(|kept| *kept >= 1), "no capture of each kind is kept: {seen:?}");
+    assert!(seen.iter().all(|kept| *kept >= 1), "a kind of capture is missing: {seen:?}");
 }

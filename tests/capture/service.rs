@@ -12,12 +12,13 @@ use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
 
-/// The kind of the document with pressure and processes, in captures of every release.
-const LOOK: u32 = 4;
+/// The number of the document kind for samples of pressure and processes, in captures of every release of plegctl.
+const SAMPLE_KIND: u32 = 4;
 
+/// Reads lines until one contains `words`, and returns it.
 fn until(running: &mut Running, words: &str) -> String {
     loop {
-        let line = running.line().expect("it ended too early");
+        let line = running.line().expect("the recorder ended too early");
         if line.contains(words) {
             return line;
         }
@@ -47,18 +48,18 @@ fn sigterm_ends_the_recorder_during_a_hang_and_the_summary_names_the_incident() 
 fn summary_at_the_end_equals_the_capture_on_disk() {
     let place = CaptureDir::make();
     let directory = place.path("capture");
-    // A busy machine is slow, which would open an incident.
-    let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms", "--slow", "1h"]).stdout;
+    // With this limit, a call on a busy machine opens no incident.
+    let stdout = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms", "--slow", "1h"]).stdout;
     let list = plegctl(&["capture", "ls", argument(&directory)]).stdout;
     let (_, size) = list.lines().next().unwrap().split_once("2 relists, ").unwrap();
-    assert!(said.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{said}{list}");
+    assert!(stdout.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{stdout}{list}");
 }
 
-/// The next periodic diagnosis would come after half a minute.
+/// Without the incident, the next sample would come after half a minute.
 #[test]
-fn incident_starts_a_recorded_diagnosis_of_the_node() {
+fn incident_causes_a_sample_of_pressure_and_processes() {
     if !Path::new("/proc/pressure/cpu").exists() {
-        // Without a second diagnosis there is nothing to read, and nothing is invented.
+        // A kernel without pressure figures gives no samples.
         return;
     }
     let fake = FakeRuntime::start(Node::default());
@@ -71,8 +72,8 @@ fn incident_starts_a_recorded_diagnosis_of_the_node() {
     running.signal("TERM");
     assert_eq!(running.wait().code, Some(0));
     let capture = Capture::open(&directory).unwrap();
-    let looks = capture.documents.iter().filter(|document| document.kind == LOOK).count();
-    assert!(looks >= 2, "one at the start, and one at the incident: {looks}");
+    let samples = capture.documents.iter().filter(|document| document.kind == SAMPLE_KIND).count();
+    assert!(samples >= 2, "one sample at the start, and one at the incident: {samples}");
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn sighup_makes_the_recorder_reopen_its_directory() {
     }
     fs::rename(&directory, &moved).unwrap();
     running.signal("HUP");
-    // Only the directory shows that it was reopened.
+    // The recorder prints nothing about this, so the test waits for a new segment.
     while !directory.join("0000000001.seg").exists() {
         std::thread::yield_now();
     }
@@ -142,16 +143,16 @@ fn systemd_accepts_the_unit_file() {
     {
         assert!(text.contains(wanted), "{wanted}");
     }
-    // The unit names a program that is not installed on the machine of the tests.
+    // The program that the unit names is not installed here, so the copy names the tested one.
     let place = CaptureDir::make();
     let copy = place.path("plegctl-record.service");
     fs::write(&copy, text.replace("/usr/bin/plegctl", env!("CARGO_BIN_EXE_plegctl"))).unwrap();
     match std::process::Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(&copy).output() {
         Err(_) => skip("there is no systemd-analyze here"),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let own: Vec<_> = said.lines().filter(|line| line.contains("plegctl-record")).collect();
-            assert!(own.is_empty(), "{own:?}");
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            let unit_errors: Vec<_> = errors.lines().filter(|line| line.contains("plegctl-record")).collect();
+            assert!(unit_errors.is_empty(), "{unit_errors:?}");
         }
     }
 }
@@ -169,14 +170,14 @@ fn recorder_starts_before_the_runtime_and_records_its_absence() {
     assert!(waits.contains("connection refused"), "{waits}");
     until(&mut running, "incident 1:");
     fake.restart();
-    let met = until(&mut running, "the runtime is");
-    assert!(met.contains("containerd"), "{met}");
+    let line = until(&mut running, "the runtime is");
+    assert!(line.contains("containerd"), "{line}");
     let now = fake.calls_of(Rpc::ListContainers).len();
     fake.wait_for(Rpc::ListContainers, now + 2);
     running.signal("TERM");
     let output = running.wait();
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(!output.stdout.contains("waiting for the runtime"), "said once: {output}");
+    assert!(!output.stdout.contains("waiting for the runtime"), "reported only once: {output}");
     let capture = Capture::open(&directory).unwrap();
     assert_eq!((capture.sessions.len(), capture.sessions[0].session.runtime.as_str()), (1, "containerd"));
     let absent = capture.relists.iter().filter(|relist| relist.done.error.contains("refused")).count();
@@ -270,7 +271,7 @@ fn capture_directory_that_is_a_link_or_writable_by_others_is_refused() {
         let output = plegctl(&["record", "-r", "sim:quiet", argument(directory), "--count", "1"]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(&format!("for a capture: {why}")), "{output}");
-        assert!(output.stderr.contains("hint: name a directory of your own"), "{output}");
+        assert!(output.stderr.contains("hint: name a directory that only you may write to"), "{output}");
     }
     assert_eq!(fs::read_dir(place.path("precious")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(&open).unwrap().count(), 0);

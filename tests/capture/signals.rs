@@ -1,4 +1,4 @@
-//! Signals that do not request the recorder's end have no effect, whenever they arrive.
+//! Signals other than SIGINT and SIGTERM do not end a recorder, whenever they arrive.
 
 use plegctl::cri::Rpc;
 
@@ -6,7 +6,7 @@ use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, Reply};
 
-/// Every signal that a daemon may receive without a request to end.
+/// The signals that must not end a recorder. By default they would end a process.
 const HARMLESS: [&str; 4] = ["USR1", "USR2", "ALRM", "XFSZ"];
 
 #[test]
@@ -48,7 +48,7 @@ fn signals_while_a_list_hangs_do_not_end_a_recorder() {
     assert_eq!(output.code, Some(0), "{output}");
 }
 
-/// `ulimit -f` counts blocks of 512 or 1024 bytes.
+/// `ulimit -f` counts blocks of 512 or 1024 bytes, so the limit is 4 or 8 KiB: less than a segment.
 #[test]
 fn file_size_limit_does_not_end_the_recorder() {
     let place = CaptureDir::make();

@@ -1,4 +1,5 @@
-//! The event stream in a capture: it is read under the same rules as by `watch`, and replayed at the recorded times.
+//! The event stream in a capture: the recorder reads it by the same rules as `watch`, and a replay delivers each event
+//! at its recorded time.
 
 use serde_json::Value;
 
@@ -19,8 +20,8 @@ fn replayed_event_stream_gives_the_same_events_each_time() {
     let directory = place.path("capture");
     record("sim:missed-events", &directory, &["--at", "20s", "--period", "500ms", "--for", "3s"]);
     let endpoint = replayed(&directory, "+0s");
-    let told = Capture::open(&directory).unwrap().stream_events.len();
-    assert!(told > 10, "{told} events");
+    let recorded = Capture::open(&directory).unwrap().stream_events.len();
+    assert!(recorded > 10, "{recorded} events");
     for mode in ["evented", "compare"] {
         let once = || {
             let output = plegctl(&["watch", "--mode", mode, "-r", &endpoint, "-o", "jsonl"]);
@@ -30,8 +31,8 @@ fn replayed_event_stream_gives_the_same_events_each_time() {
             records(&output.stdout).into_iter().filter(wanted).collect::<Vec<_>>()
         };
         let first = once();
-        let heard = first.iter().filter(|record| record["source"] == "evented").count();
-        assert!(heard > 5, "{mode}: {heard} events of {told}");
+        let replayed = first.iter().filter(|record| record["source"] == "evented").count();
+        assert!(replayed > 5, "{mode}: {replayed} events of {recorded}");
         assert_eq!(first, once(), "{mode}");
     }
 }
@@ -68,8 +69,8 @@ fn stopped_recorder_keeps_no_event_stream_open() {
     let how = ["record", "-r", &endpoint, argument(&directory), "--no-host", "--period", "10ms"];
     let streams = |wanted: CallState, count: usize| {
         fake.wait_until(|calls| {
-            let own = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
-            own.filter(|call| call.state == wanted).count() >= count
+            let opened = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
+            opened.filter(|call| call.state == wanted).count() >= count
         });
     };
     let mut running = Invocation::new(&how).spawn();

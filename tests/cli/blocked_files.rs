@@ -1,5 +1,5 @@
-//! Input and output files that do not answer. A FIFO without a reader or writer behaves like a file on a disk that
-//! hangs.
+//! `health` with input and output files that do not answer. In these tests, a FIFO without a reader or a writer behaves
+//! like a file on a disk that hangs.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn verdict_is_printed_before_a_file_is_written() {
         let fifo = fifo(fake.folder());
         let mut running =
             Invocation::new(&["health", "-r", &fake.endpoint(), "-o", "jsonl", flag, &fifo]).spawn();
-        // Nobody opens the other end of the FIFO, so a write waits until plegctl gives it up.
+        // Nobody reads from the FIFO yet, so plegctl cannot write to it.
         let line = running.line().unwrap_or_default();
         let report: Value = serde_json::from_str(&line).unwrap_or_else(|why| panic!("{flag}: {why}: {line}"));
         assert_eq!(report["verdict"], "healthy", "{flag}: {line}");
@@ -48,6 +48,7 @@ fn unreadable_credential_does_not_hide_the_verdict() {
     let skipped = report["notChecked"].as_array().unwrap();
     let late = |skipped: &&Value| skipped["why"].as_str().unwrap().contains("did not answer within 1s");
     assert!(skipped.iter().find(late).is_some(), "{output}");
-    // An unreadable credential gives no answer (status 2); a hang of the runtime would still be reported.
+    // Without the credential, there is no answer about the kubelet (status 2). A hang of the runtime would still be
+    // reported.
     assert_eq!((&report["verdict"], output.code), (&"unknown".into(), Some(2)), "{output}");
 }

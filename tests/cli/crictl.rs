@@ -55,10 +55,10 @@ fn crictl_commands_get_complete_answers() {
         assert_eq!(one.images[0].repo_tags, ["registry.example/postgres:v1"]);
 
         // inspect and logs with the first digits of an id.
-        let question =
+        let request =
             wire::ContainerStatusRequest { container_id: running[0].id[..13].to_owned(), verbose: true };
         let answer: wire::ContainerStatusResponse =
-            crictl.call(RUNTIME, "ContainerStatus", question).await.unwrap();
+            crictl.call(RUNTIME, "ContainerStatus", request).await.unwrap();
         let status = answer.status.unwrap();
         assert_eq!(status.id, running[0].id);
         let log = std::fs::read_to_string(&status.log_path).unwrap();
@@ -80,11 +80,11 @@ fn crictl_commands_get_complete_answers() {
             .unwrap();
         let of_pods: usize = pods.stats.iter().map(|pod| pod.linux.as_ref().unwrap().containers.len()).sum();
         assert_eq!(of_pods, running.len());
-        let question = wire::PodSandboxStatsRequest {
+        let request = wire::PodSandboxStatsRequest {
             pod_sandbox_id: pods.stats[0].attributes.as_ref().unwrap().id.clone(),
         };
         let one: wire::PodSandboxStatsResponse =
-            crictl.call(RUNTIME, "PodSandboxStats", question).await.unwrap();
+            crictl.call(RUNTIME, "PodSandboxStats", request).await.unwrap();
         assert_eq!(one.stats.unwrap().attributes, pods.stats[0].attributes);
 
         // The server does not implement calls that change the node, and uses the error text of a Go server.
@@ -110,7 +110,7 @@ fn stats_of_a_pod_with_a_stopped_shim_are_silent() {
     with_crictl(&socket, async |mut crictl| {
         begin(&mut crictl).await;
         let running = crictl.running().await;
-        let answers = |pod: &str| {
+        let stats_request = |pod: &str| {
             let container = running.iter().find(|container| {
                 container
                     .labels
@@ -124,10 +124,13 @@ fn stats_of_a_pod_with_a_stopped_shim_are_silent() {
             wire::ListContainerStatsRequest { filter }
         };
         let web: wire::ListContainerStatsResponse =
-            crictl.call(RUNTIME, "ListContainerStats", answers("web")).await.unwrap();
+            crictl.call(RUNTIME, "ListContainerStats", stats_request("web")).await.unwrap();
         assert_eq!(web.stats.len(), 1);
-        let db =
-            crictl.call::<_, wire::ListContainerStatsResponse>(RUNTIME, "ListContainerStats", answers("db"));
+        let db = crictl.call::<_, wire::ListContainerStatsResponse>(
+            RUNTIME,
+            "ListContainerStats",
+            stats_request("db"),
+        );
         // The call never answers, so a short deadline is enough.
         assert!(tokio::time::timeout(std::time::Duration::from_secs(1), db).await.is_err());
     });

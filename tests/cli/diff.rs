@@ -1,4 +1,4 @@
-//! The process tests of `plegctl diff`.
+//! The process tests of `plegctl diff`: two relists from files, stdin or the node, and files that are no report.
 
 use std::fs;
 
@@ -45,6 +45,20 @@ fn diff_of_a_saved_report_and_the_node_gives_the_events_of_pleg() {
     let words = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("default/web-0 app running → exited ContainerDied"), "{table}");
     assert_eq!(plegctl(&["diff", &after, &after]).code, Some(0));
+}
+
+#[test]
+fn a_side_can_be_a_simulation_at_a_time_or_another_runtime() {
+    assert_eq!(plegctl(&["diff", "sim:crash-loop@10s", "sim:crash-loop@10s"]).code, Some(0));
+    let output = plegctl(&["diff", "sim:crash-loop@10s", "sim:crash-loop@1h"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("ContainerDied"), "{output}");
+    let (first, second) = (FakeRuntime::start(running()), FakeRuntime::start(exited()));
+    let output = plegctl(&["diff", &first.endpoint(), &second.endpoint()]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let unknown = plegctl(&["diff", "sim:unknown"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("scenario"), "{unknown}");
 }
 
 #[test]

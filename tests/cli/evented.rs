@@ -1,5 +1,5 @@
-//! `plegctl watch --mode evented` as a process: it behaves like the kubelet's evented PLEG and does not endanger the
-//! node.
+//! The process tests of `plegctl watch --mode evented`: it reports what the kubelet's evented PLEG would report, and it
+//! does not endanger the node.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::support::{CallState, FakeRuntime, Node, ReceivedCall, RuntimeKind, re
 /// The number of recordings that play at the same time. A recording mostly waits.
 const AT_A_TIME: usize = 5;
 
-/// A pod and a container that are in no recording.
-const ONE_MORE: &str = "one-more";
+/// The UID of a pod, and the id of its container, that are in no recording. Their event shows that the stream has
+/// delivered all earlier events.
+const MARKER: &str = "marker";
 
-/// The time limit for a watch that does not do what the kubelet did.
+/// The time limit for a watch that does not give the recorded events.
 const AT_MOST: &str = "50s";
 
 /// The delivered events of relists and of the stream.
@@ -31,7 +32,9 @@ fn delivered(records: &[Value]) -> Events {
     events
 }
 
-fn replayed(history: &Value) -> Result<(), String> {
+/// Plays a recorded history and compares the events and the number of stream attempts with the kubelet's. Returns the
+/// difference as an error.
+fn check_history(history: &Value) -> Result<(), String> {
     let fake = FakeRuntime::replay(history);
     let mut running = watch(&fake, &["--for", AT_MOST]).spawn();
     let expected = &history["expect"];
@@ -48,25 +51,24 @@ fn replayed(history: &Value) -> Result<(), String> {
     let is_done =
         |seen: &[Value]| delivered(seen) == recorded && streams() == expected["streams"].as_u64().unwrap();
     let mut seen: Vec<Value> = Vec::new();
-    // Waits without a time limit of its own: once the open stream delivers another event, it has delivered all earlier
-    // ones.
+    // A stream that fails as often as the kubelet opens it delivers no marker.
     let gave_up = history["stream"]["fails"].as_u64().unwrap() >= expected["streams"].as_u64().unwrap();
-    let mut asked = false;
+    let mut marker_is_sent = false;
     while let Some(line) = running.line() {
         let record: Value = serde_json::from_str(&line).unwrap();
-        let is_one_more = record["pod"]["uid"] == ONE_MORE;
-        if !is_one_more {
+        let is_marker = record["pod"]["uid"] == MARKER;
+        if !is_marker {
             seen.push(record);
         }
         if !is_done(&seen) {
             continue;
         }
-        if is_one_more || gave_up {
+        if is_marker || gave_up {
             running.signal("INT");
             break;
         }
-        if !std::mem::replace(&mut asked, true) {
-            fake.push_event(happened(STARTED, ONE_MORE, ONE_MORE));
+        if !std::mem::replace(&mut marker_is_sent, true) {
+            fake.push_event(happened(STARTED, MARKER, MARKER));
         }
     }
     let output = running.wait();
@@ -85,7 +87,7 @@ fn recorded_history_of_the_evented_kubelet_1_36_2_is_reproduced() {
     assert_eq!(histories.len(), 20);
     for some in histories.chunks(AT_A_TIME) {
         std::thread::scope(|scope| {
-            let plays: Vec<_> = some.iter().map(|history| scope.spawn(|| replayed(history))).collect();
+            let plays: Vec<_> = some.iter().map(|history| scope.spawn(|| check_history(history))).collect();
             for play in plays {
                 assert_eq!(play.join().unwrap(), Ok(()));
             }
@@ -93,6 +95,7 @@ fn recorded_history_of_the_evented_kubelet_1_36_2_is_reproduced() {
     }
 }
 
+// The values of ContainerEventType in the CRI.
 const CREATED: i32 = 0;
 const STARTED: i32 = 1;
 const STOPPED: i32 = 2;
@@ -111,7 +114,7 @@ fn aged(kind: i32, id: &str, uid: &str, age: Duration) -> Event {
     Event::aged(message(kind, id, Some(uid)), i64::try_from(age.as_nanos()).unwrap())
 }
 
-/// An event without a pod, which the kubelet ignores.
+/// The event as the runtime sends it. Without `uid` it has no pod, so the kubelet ignores it.
 fn message(kind: i32, id: &str, uid: Option<&str>) -> ContainerEventResponse {
     let sandbox = uid.map(|uid| wire::PodSandboxStatus {
         id: format!("sandbox-of-{uid}"),
@@ -146,10 +149,10 @@ fn summary(output: &Output) -> Value {
     of_kind(&records(&output.stdout), "WatchSummary")[0].clone()
 }
 
-/// Reads until the next record that fits.
+/// Reads until the next record that is `wanted`.
 fn next(running: &mut Running, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
-        let line = running.line().expect("the watch goes on");
+        let line = running.line().expect("the watch still runs");
         let record: Value = serde_json::from_str(&line).unwrap();
         if wanted(&record) {
             return record;
@@ -189,13 +192,13 @@ fn wait_until_gone(pid: &str) {
 /// Waits until the process has stopped, because a SIGCONT before that has no effect.
 fn wait_until_stopped(running: &Running) {
     let pid = running.pid().to_string();
-    wait_until("goes on", &pid, || {
+    wait_until("still runs", &pid, || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|behind| behind.trim_start().starts_with('T'))
     });
 }
 
-/// A generous limit: the guard checks its watch many times a second.
+/// Waits until `is_so` holds, at most a minute. The guard checks its watch many times a second, so this is long enough.
 fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6000 {
         if is_so() {
@@ -237,7 +240,7 @@ fn reading_a_stream_that_takes_events_from_the_kubelet_needs_an_option() {
     for mode in ["evented", "compare"] {
         let refused = plegctl(&["watch", "--mode", mode, "-r", &fake.endpoint()]);
         assert_eq!(refused.code, Some(2), "{refused}");
-        assert!(refused.stderr.contains("steals the kubelet's events"), "{refused}");
+        assert!(refused.stderr.contains("steals events from the kubelet"), "{refused}");
         assert!(refused.stderr.contains("hint: use --steal-events"), "{refused}");
     }
     assert!(fake.calls_of(Rpc::GetContainerEvents).is_empty());
@@ -273,7 +276,7 @@ fn from_kubelet_1_37_on_an_ended_stream_is_not_opened_again() {
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let mut running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10ms"]).spawn();
     let fallback = next_stream(&mut running, "fallback");
-    assert!(text(&fallback["error"]).contains("until it is restarted"), "{fallback}");
+    assert!(text(&fallback["error"]).contains("until the kubelet is restarted"), "{fallback}");
     // Relists continue at the same period.
     next(&mut running, |record| record["kind"] == "Relist");
     running.signal("INT");
@@ -323,6 +326,7 @@ fn events_that_crio_never_sends_do_not_count_as_lost() {
 fn events_of_unknown_pods_count_and_old_events_and_events_without_a_pod_do_not() {
     let fake = FakeRuntime::start(node());
     let hour = Duration::from_secs(3600);
+    // The creation time of this event is an hour in the future.
     let ahead = message(STARTED, "ahead", Some("new"));
     let ahead = Event::aged(ahead, -i64::try_from(hour.as_nanos()).unwrap());
     fake.streams([Attempt::open().events([
@@ -367,7 +371,7 @@ fn ten_thousand_events_at_once_all_arrive() {
 }
 
 #[test]
-fn removed_pods_leave_the_memory() {
+fn a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
     let fake = FakeRuntime::start(node());
     let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
     fake.streams([Attempt::ending(End::Stall).events(flood)]);
@@ -433,10 +437,18 @@ fn closed_pipe_ends_an_evented_watch() {
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
     running.close_stdout();
-    fake.push_event(happened(STARTED, "c2", "uid-1"));
+    // A process that another test starts may hold the pipe open for a moment, so the first line may not fail.
+    let is_cancelled = |calls: &[ReceivedCall]| in_state(calls, CallState::Cancelled) == 1;
+    for _ in 0..500 {
+        if is_cancelled(&fake.calls()) {
+            break;
+        }
+        fake.push_event(happened(STARTED, "c2", "uid-1"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fake.wait_until(is_cancelled);
     let output = running.wait();
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
-    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
 }
 
 #[test]
@@ -469,6 +481,8 @@ fn guard_closes_the_stream_of_a_watch_stopped_by_sigstop() {
     fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("STOP");
+    // Unread data makes the guard ask at once; without data it would ask after ten seconds.
+    fake.push_event(happened(STARTED, "c2", "uid-1"));
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
     wait_until_gone(&guard);
     running.signal("CONT");
@@ -536,10 +550,36 @@ fn compare_mode_finds_containers_that_lived_between_two_relists() {
     assert_eq!(compare["missedByStream"], 0, "{compare}");
 }
 
+#[test]
+fn compare_mode_counts_events_older_than_the_watch_in_one_line_and_is_undecided_once() {
+    let fake = FakeRuntime::start(node());
+    let hour = Duration::from_secs(3600);
+    let old = (0..1008).map(|number| aged(STARTED, &format!("old-{number}"), "uid-1", hour));
+    fake.streams([Attempt::open().events(old)]);
+    let endpoint = fake.endpoint();
+    let arguments = ["watch", "--mode", "compare", "--period", "100ms", "-r", &endpoint];
+    let mut running = Invocation::new(&arguments).spawn();
+    let mut text = String::new();
+    let mut until = |running: &mut Running, words: &str| {
+        while !text.lines().any(|line| line.contains(words)) {
+            text += &running.line().unwrap_or_else(|| panic!("the watch ended without {words:?}: {text}"));
+            text.push('\n');
+        }
+    };
+    until(&mut running, "  1 008 events older than the watch (--initial shows them)");
+    fake.push_event(happened(STARTED, "new", "uid-1"));
+    until(&mut running, "ContainerStarted  [stream after ");
+    running.signal("INT");
+    text += &running.wait().stdout;
+    assert!(!text.contains("old-"), "{text}");
+    assert_eq!(text.matches("older than the watch").count(), 1, "{text}");
+    assert_eq!(text.matches("undecided").count(), 1, "{text}");
+}
+
 /// Kubelets from 1.36 on also list single pods, so they may have seen what full relists missed.
 #[test]
 fn compare_mode_reports_whether_the_kubelet_could_see_what_relists_missed() {
-    for (release, told) in [("1.36", true), ("1.35", false)] {
+    for (release, is_reported) in [("1.36", true), ("1.35", false)] {
         let fake = FakeRuntime::start(node());
         let endpoint = fake.endpoint();
         let arguments =
@@ -553,8 +593,8 @@ fn compare_mode_reports_whether_the_kubelet_could_see_what_relists_missed() {
         running.signal("INT");
         let output = running.wait();
         assert_eq!(output.code, Some(0), "{output}");
-        let words = "And a kubelet from 1.36 on also lists a pod right after it has acted on that pod";
-        assert_eq!(output.stdout.contains(words), told, "{release}: {output}");
+        let words = "Also, a kubelet from 1.36 on also lists a pod right after it has acted on that pod";
+        assert_eq!(output.stdout.contains(words), is_reported, "{release}: {output}");
     }
 }
 

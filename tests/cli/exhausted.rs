@@ -1,4 +1,4 @@
-//! plegctl on a node that cannot start another process or thread and has no free file descriptor.
+//! plegctl on a node that cannot start another process or thread, or has no free file descriptor.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,13 +43,13 @@ impl RestrictedUser {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Runs the program without room for another process or thread.
-    fn alone(&self, arguments: &[&str]) -> Output {
-        self.among(1, arguments)
+    /// Runs the program with a process limit that allows no further process or thread.
+    fn without_threads(&self, arguments: &[&str]) -> Output {
+        self.with_at_most(1, arguments)
     }
 
-    /// Runs the program with room for this number of processes and threads, including its first one.
-    fn among(&self, most: usize, arguments: &[&str]) -> Output {
+    /// Runs the program with this process limit, which includes the program's own process and counts threads too.
+    fn with_at_most(&self, most: usize, arguments: &[&str]) -> Output {
         let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
         let mut words: Vec<&str> = Vec::new();
         if self.as_root {
@@ -67,7 +67,7 @@ impl RestrictedUser {
 fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
     let runtime = RawServer::start(|_| None);
     let place = RestrictedUser::new(&runtime);
-    let output = place.alone(&["health", "-o", "json", "-r", &runtime.endpoint()]);
+    let output = place.without_threads(&["health", "-o", "json", "-r", &runtime.endpoint()]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(
@@ -82,22 +82,23 @@ fn health_without_threads_gives_a_verdict_and_names_the_exhausted_limit() {
 fn watch_and_lint_work_without_threads() {
     let runtime = RawServer::start(|_| None);
     let place = RestrictedUser::new(&runtime);
-    let watch = place.alone(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
+    let watch = place.without_threads(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
     assert_eq!(watch.code, Some(0), "{watch}");
     assert_eq!(watch.stdout.matches("\"kind\":\"Relist\"").count(), 2, "{watch}");
     assert!(watch.stdout.contains("\"kind\":\"WatchSummary\""), "{watch}");
-    let relist = place.alone(&["relist", "-r", &runtime.endpoint()]);
+    let relist = place.without_threads(&["relist", "-r", &runtime.endpoint()]);
     assert_eq!(relist.code, Some(0), "{relist}");
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
-    let lint = place.alone(&["static-pods", "lint", "--no-cri", "--fail-on", "never", manifests]);
+    let lint = place.without_threads(&["static-pods", "lint", "--no-cri", "--fail-on", "never", manifests]);
     // Other users may not be able to enter the directory of the sources.
     assert!(matches!(lint.code, Some(0 | 2)) && lint.signal.is_none(), "{lint}");
-    let evented = place.alone(&["watch", "--mode", "evented", "--count", "1", "-r", &runtime.endpoint()]);
+    let evented =
+        place.without_threads(&["watch", "--mode", "evented", "--count", "1", "-r", &runtime.endpoint()]);
     assert_eq!(evented.code, Some(2), "{evented}");
     assert!(evented.stderr.contains("cannot start the guard of the event stream"), "{evented}");
 }
 
-/// tokio panics if it cannot start a thread, or if an event loop ends because of that.
+/// tokio panics if it cannot start a thread, so plegctl must check this before it uses tokio.
 #[test]
 fn commands_that_need_a_thread_report_that_none_can_be_started() {
     let runtime = RawServer::start(|_| None);
@@ -123,16 +124,16 @@ fn commands_that_need_a_thread_report_that_none_can_be_started() {
         (&["health", "--stacks", &dump, "-o", "json", "-r", &endpoint], 0),
     ];
     for (words, code) in rows {
-        let output = place.alone(words);
+        let output = place.without_threads(words);
         assert!(!output.stderr.contains("fault:"), "{words:?}: {output}");
         assert_eq!(output.code, Some(code), "{words:?}: {output}");
-        let told = format!("{}{}", output.stdout, output.stderr);
-        assert!(told.contains("no thread c"), "{words:?}: {output}");
+        let text = format!("{}{}", output.stdout, output.stderr);
+        assert!(text.contains("no thread c"), "{words:?}: {output}");
     }
     // The writer, the guard and the reader of the stream each need a thread or process.
     for most in 2..6 {
         let words = ["watch", "--mode", "evented", "--count", "1", "-r", &endpoint];
-        let output = place.among(most, &words);
+        let output = place.with_at_most(most, &words);
         assert!(matches!(output.code, Some(0 | 2)), "{most}: {output}");
         assert!(!output.stderr.contains("fault:"), "{most}: {output}");
     }
@@ -144,13 +145,14 @@ fn too_few_file_descriptors_are_an_error_and_no_finding() {
     let runtime = RawServer::start(|_| None);
     let endpoint = runtime.endpoint();
     let mut ends = Vec::new();
-    for most in 4..20 {
+    for most in (4..20).chain([40]) {
         let limit = format!("--nofile={most}:{most}");
         let words = [&limit, env!("CARGO_BIN_EXE_plegctl"), "health", "-o", "json", "-r", &endpoint];
         let output = Invocation::program("prlimit", &words).run();
         assert!(!output.stderr.contains("fault:"), "{most}: {output}");
-        let told = output.stdout.contains("\"verdict\"") || output.stderr.contains("Too many open files");
-        assert!(told, "{most}: {output}");
+        let has_answer =
+            output.stdout.contains("\"verdict\"") || output.stderr.contains("Too many open files");
+        assert!(has_answer, "{most}: {output}");
         ends.push(output.code);
     }
     assert_eq!((ends.first(), ends.last()), (Some(&Some(2)), Some(&Some(0))), "{ends:?}");

@@ -1,4 +1,5 @@
-//! The process tests of `plegctl health`: the rows of the fault matrix, the exit status, and every output format.
+//! The process tests of `plegctl health`: the verdict for each fault of the runtime, the exit status, and every output
+//! format.
 
 use std::fs;
 use std::time::Duration;
@@ -25,7 +26,7 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The expected result of a row of the fault matrix.
+/// The expected result for a fault.
 struct Row {
     verdict: &'static str,
     phase: &'static str,
@@ -39,15 +40,17 @@ const fn row(verdict: &'static str, phase: &'static str, primary: &'static str, 
 
 /// Runs `health` and compares the report with the row.
 fn expect(fake: &FakeRuntime, row: &Row) -> Value {
-    found(&health(&fake.endpoint(), &[]), row)
+    assert_found(&health(&fake.endpoint(), &[]), row)
 }
 
-/// Does the same for a row in which a call hangs.
+/// Runs `health` with shortened silence limits, for a fault in which a call hangs, and compares the report with the
+/// row.
 fn expect_hang(fake: &FakeRuntime, row: &Row) -> Value {
-    found(&health_of_hang(&fake.endpoint(), &[]), row)
+    assert_found(&health_of_hang(&fake.endpoint(), &[]), row)
 }
 
-fn found(output: &Output, row: &Row) -> Value {
+/// Compares the report of a run with the row, and returns the report.
+fn assert_found(output: &Output, row: &Row) -> Value {
     let report = report(output);
     let found = (report["verdict"].as_str(), report["phase"].as_str(), report["primary"]["id"].as_str());
     assert_eq!(found, (Some(row.verdict), Some(row.phase), Some(row.primary)), "{output}");
@@ -223,10 +226,14 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
     let saved = fake.folder().join("health.json").display().to_string();
     let first = plegctl(&["health", "-r", &fake.endpoint(), "--save", &saved]);
     let again = plegctl(&["health", "--from", &saved]);
-    let told = |text: &str| {
+    let without_age = |text: &str| {
         text.lines().filter(|line| !line.contains(", containerd ")).collect::<Vec<_>>().join("\n")
     };
-    assert_eq!((again.code, told(&again.stdout)), (first.code, told(&first.stdout)), "{first}{again}");
+    assert_eq!(
+        (again.code, without_age(&again.stdout)),
+        (first.code, without_age(&first.stdout)),
+        "{first}{again}"
+    );
     let second = again.stdout.lines().nth(1).unwrap();
     assert!(second.starts_with("SAVED ") && second.contains("s ago, D29 certain"), "{again}");
     fs::write(&saved, "{}").unwrap();
@@ -255,6 +262,23 @@ fn an_old_relist_in_a_file_or_on_stdin_is_unhealthy() {
             }
         }
     }
+}
+
+#[test]
+fn schema_prints_the_file_of_each_kind_and_suggests_the_nearest_kind() {
+    let list = plegctl(&["schema"]);
+    assert_eq!(list.code, Some(0), "{list}");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema");
+    for line in list.stdout.lines() {
+        let (kind, about) = line.split_once(' ').unwrap();
+        assert!(about.trim().ends_with('.'), "{line}");
+        let schema = plegctl(&["schema", &kind.to_lowercase()]);
+        assert_eq!(schema.stdout, std::fs::read_to_string(folder.join(format!("{kind}.json"))).unwrap());
+    }
+    assert_eq!(list.stdout.lines().count(), std::fs::read_dir(&folder).unwrap().count());
+    let slip = plegctl(&["schema", "RelistRepotr"]);
+    assert_eq!((slip.code, slip.stdout.as_str()), (Some(2), ""), "{slip}");
+    assert!(slip.stderr.contains("did you mean RelistReport?"), "{slip}");
 }
 
 #[test]
@@ -390,7 +414,7 @@ fn twice_verbose_shows_every_call() {
     for call in fake.calls() {
         let about = match call.rpc {
             _ if call.id.is_empty() => String::new(),
-            Rpc::ListPodSandbox | Rpc::ListContainers => " in part".to_owned(),
+            Rpc::ListPodSandbox | Rpc::ListContainers => " with a filter".to_owned(),
             _ => format!(" {}", call.id),
         };
         let begin = format!("{}{about}: ", call.rpc);
@@ -405,8 +429,8 @@ fn twice_verbose_shows_every_call() {
 fn from_reads_a_report_on_stdin_and_judges_a_saved_relist() {
     let fake = FakeRuntime::start(pods(5));
     let path = |name: &str| fake.folder().join(name).display().to_string();
-    let made = plegctl(&["health", "-r", &fake.endpoint(), "--save", &path("health.json")]);
-    assert_eq!(made.code, Some(0), "{made}");
+    let output = plegctl(&["health", "-r", &fake.endpoint(), "--save", &path("health.json")]);
+    assert_eq!(output.code, Some(0), "{output}");
     let text = fs::read_to_string(path("health.json")).unwrap();
     let again = Invocation::new(&["health", "--from", "-", "-o", "json"]).stdin(text).run();
     assert_eq!((again.code, report(&again)["verdict"].as_str()), (Some(0), Some("healthy")), "{again}");
@@ -445,8 +469,8 @@ fn pleg_age_is_judged_from_a_url_a_file_and_stdin() {
             // plegctl reads a URL twice if the age is near the threshold, and the age at this URL does not change.
             let verdict = if (age, source) == (120, kubelet.url.as_str()) { "degraded" } else { verdict };
             assert_eq!(found, (Some(verdict), Some(exit)), "{age} s from {source}: {output}");
-            let said = report["kubelet"]["plegAgeSeconds"].as_f64().unwrap();
-            assert!(said >= f64::from(u32::try_from(age).unwrap()) - 1.0, "{output}");
+            let age_in_report = report["kubelet"]["plegAgeSeconds"].as_f64().unwrap();
+            assert!(age_in_report >= f64::from(u32::try_from(age).unwrap()) - 1.0, "{output}");
             if verdict == "unhealthy" {
                 assert_eq!((&report["primary"]["id"], &report["phase"]), (&"D22".into(), &"kubelet".into()));
                 assert!(!report["kubelet"]["disagreements"].as_array().unwrap().is_empty(), "{output}");
@@ -487,7 +511,7 @@ fn bundle_is_complete_readable_and_has_no_secrets() {
     let metrics = path("metrics.txt");
     fs::write(&metrics, "kubelet_pleg_discard_events 0\n").unwrap();
     let bundle = path("node.tar.gz");
-    let made = plegctl(&[
+    let output = plegctl(&[
         "health",
         "-r",
         &fake.endpoint(),
@@ -498,8 +522,8 @@ fn bundle_is_complete_readable_and_has_no_secrets() {
         "-o",
         "json",
     ]);
-    assert_eq!(made.code, Some(0), "{made}");
-    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 5, "nothing is asked for the file");
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 5, "the bundle needs no further call");
 
     let listed = Invocation::program("tar", &["-tzf", &bundle]).run();
     for name in ["index.json", "health.json", "relist.json", "kubelet/metrics.txt"] {
@@ -518,7 +542,7 @@ fn bundle_is_complete_readable_and_has_no_secrets() {
     assert_eq!(failed.map(|call| call["id"].clone()).collect::<Vec<_>>(), ["c3"], "{relist}");
 
     let again = plegctl(&["health", "--from", &bundle, "-o", "json"]);
-    assert_eq!((again.code, &report(&again)), (Some(0), &report(&made)), "{again}");
+    assert_eq!((again.code, &report(&again)), (Some(0), &report(&output)), "{again}");
     let screen = plegctl(&["health", "--from", &bundle]);
     assert!(screen.stdout.contains("\nSAVED "), "{screen}");
     fs::write(&bundle, b"\x1f\x8b\x08 no archive").unwrap();

@@ -20,16 +20,18 @@ use crate::support::wire;
 
 const NOT_BASE64: &str = "this is !! not base64";
 
+/// A client whose deadline is long enough for an answer of a hundred megabytes on a busy machine.
 fn client(server: &RawServer) -> Client {
     let clock = Arc::new(SystemClock::start());
-    Client::new(&server.socket(), &server.endpoint(), Duration::from_secs(20), clock)
+    Client::new(&server.socket(), &server.endpoint(), Duration::from_secs(300), clock)
 }
 
 async fn list(server: &RawServer) -> Result<Vec<Container>, Error> {
     client(server).list_containers(&Filter::default()).await.result
 }
 
-async fn refused(answer: RawAnswer) -> String {
+/// The error of a `ListContainers` that gets this answer.
+async fn error_of_list(answer: RawAnswer) -> String {
     let server = RawServer::answering(Rpc::ListContainers, answer);
     list(&server).await.unwrap_err().to_string()
 }
@@ -51,18 +53,18 @@ async fn status_details_that_are_not_base64_are_an_error_of_that_call() {
         ),
     ] {
         assert_eq!(
-            refused(answer).await,
+            error_of_list(answer).await,
             "cannot decode the answer to ListContainers: its header grpc-status-details-bin is not base64 (its \
              gRPC status: ".to_owned() + status + ")"
         );
     }
     // Valid details are ignored.
-    let sound = RawAnswer::headers_only(&[
+    let not_found = RawAnswer::headers_only(&[
         ("grpc-status", "5"),
         ("grpc-message", "gone"),
         ("grpc-status-details-bin", "CAUSBGdvbmU"),
     ]);
-    let server = RawServer::answering(Rpc::ListContainers, sound);
+    let server = RawServer::answering(Rpc::ListContainers, not_found);
     assert!(list(&server).await.unwrap_err().is_not_found());
 }
 
@@ -76,7 +78,7 @@ async fn status_details_that_are_not_base64_end_a_stream_with_an_error() {
     let listed = client.clone().with_streamed_lists().list_containers(&Filter::default()).await;
     assert!(matches!(listed.result, Err(Error::Decode { rpc: Rpc::StreamContainers, .. })), "{listed:?}");
     let mut events = client.container_events().await.unwrap();
-    assert!(events.next().await.unwrap().is_some(), "what came before it counts");
+    assert!(events.next().await.unwrap().is_some(), "events before the invalid answer are delivered");
     let ended = events.next().await.unwrap_err();
     assert!(matches!(ended, Error::Decode { rpc: Rpc::GetContainerEvents, .. }), "{ended}");
 }
@@ -84,7 +86,7 @@ async fn status_details_that_are_not_base64_end_a_stream_with_an_error() {
 #[test]
 fn health_has_a_verdict_whichever_call_has_the_header() {
     for rpc in [Rpc::Version, Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
-        let answer = RawAnswer::sound(rpc).trailer("grpc-status-details-bin", NOT_BASE64);
+        let answer = RawAnswer::healthy(rpc).trailer("grpc-status-details-bin", NOT_BASE64);
         let server = RawServer::answering(rpc, answer);
         let endpoint = server.endpoint();
         let output = plegctl(&["health", "-o", "json", "--proc", "/nowhere", "-r", &endpoint]);
@@ -122,7 +124,10 @@ async fn error_names_what_is_wrong_with_an_answer() {
         (RawAnswer::of(Vec::<Bytes>::new()), "it has a status and no message"),
         (RawAnswer::headers_only(&[("grpc-status", "0")]), "it has a status and no message"),
     ] {
-        assert_eq!(refused(answer).await, format!("cannot decode the answer to ListContainers: {words}"));
+        assert_eq!(
+            error_of_list(answer).await,
+            format!("cannot decode the answer to ListContainers: {words}")
+        );
     }
 }
 
@@ -152,16 +157,16 @@ async fn list_of_empty_entries_is_refused_and_the_next_call_is_made() {
         [(client.clone(), Rpc::ListContainers), (client.clone().with_streamed_lists(), Rpc::StreamContainers)]
     {
         let why = client.list_containers(&Filter::default()).await.result.unwrap_err();
-        assert!(matches!(&why, Error::Implausible { rpc: asked, .. } if *asked == rpc), "{why}");
+        assert!(matches!(&why, Error::Implausible { rpc: refused, .. } if *refused == rpc), "{why}");
         assert!(why.hint().is_some());
     }
     assert!(client.list_sandboxes(&Filter::default()).await.result.is_ok());
 }
 
-/// The kubelet limits bytes only, so it may accept a list that plegctl refuses because of its memory.
+/// The kubelet limits only the bytes of a list, so it may accept a list that plegctl refuses because of its memory.
 #[test]
 fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
-    for (mebibytes, verdict, said) in [
+    for (mebibytes, verdict, summary) in [
         (
             8,
             "unknown",
@@ -178,14 +183,15 @@ fn list_refused_for_its_memory_is_not_a_failure_of_the_runtime() {
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], verdict, "{output}");
-        assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
+        assert!(report["summary"].as_str().unwrap().contains(summary), "{output}");
         assert!(!output.stdout.contains("\"D29\""), "{output}");
     }
 }
 
-/// Ten thousands of ended sandboxes with few labels: above 16 MiB the kubelet refuses the list too.
+/// Many ended sandboxes with few labels: plegctl refuses the list because of its memory. Above 16 MiB the kubelet
+/// refuses it too; below that, the kubelet may accept it.
 #[test]
-fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged() {
+fn list_of_many_small_sandboxes_is_unhealthy_above_the_kubelets_limit_and_unknown_below() {
     let sandbox = |number: usize| wire::PodSandbox {
         id: format!("{number:064x}"),
         metadata: Some(wire::PodSandboxMetadata {
@@ -199,7 +205,7 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
         labels: (0..9).map(|label| wire::pair(&label.to_string(), "v")).collect(),
         ..Default::default()
     };
-    for (many, verdict, primary, said) in [
+    for (count, verdict, primary, summary) in [
         (
             52_000,
             "unhealthy",
@@ -213,7 +219,7 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
             "the answer to ListPodSandbox is refused: its 14.4 MiB would take more than",
         ),
     ] {
-        let items = (0..many).map(sandbox).collect();
+        let items = (0..count).map(sandbox).collect();
         let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
         let server =
             RawServer::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| RawAnswer::of([list.clone()])));
@@ -225,7 +231,7 @@ fn ten_thousands_of_small_sandboxes_are_too_large_for_the_kubelet_or_not_judged(
             (&verdict.into(), &primary.into()),
             "{output}"
         );
-        assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
+        assert!(report["summary"].as_str().unwrap().contains(summary), "{output}");
         let output = plegctl(&["relist", "-r", &server.endpoint()]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains("the kubelet limits only bytes (16 MiB per answer)"), "{output}");
@@ -249,13 +255,13 @@ async fn endless_streamed_list_is_given_up() {
     );
 }
 
-fn sound() -> RawServer {
+fn healthy_runtime() -> RawServer {
     RawServer::start(|_| None)
 }
 
 #[test]
 fn saving_to_stdout_or_a_device_writes_there_and_replaces_nothing() {
-    let (runtime, null) = (sound(), std::fs::metadata("/dev/null").unwrap());
+    let (runtime, null) = (healthy_runtime(), std::fs::metadata("/dev/null").unwrap());
     let endpoint = runtime.endpoint();
     let relist = |file: &str| plegctl(&["relist", "-o", "jsonl", "-r", &endpoint, "--save", file]);
     let saved = relist("/dev/stdout");
@@ -271,9 +277,9 @@ fn saving_to_stdout_or_a_device_writes_there_and_replaces_nothing() {
 
 #[test]
 fn report_that_cannot_be_saved_is_still_printed() {
-    let (runtime, folder) = (sound(), TempDir::new());
+    let (runtime, folder) = (healthy_runtime(), TempDir::new());
     let (endpoint, manifests) = (runtime.endpoint(), folder.path().to_str().unwrap());
-    for (arguments, told) in [
+    for (arguments, on_stdout) in [
         (&["health", "--proc", "/nowhere", "-r", &endpoint, "--save", "/dev/full"][..], "containerd 2.1.9"),
         (&["health", "--proc", "/nowhere", "-r", &endpoint, "--bundle", "/dev/full"], "containerd 2.1.9"),
         (&["health", "--proc", "/nowhere", "--npd", "-r", &endpoint, "--save", "/dev/full"], "\n"),
@@ -283,14 +289,14 @@ fn report_that_cannot_be_saved_is_still_printed() {
     ] {
         let output = plegctl(arguments);
         assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stdout.contains(told), "{output}");
+        assert!(output.stdout.contains(on_stdout), "{output}");
         assert!(output.stderr.contains("cannot write `/dev/full`: No space left on device"), "{output}");
     }
 }
 
 #[test]
 fn log_can_be_a_fifo_and_output_file_can_not_be_a_socket() {
-    let (runtime, folder) = (sound(), TempDir::new());
+    let (runtime, folder) = (healthy_runtime(), TempDir::new());
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let path = fifo.clone();
@@ -339,8 +345,8 @@ fn endless_or_silent_input_file_is_given_up() {
         (&["capture", "ls", "/dev/zero"], "it is neither a directory nor a regular file"),
         (&["capture", "check", fifo], "it is neither a directory nor a regular file"),
         (&["relist", "-r", "capture:/dev/zero"], "it is neither a directory nor a regular file"),
-        (&["capture", "report", &endless], "it is longer than 2048 MiB"),
-        (&["capture", "report", &capture], "it is longer than 2048 MiB"),
+        (&["capture", "report", &endless], "it is larger than the limit of 2048 MiB"),
+        (&["capture", "report", &capture], "it is larger than the limit of 2048 MiB"),
         (&["capture", "ls", zeroes], "it does not start with the mark of a capture"),
     ];
     thread::scope(|scope| {
@@ -360,7 +366,7 @@ fn endless_or_silent_input_file_is_given_up() {
 
 #[test]
 fn recorder_follows_no_symbolic_link() {
-    let (runtime, folder) = (sound(), TempDir::new());
+    let (runtime, folder) = (healthy_runtime(), TempDir::new());
     let precious = folder.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
     let planted = folder.path().join("planted");
@@ -373,8 +379,8 @@ fn recorder_follows_no_symbolic_link() {
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
 
-/// Asserts that a text has no byte that a terminal would interpret.
-fn is_obeyed(letter: char) -> bool {
+/// Whether a terminal would interpret this character instead of showing it.
+fn is_interpreted(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\0' | '\n')
 }
 
@@ -404,7 +410,10 @@ fn written_files_contain_no_terminal_escape_sequences() {
         &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
     ] {
         let output = plegctl(arguments);
-        assert!(!output.stdout.contains(is_obeyed) && !output.stderr.contains(is_obeyed), "{output}");
+        assert!(
+            !output.stdout.contains(is_interpreted) && !output.stderr.contains(is_interpreted),
+            "{output}"
+        );
     }
     for (path, packed) in [(&relist, false), (&health, false), (&lint, false), (&bundle, true)] {
         let bytes = std::fs::read(path).unwrap();
@@ -417,7 +426,7 @@ fn written_files_contain_no_terminal_escape_sequences() {
         };
         // The path of a manifest appears as a URI.
         let spelled = if *path == lint { "%C2%9B2J" } else { "\\u009b2J" };
-        assert!(text.contains(spelled), "{path} has what was escaped: {text}");
-        assert!(!text.contains(is_obeyed), "{path}: {text:?}");
+        assert!(text.contains(spelled), "{path} does not contain the escaped text: {text}");
+        assert!(!text.contains(is_interpreted), "{path}: {text:?}");
     }
 }

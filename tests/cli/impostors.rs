@@ -29,8 +29,11 @@ impl ImpostorDir {
     fn new(name: &str) -> Option<Self> {
         let unshared = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).output();
         if !unshared.is_ok_and(|output| output.status.success()) {
-            assert!(env::var_os("CI").is_none_or(|ci| ci != "true"), "CI has to be able to run these tests");
-            println!("skipped: a process under another user and in another namespace needs root and unshare");
+            assert!(
+                env::var_os("CI").is_none_or(|ci| ci != "true"),
+                "unshare does not work although CI=true"
+            );
+            println!("skipped: the impostors need root and unshare");
             return None;
         }
         let path = env::temp_dir().join(format!("plegctl-impostor-{name}-{}", process::id()));
@@ -120,14 +123,14 @@ fn kubelet_of_another_user_gets_no_token_that_only_root_may_read() {
         ),
         0o644,
     );
-    let named = format!("--kubeconfig={}", kubeconfig.display());
-    let stranger = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {named} &");
+    let option = format!("--kubeconfig={}", kubeconfig.display());
+    let stranger = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {option} &");
     let output = scene.plegctl(&stranger, &["pods", "--no-cri"]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert_eq!(connections.load(Ordering::SeqCst), 0, "its server was asked: {output}");
+    assert_eq!(connections.load(Ordering::SeqCst), 0, "plegctl connected to its server: {output}");
     assert!(output.stderr.contains(&format!("it runs as user {STRANGER}")), "{output}");
-    // The same command line in root's kubelet counts, so plegctl connects to its server.
-    let output = scene.plegctl(&format!("$K {named} &"), &["pods", "--no-cri"]);
+    // With the same command line, a kubelet of root counts, so plegctl connects to the server.
+    let output = scene.plegctl(&format!("$K {option} &"), &["pods", "--no-cri"]);
     assert!(connections.load(Ordering::SeqCst) > 0, "{output}");
 }
 
@@ -136,17 +139,23 @@ fn manifest_path_of_another_users_kubelet_is_not_opened() {
     let Some(scene) = ImpostorDir::new("manifests") else { return };
     let secret = scene.file("secret/key.yaml", "kind: a: only-root-may-read-this\n", 0o600);
     fs::set_permissions(secret.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
-    let named = format!("--pod-manifest-path={}", secret.display());
-    let stranger = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {named} &");
+    let option = format!("--pod-manifest-path={}", secret.display());
+    let stranger = format!("setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {option} &");
     // The real kubelet has its own directory, so that plegctl does not use the machine's default path.
     let real = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644);
-    let own = format!("$K --pod-manifest-path={} &", real.parent().unwrap().display());
+    let start_kubelet = format!("$K --pod-manifest-path={} &", real.parent().unwrap().display());
     let lint = ["static-pods", "lint", "--no-cri"];
-    let output =
-        scene.plegctl(&format!("{stranger}\nuntil grep -q kubelet /proc/*/comm; do :; done\n{own}"), &lint);
+    let output = scene.plegctl(
+        &format!("{stranger}\nuntil grep -q kubelet /proc/*/comm; do :; done\n{start_kubelet}"),
+        &lint,
+    );
     assert!(!output.to_string().contains("only-root-may-read-this"), "{output}");
-    assert!(output.stdout.contains("manifests/pod.yaml"), "the real kubelet's has the higher pid: {output}");
-    // The line is printed if the user passes the file explicitly, so it would have been printed above.
+    assert!(
+        output.stdout.contains("manifests/pod.yaml"),
+        "plegctl uses the real kubelet, although its pid is higher: {output}"
+    );
+    // If the user passes the file, lint prints the line. So the first run would have printed it if it had read the
+    // file.
     let output = scene.plegctl("true", &[lint.as_slice(), &[secret.to_str().unwrap()]].concat());
     assert!(output.stdout.contains("only-root-may-read-this"), "{output}");
 }
@@ -155,23 +164,23 @@ fn manifest_path_of_another_users_kubelet_is_not_opened() {
 fn kubelet_in_another_namespace_is_not_the_nodes_kubelet() {
     let Some(scene) = ImpostorDir::new("namespaces") else { return };
     let directory = scene.file("manifests/pod.yaml", "kind: Pod\n", 0o644);
-    let named = format!("--pod-manifest-path={}", directory.parent().unwrap().display());
+    let option = format!("--pod-manifest-path={}", directory.parent().unwrap().display());
     for (flags, why) in [
         ("--pid --fork", "it runs in another pid namespace"),
         ("--mount", "it runs in another mount namespace"),
     ] {
-        let output = scene.plegctl(&format!("unshare {flags} $K {named} &"), &["pods", "--no-cri", "-v"]);
+        let output = scene.plegctl(&format!("unshare {flags} $K {option} &"), &["pods", "--no-cri", "-v"]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{output}");
     }
-    let output = scene.plegctl(&format!("$K {named} &"), &["pods", "--no-cri"]);
+    let output = scene.plegctl(&format!("$K {option} &"), &["pods", "--no-cri"]);
     assert!(!output.stderr.contains("does not count as"), "{output}");
     assert!(output.stdout.contains("file"), "{output}");
 }
 
 #[test]
 fn set_user_id_program_is_no_kubelet_even_if_root_runs_it() {
-    let Some(scene) = ImpostorDir::new("lends") else { return };
+    let Some(scene) = ImpostorDir::new("setuid") else { return };
     fs::set_permissions(scene.path().join("kubelet"), fs::Permissions::from_mode(0o4755)).unwrap();
     let output = scene.plegctl("$K --pod-manifest-path=/etc &", &["pods", "--no-cri"]);
     assert_eq!(output.code, Some(2), "{output}");
@@ -209,31 +218,31 @@ fn relative_manifest_path_is_resolved_from_the_kubelets_directory() {
 /// mount namespaces. All impostors are stopped, so a report that counts one in is different.
 #[test]
 fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
-    let Some(scene) = ImpostorDir::new("beside") else { return };
+    let Some(scene) = ImpostorDir::new("several") else { return };
     let fake =
         FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
     let real = scene.file("manifests/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n", 0o644);
-    let theirs = [
+    let impostor_files = [
         scene.file("theirs/manifests/theirs.yaml", "kind: Pod\n", 0o644),
         scene.file("theirs/kubeconfig", "apiVersion: v1\nkind: Config\n", 0o644),
         scene.file("theirs/config.yaml", "staticPodPath: /etc\nhealthzPort: 1\n", 0o644),
     ];
-    let opened = OpenWatch::watch(&theirs);
+    let opened = OpenWatch::watch(&impostor_files);
     let folder = scene.path().display();
-    let own = format!(
+    let start_kubelet = format!(
         "$K --pod-manifest-path={} --hostname-override=n1 & REAL=$!",
         real.parent().unwrap().display()
     );
-    let named = format!(
+    let options = format!(
         "--pod-manifest-path={folder}/theirs/manifests --kubeconfig={folder}/theirs/kubeconfig \
          --config={folder}/theirs/config.yaml --hostname-override=theirs"
     );
-    let settled = |kubelets| {
+    let wait_for = |kubelets| {
         format!("until [ $(cat /proc/[0-9]*/comm | grep -c '^kubelet$') -ge {kubelets} ]; do :; done")
     };
     let impostors = format!(
-        "setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {named} &\n\
-         unshare --pid --mount --fork $K {named} &"
+        "setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {options} &\n\
+         unshare --pid --mount --fork $K {options} &"
     );
     let stopped = "for comm in /proc/[0-9]*/comm; do\n\
                    pid=${comm#/proc/} pid=${pid%/comm}\n\
@@ -245,18 +254,18 @@ fn impostors_next_to_the_kubelet_change_no_answer_and_open_no_file() {
         &["pods", "--no-cri"],
         &["static-pods", "lint", "--no-cri"],
     ] {
-        let alone = scene.plegctl(&own, command);
+        let alone = scene.plegctl(&start_kubelet, command);
         assert!(alone.code.is_some_and(|code| code < 2), "{alone}");
-        let before = format!("{impostors}\n{}\n{stopped}\n{own}", settled(2));
-        let after = format!("{own}\n{impostors}\n{}\n{stopped}", settled(3));
+        let before = format!("{impostors}\n{}\n{stopped}\n{start_kubelet}", wait_for(2));
+        let after = format!("{start_kubelet}\n{impostors}\n{}\n{stopped}", wait_for(3));
         for script in [before, after] {
-            let beside = scene.plegctl(&script, command);
+            let with_impostors = scene.plegctl(&script, command);
             assert_eq!(
-                (beside.code, without_times(&beside)),
+                (with_impostors.code, without_times(&with_impostors)),
                 (alone.code, without_times(&alone)),
-                "{beside}\n{alone}"
+                "{with_impostors}\n{alone}"
             );
-            assert!(!opened.any(), "what an impostor names was opened: {beside}");
+            assert!(!opened.any(), "plegctl opened a file that an impostor names: {with_impostors}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The process tests of `plegctl static-pods lint`: verdicts, findings, formats, exit status and comparisons.
+//! The process tests of `plegctl static-pods lint`: verdicts, findings, formats and exit status. The submodule
+//! `runtime` tests the comparison with the running pods, `upgrade` tests the comparison of two kubelet releases.
 
 mod good;
 mod hostile;
@@ -73,7 +74,7 @@ fn table_shows_line_caret_fix_and_verdict() {
 }
 
 #[test]
-fn json_has_the_fields_of_the_contract() {
+fn json_has_the_verdict_of_each_file_and_the_counts() {
     let files =
         directory(&[("a.yaml", GOOD), ("a.yaml.bak", GOOD), ("b.yaml", "kind: Pod\n"), (".c.yaml", GOOD)]);
     let output = lint(files.path(), &["-o", "json"]);
@@ -102,7 +103,8 @@ fn json_has_the_fields_of_the_contract() {
     assert_eq!(ids(&report["files"][1]["findings"]), ["SP100"]);
     assert_eq!(report["counts"]["files"], 4);
     assert_eq!(report["counts"]["errors"], 2);
-    assert_eq!(report["counts"]["pods"][0]["shadows"].as_array().unwrap().len(), 1);
+    // `pods` lists each loaded pod; `shadows` lists the files that lose against the pod's file (here `a.yaml`).
+    assert_eq!(report["pods"][0]["shadows"].as_array().unwrap().len(), 1);
     let line = lint(files.path(), &["-o", "jsonl"]);
     assert_eq!(line.stdout.lines().count(), 1, "{line}");
 }
@@ -137,9 +139,18 @@ fn unknown_check_version_or_format_is_a_usage_error() {
 }
 
 #[test]
-fn a_missing_directory_is_a_finding() {
+fn a_mistyped_path_is_an_error_and_no_finding() {
     let nowhere = TempDir::new();
-    let output = lint(&nowhere.path().join("gone"), &["-o", "json"]);
+    let output = lint(&nowhere.path().join("gone"), &[]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(output.stderr.contains("gone`: no such file or directory\nhint: name a directory"), "{output}");
+}
+
+#[test]
+fn a_missing_directory_of_the_kubelet_is_a_finding() {
+    let nowhere = TempDir::new();
+    let root = nowhere.path().display().to_string();
+    let output = plegctl(&["static-pods", "lint", "--no-cri", "--host-root", &root, "-o", "json"]);
     assert_eq!(output.code, Some(1), "{output}");
     let report = report(&output);
     assert_eq!(ids(&report["files"][0]["findings"]), ["SP001"]);
@@ -161,7 +172,7 @@ fn default_path_is_below_the_host_root() {
 }
 
 #[test]
-fn stdin_or_a_single_file_is_judged_without_a_directory() {
+fn stdin_or_a_single_file_is_judged_without_the_rules_for_a_directory() {
     let output =
         Invocation::new(&["static-pods", "lint", "-", "--node-name", "n1", "-o", "json"]).stdin(GOOD).run();
     assert_eq!(output.code, Some(0), "{output}");
@@ -252,4 +263,18 @@ fn github_gets_an_annotation_for_each_finding() {
     );
     assert_eq!(output.stdout.lines().count(), 1, "{output}");
     assert!(output.stdout.starts_with(&start), "{output}");
+}
+
+#[test]
+fn save_writes_the_report_as_json_and_a_dash_is_no_file() {
+    let folder = TempDir::new();
+    let path = folder.path().join("lint.json");
+    let lint =
+        |file: &str| plegctl(&["static-pods", "lint", "docs/examples/manifests", "--no-cri", "--save", file]);
+    assert_eq!(lint(path.to_str().unwrap()).code, Some(1));
+    let saved: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(saved["kind"], "LintReport");
+    let dash = lint("-");
+    assert_eq!(dash.code, Some(2), "{dash}");
+    assert!(dash.stderr.contains("cannot write `-`: it is no file"), "{dash}");
 }

@@ -1,4 +1,5 @@
-//! Tests of the real binary and of plegctl's client against a scripted runtime, with one module for each sub-command.
+//! Tests of the sub-commands, of the real binary and of plegctl's client against a scripted runtime. A *process test*
+//! runs the real binary.
 
 mod blocked_files;
 mod crictl;
@@ -7,19 +8,22 @@ mod evented;
 mod exhausted;
 mod fake_runtime;
 mod health;
+mod health_state;
+mod help;
 mod hostile;
 mod impostors;
 mod lint;
 mod outputs;
 mod pods;
 mod preflight;
+mod preflight_steps;
 mod relist;
 mod runner;
 mod screens;
 mod sim;
 mod stacks;
-mod standing;
 mod stdout;
 mod stream_records;
 mod syscalls;
+mod top;
 mod watch;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::plegctl::{Invocation, plegctl};
 
 /// The arguments of each command and the document that it prints.
-const ROWS: [(&[&str], &str); 10] = [
+const ROWS: [(&[&str], &str); 12] = [
     (&["health", "-r", "sim:hung-two-pods", "--budget", "6s"], "HealthReport"),
     (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),
     (&["pods", "--manifests", "docs/examples/manifests", "--no-cri"], "PodsReport"),
@@ -19,6 +19,8 @@ const ROWS: [(&[&str], &str); 10] = [
     (&["capture", "report", "tests/captures/0.1.0.plegcap"], "CaptureReport"),
     (&["stacks", "--no-live", "tests/recordings/stacks/c16-lock.t200.usr1.gz"], "StackReport"),
     (&["sim", "list"], "ScenarioList"),
+    (&["explain", "D01"], "RuleList"),
+    (&["explain"], "RuleList"),
 ];
 
 #[test]
@@ -55,6 +57,24 @@ fn unsupported_output_format_is_a_usage_error_that_lists_the_supported_ones() {
 }
 
 #[test]
+fn explain_prints_one_rule_or_all_rules_as_json() {
+    let rules = |words: &[&str]| {
+        let output = plegctl(&[&["explain", "-o", "json"], words].concat());
+        assert_eq!(output.code, Some(0), "{output}");
+        let document: Value = serde_json::from_str(&output.stdout).unwrap();
+        document["rules"].as_array().unwrap().clone()
+    };
+    let one = rules(&["sp053"]);
+    assert_eq!((one.len(), &one[0]["id"], &one[0]["severity"]), (1, &"SP053".into(), &"warning".into()));
+    for field in ["title", "meaning", "shows"] {
+        assert!(one[0][field].as_str().is_some_and(|text| !text.is_empty()), "{one:?}");
+    }
+    let names = plegctl(&["explain", "-o", "name"]).stdout;
+    assert_eq!(rules(&[]).len(), names.lines().count());
+    assert!(names.starts_with("D00\nD01\n"), "{names}");
+}
+
+#[test]
 fn output_name_lists_the_culprits() {
     let arguments = ["health", "-r", "sim:hung-two-pods", "-o", "name"];
     let output = Invocation::new(&arguments).with_short_silences().run();
@@ -70,9 +90,9 @@ fn output_name_lists_the_culprits() {
 #[test]
 fn pods_selects_like_relist() {
     let pods = |more: &[&str]| {
-        let asked =
+        let arguments =
             ["pods", "--manifests", "docs/examples/manifests", "--no-cri", "--node-name", "n1", "-o", "name"];
-        plegctl(&[&asked, more].concat())
+        plegctl(&[&arguments, more].concat())
     };
     let all = pods(&[]).stdout;
     assert_eq!(all, "kube-system/kube-scheduler-n1\n");

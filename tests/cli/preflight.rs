@@ -1,13 +1,15 @@
 //! `plegctl preflight` as a process: settings of a node and of files, formats, exit status.
 
 use std::fs;
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
+use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;
+use crate::support::{FakeRuntime, Node, RuntimeKind};
 
 const GOOD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -29,18 +31,30 @@ fn checked(text: &str, more: &[&str]) -> Output {
     plegctl(&[&["preflight", "--config", &path], more].concat())
 }
 
-fn report(output: &Output) -> Value {
+pub fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
 /// The ids of the findings.
-fn ids(report: &Value) -> Vec<&str> {
+pub fn ids(report: &Value) -> Vec<&str> {
     report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }
 
-/// A node whose kubelet has this command line, with these files.
-fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TempDir {
+/// A node directory and a fake runtime that listens on the node's containerd socket.
+pub struct TestNode {
+    directory: TempDir,
+    runtime: FakeRuntime,
+}
+
+impl TestNode {
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+pub fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TestNode {
     let node = TempDir::new();
+    let runtime = FakeRuntime::start_as(RuntimeKind::Crio, Node::new());
     let proc = node.path().join("proc/77");
     fs::create_dir_all(&proc).unwrap();
     let fields = ["0"; 40].join(" ");
@@ -55,16 +69,16 @@ fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TempDir {
     }
     let socket = node.path().join("run/containerd");
     fs::create_dir_all(&socket).unwrap();
-    drop(UnixListener::bind(socket.join("containerd.sock")).unwrap());
+    fs::hard_link(runtime.socket(), socket.join("containerd.sock")).unwrap();
     for (name, text) in files {
         let path = node.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    node
+    TestNode { directory: node, runtime }
 }
 
-fn on_node(node: &Path, more: &[&str]) -> Output {
+pub fn on_node(node: &Path, more: &[&str]) -> Output {
     Invocation::new(&[&["preflight"], more].concat()).env("PLEGCTL_TEST_NODE", node).run()
 }
 
@@ -81,13 +95,14 @@ fn the_table_shows_the_line_a_caret_the_kubelets_words_and_the_fix() {
         "    6 |   KubeletTracing: false",
         "      |   ^",
         "    the kubelet: panic: failed to merge global and in-flight KubeletConfiguration",
+        "kubelet 1.36 would not start or keep running: the gate KubeletTracing is locked to true since 1.34\n",
         "1 error, 1 warning (rules of kubelet 1.36; ",
     ] {
         assert!(output.stdout.contains(line), "{line}: {output}");
     }
     let output = checked(GOOD, &["--kubelet-version", "1.36"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.contains("nothing here keeps kubelet 1.36 from starting"), "{output}");
+    assert!(output.stdout.contains("no finding prevents kubelet 1.36 from starting"), "{output}");
 }
 
 #[test]
@@ -179,7 +194,7 @@ fn a_nodes_own_settings_are_merged_as_the_kubelet_merges_them() {
     );
     let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json", "--ignore", "KP003"]);
     let found = report(&output);
-    // The flag is over the drop-in file, so its bad value does not count.
+    // `--max-pods` overrides the first drop-in file, so the bad value in that file does not count.
     assert_eq!(ids(&found), ["KP030"], "{output}");
     assert_eq!(
         (&found["findings"][0]["file"], &found["findings"][0]["line"]),
@@ -242,16 +257,18 @@ fn a_certificate_and_swap_of_the_node_are_findings() {
             ("etc/kubelet.conf", kubeconfig),
             ("etc/pki/c.pem", &pem),
             ("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n"),
-            ("etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"cri\"]\n"),
+            ("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n"),
         ],
     );
     let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
     let found = report(&output);
     assert_eq!(ids(&found), ["KP060", "KP067", "KP052", "KP070"], "{output}");
     assert_eq!(found["findings"][0]["file"], "/etc/pki/c.pem");
+    // The runtime serves the CRI now, so the disabled plugin matters only after its next start.
+    let disabled = &found["findings"][2];
     assert_eq!(
-        (&found["findings"][2]["line"], &found["findings"][2]["confidence"]),
-        (&2.into(), &"likely".into())
+        (&disabled["line"], &disabled["column"], &disabled["confidence"], &disabled["severity"]),
+        (&1.into(), &21.into(), &"likely".into(), &"warning".into())
     );
     assert_eq!(output.code, Some(1), "{output}");
 }
@@ -262,6 +279,71 @@ fn a_runtime_without_its_socket_stops_the_kubelet() {
     let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &[(files[0].0, files[0].1.as_str())]);
     let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
     assert_eq!((output.code, ids(&report(&output))), (Some(1), vec!["KP050"]), "{output}");
+}
+
+#[test]
+fn a_runtime_without_cri_v1_is_reported_with_its_cause() {
+    let files = [
+        ("etc/k.yaml", GOOD),
+        ("etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"),
+    ];
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+    node.runtime.on(Rpc::Version).fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService");
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(1), vec!["KP051", "KP052"]), "{output}");
+    let [served, cause] = [0, 1].map(|index| &found["findings"][index]);
+    assert_eq!(served["confidence"], "certain");
+    let reason = served["kubeletReason"].as_str().unwrap();
+    assert!(
+        reason.ends_with("code = Unimplemented desc = unknown service runtime.v1.RuntimeService"),
+        "{reason}"
+    );
+    assert_eq!((&cause["line"], &cause["severity"]), (&2.into(), &"error".into()), "{cause}");
+    // The kubelet stops after this error too, so preflight makes no other call.
+    assert_eq!(node.runtime.calls().iter().map(|call| call.rpc).collect::<Vec<_>>(), [Rpc::Version]);
+}
+
+#[test]
+fn a_broken_file_of_containerd_is_shown_with_its_place() {
+    let files = [("etc/k.yaml", GOOD), ("etc/containerd/config.toml", "version = 2\n[plugins\n")];
+    let mut node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+    node.runtime.stop();
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(1), vec!["KP050", "KP053"]), "{output}");
+    assert_eq!(
+        (&found["findings"][1]["line"], &found["findings"][1]["confidence"]),
+        (&2.into(), &"likely".into())
+    );
+}
+
+#[test]
+fn a_cgroup_driver_that_differs_from_the_runtimes_is_a_warning() {
+    let cgroupfs = GOOD.replace("systemd", "cgroupfs");
+    let files = [("etc/k.yaml", cgroupfs.as_str())];
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(0), vec!["KP055"]), "{output}");
+    let finding = &found["findings"][0];
+    assert_eq!(
+        (&finding["field"], &finding["file"], &finding["line"]),
+        (&"cgroupDriver".into(), &"/etc/k.yaml".into(), &3.into())
+    );
+    assert!(finding["message"].as_str().unwrap().contains("the kubelet uses the runtime's driver, systemd"));
+}
+
+#[test]
+fn a_silent_runtime_is_not_judged() {
+    let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &[("etc/k.yaml", GOOD)]);
+    node.runtime.on(Rpc::Version).hang();
+    let output = on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json", "--timeout", "200ms"]);
+    let found = report(&output);
+    assert_eq!((output.code, ids(&found)), (Some(0), Vec::new()), "{output}");
+    let skipped = found["notChecked"].as_array().unwrap();
+    let why = skipped.iter().find(|skipped| skipped["what"] == "whether the runtime serves CRI v1").unwrap();
+    assert_eq!(why["why"], "Version did not answer within 200ms");
 }
 
 #[test]
@@ -301,7 +383,9 @@ fn an_upgrade_shows_the_static_pods_that_it_restarts() {
     let found = report(&output);
     assert_eq!((output.code, ids(&found)), (Some(0), vec!["KP081"]), "{output}");
     let pod = &found["pods"][0];
-    assert_eq!((&pod["pod"], &pod["restarts"]), (&"kube-system/web-n1".into(), &true.into()), "{output}");
+    let name = (&pod["pod"]["namespace"], &pod["pod"]["name"]);
+    assert_eq!(name, (&"kube-system".into(), &"web-n1".into()), "{output}");
+    assert_eq!(pod["restarts"], true, "{output}");
 }
 
 #[test]
@@ -318,4 +402,146 @@ fn every_id_is_explained() {
     for part in ["on OpenShift", "plegctl preflight --ignore KP010", "unrecognized feature gate"] {
         assert!(output.stdout.contains(part), "{part}: {output}");
     }
+}
+
+/// A listening socket on every address, as the kernel prints it.
+fn listening(port: u16, inode: u32) -> String {
+    format!(
+        "   0: 00000000:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0\n"
+    )
+}
+
+/// Adds a process with an open socket.
+fn add_owner(node: &Path, pid: u32, name: &str, inode: u32) {
+    let process = node.join(format!("proc/{pid}"));
+    fs::create_dir_all(process.join("fd")).unwrap();
+    fs::write(process.join("comm"), format!("{name}\n")).unwrap();
+    let stat = process.join("stat");
+    if !stat.exists() {
+        fs::write(stat, format!("{pid} ({name}) S 1 0\n")).unwrap();
+    }
+    symlink(format!("socket:[{inode}]"), process.join("fd/3")).unwrap();
+}
+
+#[test]
+fn a_port_of_another_process_is_taken_and_the_kubelets_own_is_not() {
+    let of = |owner: u32, name: &str, text: &str| {
+        let table = listening(10250, 4001) + &listening(10248, 4002) + &listening(443, 4003);
+        let files = [("etc/k.yaml", text), ("etc/os-release", "ID=debian\n"), ("proc/77/net/tcp", &table)];
+        let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+        add_owner(node.path(), owner, name, 4001);
+        report(&on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]))
+    };
+    assert_eq!(ids(&of(77, "kubelet", GOOD)), [""; 0], "the kubelet itself");
+    let found = of(812, "nginx", &format!("{GOOD}port: 10250\n"));
+    assert_eq!(ids(&found), ["KP072"], "{found}");
+    let finding = &found["findings"][0];
+    assert_eq!(finding["message"], "nginx (pid 812) listens on port 10250 of 0.0.0.0");
+    assert_eq!((&finding["file"], &finding["line"]), (&"/etc/k.yaml".into(), &5.into()));
+    assert_eq!(ids(&of(812, "nginx", &format!("{GOOD}port: 10350\n"))), [""; 0], "another port");
+}
+
+#[test]
+fn without_a_kubelet_the_network_of_the_first_process_counts() {
+    let of = |is_this_system: bool| {
+        let node = TempDir::new();
+        for (name, text) in [
+            ("usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", ""),
+            ("var/lib/kubelet/config.yaml", GOOD),
+            ("etc/os-release", "ID=debian\n"),
+            ("proc/1/net/tcp", &listening(10250, 4001)),
+        ] {
+            let path = node.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let runtime = FakeRuntime::start_as(RuntimeKind::Crio, Node::new());
+        fs::create_dir_all(node.path().join("run/containerd")).unwrap();
+        fs::hard_link(runtime.socket(), node.path().join("run/containerd/containerd.sock")).unwrap();
+        for (process, name_space) in
+            [("1", "uts:[1]"), ("self", if is_this_system { "uts:[1]" } else { "uts:[2]" })]
+        {
+            fs::create_dir_all(node.path().join(format!("proc/{process}/ns"))).unwrap();
+            symlink(name_space, node.path().join(format!("proc/{process}/ns/uts"))).unwrap();
+        }
+        add_owner(node.path(), 90, "nginx", 4001);
+        report(&on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]))
+    };
+    assert_eq!(ids(&of(true)), ["KP072"]);
+    // A container has its own network and its own processes.
+    let found = of(false);
+    assert_eq!(ids(&found), [""; 0], "{found}");
+    assert!(found["notChecked"].to_string().contains("ports"), "{found}");
+}
+
+#[test]
+fn a_lock_file_of_another_process_an_address_of_another_node_and_few_process_ids_are_findings() {
+    let own = "            |-- 10.0.0.4\n              /32 host LOCAL\n";
+    let of = |address: &str, holder: u32, tasks: u32| {
+        let load = format!("0.1 0.1 0.1 2/{tasks} 999\n");
+        let command =
+            format!("/usr/bin/kubelet --config=/etc/k.yaml --lock-file=/run/k.lock --node-ip={address}");
+        let node = node(
+            &command,
+            "cgroup2",
+            &[
+                ("etc/k.yaml", GOOD),
+                ("etc/os-release", "ID=debian\n"),
+                ("run/k.lock", ""),
+                ("proc/77/net/fib_trie", own),
+                ("proc/77/net/tcp", ""),
+                ("proc/sys/kernel/pid_max", "4096\n"),
+                ("proc/loadavg", &load),
+            ],
+        );
+        let about = fs::metadata(node.path().join("run/k.lock")).unwrap();
+        let device = about.dev();
+        // The kernel's encoding of a device number in user space.
+        let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
+        let line =
+            format!("1: POSIX  ADVISORY  WRITE {holder} {major:02x}:{minor:02x}:{} 0 EOF\n", about.ino());
+        fs::write(node.path().join("proc/locks"), line).unwrap();
+        report(&on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json", "--ignore", "KP003"]))
+    };
+    assert_eq!(ids(&of("10.0.0.4", 77, 300)), [""; 0]);
+    let found = of("10.0.0.5", 41, 4090);
+    assert_eq!(ids(&found), ["KP073", "KP075", "KP077"], "{found}");
+    assert_eq!(found["findings"][0]["field"], "--node-ip");
+    let waits = &found["findings"][1]["kubeletReason"];
+    assert_eq!(waits, "\"Acquiring file lock\" path=\"/run/k.lock\"");
+    assert_eq!(found["findings"][2]["message"], "6 of 4096 process ids are left");
+}
+
+#[test]
+fn a_cgroup_for_reservations_must_exist_where_it_is_enforced() {
+    let text =
+        format!("{GOOD}kubeReservedCgroup: /kube-reserved\nenforceNodeAllocatable: [pods, kube-reserved]\n");
+    let of = |cgroup: &str| {
+        let existing = format!("sys/fs/cgroup/{cgroup}/cgroup.procs");
+        let files =
+            [("etc/k.yaml", text.as_str()), ("etc/os-release", "ID=debian\n"), (existing.as_str(), "")];
+        let node = node("/usr/bin/kubelet --config=/etc/k.yaml", "cgroup2", &files);
+        report(&on_node(node.path(), &["--kubelet-version", "1.36", "-o", "json"]))
+    };
+    assert_eq!(ids(&of("kube.slice/kube-reserved.slice")), [""; 0]);
+    assert_eq!(ids(&of("kube-reserved")), [""; 0]);
+    let found = of("system.slice");
+    assert_eq!(ids(&found), ["KP042"], "{found}");
+    assert_eq!(found["findings"][0]["line"], 5);
+}
+
+#[test]
+fn output_file_and_save_write_the_findings_too() {
+    let folder = TempDir::new();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let sarif = format!("sarif={}", path("found.sarif"));
+    let fixed = ["preflight", "--config", "docs/examples/kubelet-config.yaml", "--kubelet-version", "1.36"];
+    let output = plegctl(&[&fixed[..], &["--output-file", &sarif, "--save", &path("found.json")]].concat());
+    assert_eq!(output.code, Some(1), "{output}");
+    let read = |name: &str| -> Value { serde_json::from_slice(&fs::read(path(name)).unwrap()).unwrap() };
+    assert_eq!(read("found.sarif")["version"], "2.1.0");
+    assert_eq!(read("found.json")["kind"], "PreflightReport");
+    let unknown = plegctl(&[&fixed[..], &["--output-file", "html=x"]].concat());
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("there is no format html; there are table, json"), "{unknown}");
 }

@@ -33,8 +33,8 @@ fn json(output: &Output) -> Value {
 fn one_relist_is_version_and_the_two_lists() {
     let fake = FakeRuntime::start(node());
     let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "-o", "json"]));
-    let asked: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
-    assert_eq!(asked, [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers]);
+    let rpcs: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
+    assert_eq!(rpcs, [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers]);
     assert!(fake.calls().iter().all(|call| call.authority == "localhost" && call.deadline.is_some()));
     assert_eq!(report["kind"], "RelistReport");
     assert_eq!(report["runtime"]["version"], "2.1.9+unknown");
@@ -144,7 +144,7 @@ fn sort_by_duration_shows_the_slowest_status_call_first() {
     let without = plegctl(&how);
     assert_eq!(without.code, Some(2), "{without}");
     assert!(without.stderr.contains("hint: --inspect all"), "{without}");
-    assert!(fake.calls().is_empty(), "a usage error asks nobody");
+    assert!(fake.calls().is_empty(), "a usage error makes no call");
     let output = plegctl(&[how.as_slice(), &["--inspect", "all"]].concat());
     let first: Vec<&str> = output.stdout.lines().next().unwrap().split_whitespace().collect();
     assert_eq!((first[1], first[7].ends_with('s')), ("etcd-n1", true), "{output}");
@@ -198,9 +198,9 @@ fn saved_report_is_the_whole_node_and_has_no_difference_to_it() {
     assert_eq!(output.code, Some(0), "{output}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
     assert_eq!(report["pods"].as_array().unwrap().len(), 2);
-    let beside: Vec<_> =
+    let files: Vec<_> =
         fs::read_dir(fake.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!beside.iter().any(|name| name.to_string_lossy().ends_with(".tmp")), "{beside:?}");
+    assert!(!files.iter().any(|name| name.to_string_lossy().ends_with(".tmp")), "{files:?}");
     let same = plegctl(&["diff", "-r", &fake.endpoint(), &path]);
     assert_eq!(same.code, Some(0), "{same}");
 }
@@ -240,11 +240,49 @@ fn hung_status_call_is_named_and_the_others_are_complete() {
     fake.on(Rpc::ContainerStatus).id("c1").hang();
     let output =
         plegctl(&["relist", "-r", &fake.endpoint(), "--inspect", "all", "--timeout", "3s", "-o", "wide"]);
-    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("1 call got no answer, so the report is not complete"), "{output}");
     let row =
         output.stdout.lines().find(|line| line.contains("ContainerStatus of default/web-0 c1")).unwrap();
     assert!(row.contains("silent") && row.contains("did not answer within 3s"), "{output}");
     assert!(output.stdout.contains("1 silent"), "{output}");
+}
+
+#[test]
+fn inspect_needs_no_value_and_no_inspect_is_its_opposite() {
+    let fake = FakeRuntime::start(node());
+    let relist = |option| plegctl(&["relist", option, "-r", &fake.endpoint(), "-n", "default"]);
+    assert_eq!((relist("--no-inspect").code, fake.calls_of(Rpc::ContainerStatus).len()), (Some(0), 0));
+    assert_eq!((relist("--inspect").code, fake.calls_of(Rpc::ContainerStatus).len()), (Some(0), 3));
+}
+
+#[test]
+fn watch_relists_until_a_signal_and_ends_at_a_silent_call() {
+    let fake = FakeRuntime::start(node());
+    let endpoint = fake.endpoint();
+    let words = ["relist", "-w", "--period", "10ms", "-r", &endpoint, "--timeout", "3s", "-o", "jsonl"];
+    let mut running = Invocation::new(&words).spawn();
+    for _ in 0..3 {
+        let report: Value = serde_json::from_str(&running.line().unwrap()).unwrap();
+        assert_eq!(report["kind"], "RelistReport");
+    }
+    running.signal("INT");
+    assert_eq!(running.wait_unread().code, Some(0));
+
+    fake.on(Rpc::ContainerStatus).id("c1").hang();
+    let output = Invocation::new(&[&words[..], &["--inspect"]].concat()).run();
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(2), 1), "{output}");
+}
+
+#[test]
+fn watch_on_a_terminal_shows_each_relist_in_place() {
+    let fake = FakeRuntime::start(node());
+    let words = ["relist", "-w", "--period", "10ms", "-r", &fake.endpoint()];
+    let mut running = Invocation::in_terminal(&words).spawn();
+    for _ in 0..3 {
+        running.until("\u{1b}[HNAMESPACE");
+        running.until("\u{1b}[J");
+    }
 }
 
 #[test]
@@ -256,12 +294,12 @@ fn streamed_lists_are_used_only_with_the_option() {
     let streamed = json(&plegctl(&["relist", "-r", &endpoint, "--stream-lists", "-o", "json"]));
     assert_eq!(fake.calls_of(Rpc::StreamContainers).len(), 1);
     assert_eq!(plain["pods"], streamed["pods"]);
-    let asked = |report: &Value| -> Vec<String> {
+    let rpcs = |report: &Value| -> Vec<String> {
         let calls = report["relist"]["calls"].as_array().unwrap();
         calls.iter().map(|call| call["rpc"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(asked(&plain), ["ListPodSandbox", "ListContainers"]);
-    assert_eq!(asked(&streamed), ["StreamPodSandboxes", "StreamContainers"]);
+    assert_eq!(rpcs(&plain), ["ListPodSandbox", "ListContainers"]);
+    assert_eq!(rpcs(&streamed), ["StreamPodSandboxes", "StreamContainers"]);
 }
 
 #[test]
@@ -301,9 +339,9 @@ fn each_connection_failure_has_its_own_error() {
     no_answer(&at(&NotARuntime::directory()), "it is a directory, not a socket");
     no_answer(&at(&NotARuntime::nobody_listens()), "connection refused");
     no_answer(&at(&NotARuntime::accepts_and_is_silent()), "Version did not answer within 3s");
-    no_answer(&at(&NotARuntime::speaks_http1()), "does not speak gRPC: it answered `HTTP/1.1 ");
+    no_answer(&at(&NotARuntime::answers_http1()), "does not speak gRPC: it answered `HTTP/1.1 ");
     no_answer(&at(&NotARuntime::closes_at_once()), "closed the connection without an answer");
-    no_answer("tcp://10.0.0.1:1234", "`tcp` is not a scheme we speak");
+    no_answer("tcp://10.0.0.1:1234", "plegctl does not support the scheme `tcp`");
     no_answer("unix://run/x.sock", "is not absolute");
 }
 
@@ -427,7 +465,8 @@ fn closed_pipe_is_no_error() {
 fn interrupt_before_the_answer_ends_the_program_by_the_signal() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
-    let running = Invocation::new(&["relist", "-r", &fake.endpoint()]).bound(Duration::from_secs(30)).spawn();
+    let running =
+        Invocation::new(&["relist", "-r", &fake.endpoint()]).time_limit(Duration::from_secs(30)).spawn();
     fake.wait_for(Rpc::ListContainers, 1);
     running.signal("INT");
     assert_eq!(running.wait().signal, Some(2));

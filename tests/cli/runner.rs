@@ -1,4 +1,4 @@
-//! Tests of the process runner.
+//! Tests of `support::plegctl`, which runs programs for the other tests.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ fn output_has_stdout_stderr_and_status_separately() {
     let output = shell("echo out; echo err >&2; exit 3").run();
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
     assert_eq!((output.code, output.signal), (Some(3), None));
-    let shown = output.to_string();
+    let text = output.to_string();
     for part in ["echo out", "Some(3)", "--- stdout\nout", "--- stderr\nerr"] {
-        assert!(shown.contains(part), "{shown}");
+        assert!(text.contains(part), "{text}");
     }
 }
 
@@ -35,7 +35,7 @@ fn environment_has_only_what_the_test_sets() {
 #[test]
 #[should_panic(expected = "so far")]
 fn program_that_does_not_end_fails_the_test_and_shows_its_stderr() {
-    shell("echo so far >&2; exec sleep 1000").bound(Duration::from_millis(500)).run();
+    shell("echo so far >&2; exec sleep 1000").time_limit(Duration::from_millis(500)).run();
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn lines_are_read_while_it_runs_and_a_signal_ends_it() {
 #[test]
 #[should_panic(expected = "did not end within")]
 fn stdout_that_is_not_read_blocks_the_program() {
-    shell("exec head -c 1000000 /dev/zero").bound(Duration::from_millis(200)).spawn().wait_unread();
+    shell("exec head -c 1000000 /dev/zero").time_limit(Duration::from_millis(200)).spawn().wait_unread();
 }
 
 #[test]

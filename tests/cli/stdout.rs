@@ -11,7 +11,7 @@ fn shell(script: &str) -> Output {
 }
 
 #[test]
-fn closed_stdout_at_the_start_is_an_error() {
+fn closed_stdout_at_the_start_is_reported() {
     let output = shell("PLEGCTL relist -r sim:quiet >&-");
     assert!(output.stderr.contains("note: stdout is closed"), "{output}");
     let output = shell("PLEGCTL explain >&-");

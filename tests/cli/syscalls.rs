@@ -39,12 +39,13 @@ struct Effects {
 /// Parses strace's output. Only plegctl's own processes count, not the programs that it starts.
 fn effects(trace: &str) -> Effects {
     let mut effects = Effects::default();
-    let ours: BTreeSet<&str> = trace.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let traced_pids: BTreeSet<&str> =
+        trace.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let mut foreign: BTreeMap<&str, String> = BTreeMap::new();
     for line in trace.lines() {
         let Some((pid, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
-        // `???(` is no system call; strace prints it for a task that it detached from.
+        // strace prints `???(` for a task from which it has detached; that is no system call.
         let (Some((name, arguments)), false) = (call.split_once('('), call.starts_with(['<', '+', '-', '?']))
         else {
             continue;
@@ -73,8 +74,7 @@ fn effects(trace: &str) -> Effects {
                     .iter()
                     .any(|flag| arguments.contains(flag))
                 {
-                    // A temporary file next to another is new, belongs to its writer, and is not reached through a
-                    // link.
+                    // plegctl must create a temporary file anew, for its own user only, and without following a link.
                     let safely = ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "0600"];
                     if path.starts_with(".plegctl-") && !safely.iter().all(|word| arguments.contains(word)) {
                         effects.other.insert(format!("unsafe {call}"));
@@ -90,7 +90,7 @@ fn effects(trace: &str) -> Effects {
                 effects.connected.insert(port.map_or(path.clone(), |port| format!("{path}:{port}")));
             }
             // A signal to plegctl itself, to its child, or to the process group of that child.
-            "kill" | "tkill" | "tgkill" if ours.contains(receiver(arguments)) => {}
+            "kill" | "tkill" | "tgkill" if traced_pids.contains(receiver(arguments)) => {}
             // Reading a limit does not set it.
             "prlimit64" if arguments.contains(", NULL, ") => {}
             _ => {
@@ -101,21 +101,23 @@ fn effects(trace: &str) -> Effects {
     effects
 }
 
-/// The process that a signal is sent to; for a process group its leader.
+/// The process to which a signal is sent; for a process group its leader.
 fn receiver(arguments: &str) -> &str {
     let first = arguments.split([',', ')']).next().unwrap_or_default().trim();
     first.strip_prefix('-').unwrap_or(first)
 }
 
-fn strace_is_here(test: &str) -> bool {
+/// Whether strace is installed; prints a message if it is not.
+fn has_strace(test: &str) -> bool {
     if Command::new("strace").arg("--version").output().is_ok_and(|output| output.status.success()) {
         return true;
     }
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "no strace although CI=true");
-    let _ = writeln!(std::io::stderr(), "skipped {test}: no strace here");
+    let _ = writeln!(std::io::stderr(), "skipped {test}: strace is not installed");
     false
 }
 
+/// Runs plegctl with these arguments under strace and returns its effects.
 fn traced(folder: &Path, arguments: &[&str]) -> Effects {
     let trace = folder.join("trace");
     let mut words =
@@ -123,7 +125,7 @@ fn traced(folder: &Path, arguments: &[&str]) -> Effects {
     words.push(env!("CARGO_BIN_EXE_plegctl"));
     words.extend(arguments);
     // Every opened file of the process table costs strace two context switches, which is slow on a busy machine.
-    let output = Invocation::program("strace", &words).bound(Duration::from_secs(300)).run();
+    let output = Invocation::program("strace", &words).time_limit(Duration::from_secs(300)).run();
     assert!(matches!(output.code, Some(0..=2)), "{output}");
     effects(&fs::read_to_string(trace).unwrap())
 }
@@ -141,10 +143,10 @@ fn node() -> FakeRuntime {
     )
 }
 
-/// A run and its permitted effects.
+/// A command line and the effects that its run may have.
 #[derive(Clone, Debug, Default)]
 #[must_use]
-struct Row {
+struct Run {
     arguments: Vec<String>,
     /// The permitted calls.
     rpcs: &'static [Rpc],
@@ -156,15 +158,15 @@ struct Row {
     /// The permitted ports of this machine.
     ports: Vec<String>,
     /// Other permitted system calls, by name.
-    makes: &'static [&'static str],
+    other_calls: &'static [&'static str],
 }
 
-impl Row {
+impl Run {
     fn of(arguments: &[&str]) -> Self {
         Self { arguments: arguments.iter().map(|word| (*word).to_owned()).collect(), ..Self::default() }
     }
 
-    fn asks(mut self, endpoint: &str, rpcs: &'static [Rpc]) -> Self {
+    fn calls(mut self, endpoint: &str, rpcs: &'static [Rpc]) -> Self {
         self.arguments.extend(["-r".to_owned(), endpoint.to_owned()]);
         self.rpcs = rpcs;
         self
@@ -185,12 +187,12 @@ impl Row {
         self
     }
 
-    fn makes(mut self, calls: &'static [&'static str]) -> Self {
-        self.makes = calls;
+    fn other_calls(mut self, calls: &'static [&'static str]) -> Self {
+        self.other_calls = calls;
         self
     }
 
-    /// A file that the run writes, or its temporary file of any name.
+    /// Whether the run may write this file: a file in `writes`, or a temporary file of any name.
     fn may_write(&self, name: &str) -> bool {
         let is = |file: &&str| if file.starts_with('.') { name.ends_with(file) } else { name == *file };
         name == "null"
@@ -198,20 +200,23 @@ impl Row {
             || !self.writes.is_empty() && name.starts_with(".plegctl-")
     }
 
-    fn may_make(&self, call: &str) -> bool {
+    fn may_call(&self, call: &str) -> bool {
         // A file that replaces another one gets its owner and mode.
         let on_files: &[&str] = if self.writes.is_empty() { &[] } else { &["fchmod", "fchown"] };
         let name = call.split('(').next().unwrap_or_default();
-        self.makes.contains(&name) || on_files.contains(&name)
+        self.other_calls.contains(&name) || on_files.contains(&name)
     }
 }
 
 /// The port of the kubelet's health check on the empty node of the tests.
 const HEALTHZ: &str = "1";
 
+/// The calls of a relist without status calls.
 const LISTS: &[Rpc] = &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
+/// The calls of a relist with status calls.
 const RELIST: &[Rpc] =
     &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::PodSandboxStatus, Rpc::ContainerStatus];
+/// The calls of an evented watch.
 const EVENTS: &[Rpc] = &[
     Rpc::Version,
     Rpc::ListPodSandbox,
@@ -220,6 +225,7 @@ const EVENTS: &[Rpc] = &[
     Rpc::ContainerStatus,
     Rpc::GetContainerEvents,
 ];
+/// The calls of `record`.
 const RECORD: &[Rpc] = &[
     Rpc::Version,
     Rpc::Status,
@@ -229,6 +235,7 @@ const RECORD: &[Rpc] = &[
     Rpc::ContainerStatus,
     Rpc::GetContainerEvents,
 ];
+/// The calls of `health`.
 const HEALTH: &[Rpc] = &[
     Rpc::Version,
     Rpc::Status,
@@ -238,6 +245,7 @@ const HEALTH: &[Rpc] = &[
     Rpc::PodSandboxStatus,
     Rpc::ContainerStatus,
 ];
+/// The calls of `health --probe-shims`.
 const SHIMS: &[Rpc] = &[
     Rpc::Version,
     Rpc::Status,
@@ -251,39 +259,39 @@ const SHIMS: &[Rpc] = &[
 
 #[test]
 fn each_command_makes_only_the_documented_system_calls() {
-    if !strace_is_here("each_command_makes_only_the_documented_system_calls") {
+    if !has_strace("each_command_makes_only_the_documented_system_calls") {
         return;
     }
     let (folder, runtime) = (TempDir::new(), node());
-    for row in rows(&folder, &runtime.endpoint()) {
+    for run in runs(&folder, &runtime.endpoint()) {
         let before = runtime.calls().len();
-        let words: Vec<&str> = row.arguments.iter().map(String::as_str).collect();
+        let words: Vec<&str> = run.arguments.iter().map(String::as_str).collect();
         let effects = traced(folder.path(), &words);
-        let shown = format!("{words:?}: {effects:#?}");
-        let asked: BTreeSet<Rpc> = runtime.calls().iter().skip(before).map(|call| call.rpc).collect();
-        assert!(asked.iter().all(|rpc| row.rpcs.contains(rpc)), "{asked:?} {shown}");
-        assert!(asked.is_empty() == row.rpcs.is_empty(), "{asked:?} {shown}");
+        let context = format!("{words:?}: {effects:#?}");
+        let rpcs: BTreeSet<Rpc> = runtime.calls().iter().skip(before).map(|call| call.rpc).collect();
+        assert!(rpcs.iter().all(|rpc| run.rpcs.contains(rpc)), "{rpcs:?} {context}");
+        assert!(rpcs.is_empty() == run.rpcs.is_empty(), "{rpcs:?} {context}");
         let names: BTreeSet<&str> =
             effects.written.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
-        assert_eq!(names.iter().find(|name| !row.may_write(name)), None, "{shown}");
-        for file in row.writes {
-            assert!(names.iter().any(|name| name.ends_with(file)), "{file} {shown}");
+        assert_eq!(names.iter().find(|name| !run.may_write(name)), None, "{context}");
+        for file in run.writes {
+            assert!(names.iter().any(|name| name.ends_with(file)), "{file} {context}");
         }
         let unexpected = |address: &&String| {
             let port = address.strip_prefix("127.0.0.1:");
             !runtime.endpoint().ends_with(address.as_str())
-                && !port.is_some_and(|port| row.ports.iter().any(|allowed| allowed == port))
+                && !port.is_some_and(|port| run.ports.iter().any(|allowed| allowed == port))
         };
-        assert_eq!(effects.connected.iter().find(unexpected), None, "{shown}");
+        assert_eq!(effects.connected.iter().find(unexpected), None, "{context}");
         let foreign =
-            |program: &&String| program.as_str() != "plegctl" && !row.programs.contains(&program.as_str());
-        assert_eq!(effects.programs.iter().find(foreign), None, "{shown}");
-        assert_eq!(effects.other.iter().find(|call| !row.may_make(call)), None, "{shown}");
+            |program: &&String| program.as_str() != "plegctl" && !run.programs.contains(&program.as_str());
+        assert_eq!(effects.programs.iter().find(foreign), None, "{context}");
+        assert_eq!(effects.other.iter().find(|call| !run.may_call(call)), None, "{context}");
     }
 }
 
-/// All commands, in an order in which the input of some is the output of others.
-fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
+/// A run for each command. Some commands read files that earlier commands have written.
+fn runs(folder: &TempDir, endpoint: &str) -> Vec<Run> {
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (saved, log, health, capture) =
         (place("saved.json"), place("log.jsonl"), place("health.json"), place("capture"));
@@ -306,71 +314,72 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
         ),
     )
     .unwrap();
-    let look: &[&str] = &["journalctl", "systemctl"];
-    let by_metrics: &[&str] = &["bind", "listen"];
+    let programs: &[&str] = &["journalctl", "systemctl"];
+    let listening: &[&str] = &["bind", "listen"];
     vec![
-        Row::of(&["relist"]).asks(endpoint, LISTS),
-        Row::of(&["relist", "--inspect", "all", "-o", "json"]).asks(endpoint, RELIST),
-        Row::of(&["relist", "--save", &saved]).asks(endpoint, LISTS).writes(&["saved.json"]),
-        Row::of(&["watch", "--count", "2"]).asks(endpoint, RELIST),
-        Row::of(&["watch", "--count", "2", "--log", &log]).asks(endpoint, RELIST).writes(&["log.jsonl"]),
-        Row::of(&["watch", "--count", "2", "--metrics-listen", "127.0.0.1:0"])
-            .asks(endpoint, RELIST)
-            .makes(by_metrics),
-        Row::of(&["watch", "--mode", "evented", "--for", "1s"]).asks(endpoint, EVENTS).starts(&["exe"]),
-        Row::of(&["watch", "--mode", "compare", "--for", "1s"]).asks(endpoint, EVENTS).starts(&["exe"]),
-        Row::of(&["diff", &saved, "live"]).asks(endpoint, LISTS),
-        Row::of(&["diff", &saved, &saved]),
-        Row::of(&["health"]).asks(endpoint, HEALTH).starts(look).connects(HEALTHZ),
-        Row::of(&["health", "--probe-shims"]).asks(endpoint, SHIMS).starts(look).connects(HEALTHZ),
-        Row::of(&["health", "--npd"]).asks(endpoint, HEALTH).starts(look).connects(HEALTHZ),
-        Row::of(&["health", "--save", &health])
-            .asks(endpoint, HEALTH)
-            .starts(look)
+        Run::of(&["relist"]).calls(endpoint, LISTS),
+        Run::of(&["relist", "--inspect", "all", "-o", "json"]).calls(endpoint, RELIST),
+        Run::of(&["relist", "--save", &saved]).calls(endpoint, LISTS).writes(&["saved.json"]),
+        Run::of(&["watch", "--count", "2"]).calls(endpoint, RELIST),
+        Run::of(&["watch", "--count", "2", "--log", &log]).calls(endpoint, RELIST).writes(&["log.jsonl"]),
+        Run::of(&["watch", "--count", "2", "--metrics-listen", "127.0.0.1:0"])
+            .calls(endpoint, RELIST)
+            .other_calls(listening),
+        Run::of(&["watch", "--mode", "evented", "--for", "1s"]).calls(endpoint, EVENTS).starts(&["exe"]),
+        Run::of(&["watch", "--mode", "compare", "--for", "1s"]).calls(endpoint, EVENTS).starts(&["exe"]),
+        Run::of(&["diff", &saved, "live"]).calls(endpoint, LISTS),
+        Run::of(&["diff", &saved, &saved]),
+        Run::of(&["health"]).calls(endpoint, HEALTH).starts(programs).connects(HEALTHZ),
+        Run::of(&["health", "--probe-shims"]).calls(endpoint, SHIMS).starts(programs).connects(HEALTHZ),
+        Run::of(&["health", "--npd"]).calls(endpoint, HEALTH).starts(programs).connects(HEALTHZ),
+        Run::of(&["health", "--save", &health])
+            .calls(endpoint, HEALTH)
+            .starts(programs)
             .connects(HEALTHZ)
             .writes(&["health.json"]),
-        Row::of(&["health", "--bundle", &place("bundle.tar.gz")])
-            .asks(endpoint, HEALTH)
-            .starts(look)
+        Run::of(&["health", "--bundle", &place("bundle.tar.gz")])
+            .calls(endpoint, HEALTH)
+            .starts(programs)
             .connects(HEALTHZ)
             .writes(&["bundle.tar.gz"]),
-        Row::of(&["health", "--state", &place("state.json")])
-            .asks(endpoint, HEALTH)
-            .starts(look)
+        Run::of(&["health", "--state", &place("state.json")])
+            .calls(endpoint, HEALTH)
+            .starts(programs)
             .connects(HEALTHZ)
             .writes(&["state.json"]),
-        Row::of(&["health", "--from", &health]),
-        Row::of(&["record", &capture, "--count", "3", "--period", "10ms"])
-            .asks(endpoint, RECORD)
+        Run::of(&["health", "--from", &health]),
+        Run::of(&["record", &capture, "--count", "3", "--period", "10ms"])
+            .calls(endpoint, RECORD)
             .starts(&["exe"])
             .writes(&[".seg", "lock"])
-            .makes(&["mkdirat", "fallocate", "ftruncate"]),
-        Row::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
-            .asks(endpoint, RECORD)
+            .other_calls(&["mkdirat", "fallocate", "ftruncate"]),
+        Run::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
+            .calls(endpoint, RECORD)
             .starts(&["exe"])
             .writes(&[".seg", "lock"])
-            .makes(&["mkdirat", "fallocate", "ftruncate", "bind", "listen"]),
-        Row::of(&["capture", "ls", &capture]),
-        Row::of(&["capture", "check", &capture]),
-        Row::of(&["capture", "report", &capture, "-o", "html"]),
-        Row::of(&["capture", "export", &capture, &place("part.plegcap"), "--anonymise"])
+            .other_calls(&["mkdirat", "fallocate", "ftruncate", "bind", "listen"]),
+        Run::of(&["capture", "ls", &capture]),
+        Run::of(&["capture", "check", &capture]),
+        Run::of(&["capture", "report", &capture, "-o", "html"]),
+        Run::of(&["capture", "export", &capture, &place("part.plegcap"), "--anonymise"])
             .writes(&["part.plegcap"]),
-        Row::of(&["relist", "-r", &past]),
-        Row::of(&["health", "-r", &past]),
-        Row::of(&["watch", "-r", &format!("{past}@+0s"), "--count", "1"]),
-        Row::of(&["static-pods", "lint", &manifests, "--output-file", &output_file])
-            .asks(endpoint, LISTS)
+        Run::of(&["relist", "-r", &past]),
+        Run::of(&["health", "-r", &past]),
+        Run::of(&["watch", "-r", &format!("{past}@+0s"), "--count", "1"]),
+        Run::of(&["static-pods", "lint", &manifests, "--output-file", &output_file])
+            .calls(endpoint, LISTS)
             .writes(&["lint.sarif"]),
-        Row::of(&["static-pods", "lint", &manifests, "--no-cri"]),
-        Row::of(&["pods", "--manifests", &manifests]).asks(endpoint, LISTS),
-        Row::of(&["pods", "--manifests", &manifests, "--no-cri"]),
-        Row::of(&["stacks", dump]),
-        Row::of(&["nodes", "--kubeconfig", &kubeconfig]).connects(&port),
-        Row::of(&["explain", "D01"]),
-        Row::of(&["relist", "-r", "sim:quiet"]),
-        Row::of(&["completions", "bash"]),
-        Row::of(&["man", &place("man")]).writes(&[".1"]).makes(&["mkdir"]),
-        Row::of(&["help"]),
+        Run::of(&["static-pods", "lint", &manifests, "--no-cri"]),
+        Run::of(&["pods", "--manifests", &manifests]).calls(endpoint, LISTS),
+        Run::of(&["pods", "--manifests", &manifests, "--no-cri"]),
+        Run::of(&["stacks", dump]),
+        Run::of(&["nodes", "--kubeconfig", &kubeconfig]).connects(&port),
+        Run::of(&["nodes", "--kubeconfig", &kubeconfig, "--preflight", "1.37"]).connects(&port),
+        Run::of(&["explain", "D01"]),
+        Run::of(&["relist", "-r", "sim:quiet"]),
+        Run::of(&["completions", "bash"]),
+        Run::of(&["man", &place("man")]).writes(&[".1"]).other_calls(&["mkdir"]),
+        Run::of(&["help"]),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Rules and alerts for Prometheus.
+//! Tests of the Prometheus rules and alerts in `deploy/prometheus`, and of their runbook pages.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -19,7 +20,7 @@ use super::file;
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// Answers with a status and a body.
-    Say(u16, String),
+    Answer(u16, String),
     /// Redirects the client.
     Redirect(&'static str),
     /// Sends nothing and keeps the connection open.
@@ -33,7 +34,7 @@ pub enum Reply {
 impl Reply {
     /// Answers with status 200.
     pub fn ok(body: impl Into<String>) -> Self {
-        Self::Say(200, body.into())
+        Self::Answer(200, body.into())
     }
 }
 
@@ -46,11 +47,12 @@ pub struct Request {
 
 type Script = dyn Fn(&Request) -> Reply + Send + Sync;
 
-/// The server; it ends with the test.
+/// The server. It stops when this is dropped.
 pub struct Server {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     connections: Arc<Mutex<usize>>,
+    answered: Arc<AtomicUsize>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -74,24 +76,26 @@ impl Server {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let acceptor = acceptor(certificate, clients);
         let script: Arc<Script> = Arc::new(script);
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(0));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let (log, count) = (Arc::clone(&asked), Arc::clone(&connections));
+        let answered = Arc::new(AtomicUsize::new(0));
+        let (log, count, bytes) = (Arc::clone(&requests), Arc::clone(&connections), Arc::clone(&answered));
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, script, log) = (acceptor.clone(), Arc::clone(&script), Arc::clone(&log));
+                let bytes = Arc::clone(&bytes);
                 *count.lock().unwrap() += 1;
                 tokio::spawn(async move {
                     // Some tests expect a failed handshake.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        let _ = converse(stream, &*script, &log).await;
+                        let _ = converse(stream, &*script, &log, &bytes).await;
                     }
                 });
             }
         });
-        Self { address, asked, connections, _runtime: runtime }
+        Self { address, requests, connections, answered, _runtime: runtime }
     }
 
     /// The address of the server.
@@ -101,7 +105,12 @@ impl Server {
 
     /// The received requests.
     pub fn requests(&self) -> Vec<Request> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The bytes of all whole answers, with their headers, before encryption.
+    pub fn answered_bytes(&self) -> usize {
+        self.answered.load(Ordering::SeqCst)
     }
 
     /// The number of connections.
@@ -140,6 +149,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     script: &Script,
     log: &Mutex<Vec<Request>>,
+    bytes: &AtomicUsize,
 ) -> std::io::Result<()> {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = BufReader::new(reader).lines();
@@ -152,16 +162,18 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
         let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let asked = Request { path, authorization: headers.remove("authorization") };
-        log.lock().unwrap().push(asked.clone());
+        let request = Request { path, authorization: headers.remove("authorization") };
+        log.lock().unwrap().push(request.clone());
         let head = |status: u16, length: usize| {
             format!(
                 "HTTP/1.1 {status} X\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Length: {length}\r\n"
             )
         };
-        match script(&asked) {
-            Reply::Say(status, body) => {
-                writer.write_all(format!("{}\r\n{body}", head(status, body.len())).as_bytes()).await?;
+        match script(&request) {
+            Reply::Answer(status, body) => {
+                let answer = format!("{}\r\n{body}", head(status, body.len()));
+                bytes.fetch_add(answer.len(), Ordering::SeqCst);
+                writer.write_all(answer.as_bytes()).await?;
             }
             Reply::Redirect(to) => {
                 writer.write_all(format!("{}Location: {to}\r\n\r\n", head(302, 0)).as_bytes()).await?;
@@ -170,7 +182,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             Reply::Half(part) | Reply::Cut(part) if !part.is_empty() => {
                 writer.write_all(format!("{}\r\n{part}", head(200, 1_000_000)).as_bytes()).await?;
                 writer.flush().await?;
-                if matches!(script(&asked), Reply::Cut(_)) {
+                if matches!(script(&request), Reply::Cut(_)) {
                     return writer.shutdown().await;
                 }
                 std::future::pending::<()>().await;

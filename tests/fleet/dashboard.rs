@@ -1,4 +1,4 @@
-//! The dashboard queries only series that exist.
+//! Tests of the Grafana dashboard and of the Prometheus rules: they query only series that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,10 +87,10 @@ fn dashboard_uses_only_existing_metrics() {
     let queries = queries();
     assert!(queries.len() > 15, "{queries:?}");
     for query in queries {
-        let asked = metrics_of(&query);
-        assert!(!asked.is_empty(), "no metric in {query}");
-        for name in asked {
-            assert!(known.contains(&name), "nobody has {name}, asked for by {query}");
+        let used = metrics_of(&query);
+        assert!(!used.is_empty(), "no metric in {query}");
+        for name in used {
+            assert!(known.contains(&name), "no metric {name} exists for the query {query}");
         }
     }
 }
@@ -102,15 +102,15 @@ fn rules_use_only_existing_metrics() {
     known.extend(
         rules.lines().filter_map(|line| line.trim_start().strip_prefix("- record: ")).map(str::to_owned),
     );
-    let asked: BTreeSet<String> = rules
+    let used: BTreeSet<String> = rules
         .lines()
         .filter(|line| !line.trim_start().starts_with('#') && !line.contains("summary:"))
         .filter(|line| !line.contains("description:") && !line.contains("name: "))
         .flat_map(|line| metrics_of(line.trim_start().trim_start_matches("expr: ")))
         .collect();
-    assert!(asked.len() > 8, "{asked:?}");
-    for name in asked {
-        assert!(known.contains(&name), "nobody has {name}");
+    assert!(used.len() > 8, "{used:?}");
+    for name in used {
+        assert!(known.contains(&name), "no metric {name} exists");
     }
 }
 
@@ -122,8 +122,8 @@ fn queries_of_the_dashboard_are_valid_promql() {
     for (number, query) in queries().iter().enumerate() {
         let query = query.replace("$__rate_interval", "5m");
         // The query of a variable is inside of a Grafana function.
-        let own = query.strip_prefix("query_result(").and_then(|rest| rest.strip_suffix(')'));
-        let query = serde_json::to_string(own.unwrap_or(&query)).unwrap();
+        let inner = query.strip_prefix("query_result(").and_then(|rest| rest.strip_suffix(')'));
+        let query = serde_json::to_string(inner.unwrap_or(&query)).unwrap();
         rules.extend(["  - record: q", &number.to_string(), "\n    expr: ", &query, "\n"]);
     }
     let path = format!("{}/dashboard-{}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
@@ -143,7 +143,7 @@ fn panels_do_not_overlap() {
         for cell in
             (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
         {
-            assert!(taken.insert(cell), "{} lies on another panel", panel["title"]);
+            assert!(taken.insert(cell), "{} overlaps another panel", panel["title"]);
         }
         assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have one id");
         assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{}", panel["title"]);

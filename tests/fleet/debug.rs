@@ -9,8 +9,8 @@ fn on_terminal(size: (u16, u16), arguments: &[&str]) -> String {
     output.stdout
 }
 
-/// Whether the output contains escape sequences.
-fn moves(text: &str) -> bool {
+/// Whether the output contains terminal escape sequences.
+fn has_escapes(text: &str) -> bool {
     text.contains('\u{1b}') || text.replace("\r\n", "\n").contains('\r')
 }
 
@@ -22,10 +22,10 @@ fn terminal_without_columns_is_treated_as_no_terminal() {
         ["relist", "-r", "sim:quiet", "--inspect=all"],
     ] {
         let unmeasured = on_terminal((0, 0), &arguments);
-        assert!(!unmeasured.is_empty() && !moves(&unmeasured), "{arguments:?}: {unmeasured:?}");
+        assert!(!unmeasured.is_empty() && !has_escapes(&unmeasured), "{arguments:?}: {unmeasured:?}");
     }
     let seen = on_terminal((24, 80), &["watch", "-r", "sim:quiet", "--count=3"]);
-    assert!(moves(&seen), "nothing moves on a terminal that is measured: {seen:?}");
+    assert!(has_escapes(&seen), "no escape sequence on a terminal with a size: {seen:?}");
 }
 
 /// The profiles `netadmin` and `baseline` do not mount the node's files.
@@ -34,8 +34,8 @@ fn error_without_the_nodes_files_names_the_debug_profile() {
     for command in ["relist", "watch", "health"] {
         let output = plegctl(&[command, "--host-root", env!("CARGO_TARGET_TMPDIR")]);
         assert_eq!(output.code, Some(2), "{output}");
-        let said = format!("{}{}", output.stdout, output.stderr);
-        assert!(said.contains("no container runtime found"), "{output}");
-        assert!(said.contains("kubectl debug node/NODE --profile=sysadmin"), "{output}");
+        let text = format!("{}{}", output.stdout, output.stderr);
+        assert!(text.contains("no container runtime found"), "{output}");
+        assert!(text.contains("kubectl debug node/NODE --profile=sysadmin"), "{output}");
     }
 }

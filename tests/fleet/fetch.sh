@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fetches the two programs that judge rules and Kubernetes objects, promtool and kubectl, and installs nothing: both are
-# single files. Prints the folder that they are in. kubectl comes from Debian's unstable suite, since older ones have none
-# that knows today's kustomize.
+# Downloads promtool and kubectl, which check rules and Kubernetes objects, and prints their folder. Installs nothing: both
+# programs are single files. kubectl comes from Debian's unstable suite, because no older suite has a
+# kubectl with the current kustomize.
 #
-#   usage: fetch.sh     (needs apt and dpkg-deb, and package lists that `apt-get update` has made)
+#   usage: fetch.sh     (needs apt and dpkg-deb; run `apt-get update` first)
 set -eu
 
 cache=$(cd "$(dirname "$0")/../.." && pwd)/.cache/fleet-tools

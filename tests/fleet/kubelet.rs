@@ -10,7 +10,7 @@ use super::file;
 use super::nodes::{TestFile, authority, kubeconfig};
 use crate::support::plegctl::{Invocation, Output};
 
-/// A minute and a half more than the default, so that the report shows where it is used.
+/// The time-out differs from the default of two minutes, so that the report shows that plegctl uses it.
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"3m30s","staticPodURLHeader":{"Authorization":["Bearer hidden"]}}}"#;
 
 /// The metrics of a kubelet whose last relist was this number of seconds ago.
@@ -22,13 +22,13 @@ fn metrics(age: u64) -> String {
     )
 }
 
-/// A kubelet's answers on these paths, without the proxy's prefix.
-fn document(asked: &Request) -> Reply {
-    match asked.path.rsplit('/').next() {
+/// The answer of a kubelet, on its own port or through the API server's node proxy.
+fn document(request: &Request) -> Reply {
+    match request.path.rsplit('/').next() {
         Some("configz") => Reply::ok(CONFIGZ),
         Some("metrics") => Reply::ok(metrics(1)),
         Some("healthz") => Reply::ok("ok"),
-        _ => Reply::Say(404, "404 page not found".to_owned()),
+        _ => Reply::Answer(404, "404 page not found".to_owned()),
     }
 }
 
@@ -42,7 +42,7 @@ fn health(arguments: &[&str]) -> (Output, Value) {
     (output, report)
 }
 
-/// A run that sends a token and trusts the test authority.
+/// Runs `health` with a token and the certificate of the test authority.
 fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
     let token = TestFile::new("t0ken\n");
     let token = token.0.to_str().unwrap();
@@ -51,14 +51,14 @@ fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
     health(&[&known, more].concat())
 }
 
-/// How a probe ended.
+/// The outcome of a probe.
 fn outcome<'a>(report: &'a Value, probe: &str) -> &'a str {
     let probes = report["probes"].as_array().unwrap();
     let found = probes.iter().find(|found| found["name"] == probe);
-    found.map_or("not asked", |found| found["outcome"].as_str().unwrap())
+    found.map_or("not probed", |found| found["outcome"].as_str().unwrap())
 }
 
-/// Why something was not checked.
+/// The reason why `what` was not checked.
 fn why_not<'a>(report: &'a Value, what: &str) -> &'a str {
     let skipped = report["notChecked"].as_array().unwrap();
     let found = skipped.iter().find(|skipped| skipped["what"] == what);
@@ -83,9 +83,15 @@ fn token_gives_access_to_metrics_and_configuration() {
     assert_eq!(report["kubelet"]["version"], "v1.34.2");
     let basis = request_timeout(&report);
     assert!(basis.contains("3m30s") && basis.contains("the kubelet's configz"), "{basis}");
-    let asked = server.requests();
-    assert!(asked.iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")), "{asked:?}");
-    assert!(asked.iter().all(|asked| ["/metrics", "/configz"].contains(&asked.path.as_str())), "{asked:?}");
+    let requests = server.requests();
+    assert!(
+        requests.iter().all(|request| request.authorization.as_deref() == Some("Bearer t0ken")),
+        "{requests:?}"
+    );
+    assert!(
+        requests.iter().all(|request| ["/metrics", "/configz"].contains(&request.path.as_str())),
+        "{requests:?}"
+    );
     // An explicit option overrides the kubelet's own value.
     let (_, report) = with_token(&server, &["--runtime-request-timeout", "50s"]);
     assert!(request_timeout(&report).contains("--runtime-request-timeout"), "{report}");
@@ -96,20 +102,20 @@ fn client_certificate_authenticates_to_a_kubelet() {
     let server = Server::start("server", Clients::WithCertificate, document);
     let (url, ca, certificate, key) =
         (server.url(), pki("authority.crt"), pki("client.crt"), pki("client.key"));
-    let known = ["--kubelet-url", &url, "--kubelet-ca-file", &ca];
-    let ours = ["--kubelet-client-cert", &certificate, "--kubelet-client-key", &key];
-    let (output, report) = health(&[&known[..], &ours].concat());
+    let server_options = ["--kubelet-url", &url, "--kubelet-ca-file", &ca];
+    let client = ["--kubelet-client-cert", &certificate, "--kubelet-client-key", &key];
+    let (output, report) = health(&[&server_options[..], &client].concat());
     assert_eq!((outcome(&report, "kubelet metrics"), output.code), ("ok", Some(0)), "{output}");
-    let (_, report) = health(&known);
+    let (_, report) = health(&server_options);
     let why = why_not(&report, "the kubelet's metrics");
     assert!(why.contains("does not accept plegctl's client certificate, or requires one"), "{why}");
 }
 
 #[test]
 fn stale_kubelet_is_found_through_its_own_port() {
-    let server = Server::start("server", Clients::Any, |asked| match asked.path.as_str() {
+    let server = Server::start("server", Clients::Any, |request| match request.path.as_str() {
         "/metrics" => Reply::ok(metrics(400)),
-        _ => document(asked),
+        _ => document(request),
     });
     let (output, report) = with_token(&server, &["--budget", "10s"]);
     assert_eq!((output.code, &report["primary"]["id"]), (Some(1), &"D22".into()), "{output}");
@@ -118,16 +124,16 @@ fn stale_kubelet_is_found_through_its_own_port() {
 #[test]
 fn silent_kubelet_is_never_healthy() {
     for silence in [Reply::Silent, Reply::Half("kubelet_pleg")] {
-        let server = Server::start("server", Clients::Any, move |asked| match asked.path.as_str() {
+        let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
             "/metrics" => silence.clone(),
-            _ => document(asked),
+            _ => document(request),
         });
         let (output, report) = with_token(&server, &[]);
         assert_eq!((&report["verdict"], output.code), (&"degraded".into(), Some(0)), "{output}");
         assert_eq!(report["primary"]["id"], "D32", "{output}");
         assert_eq!(report["primary"]["title"], "the kubelet does not answer /metrics", "{output}");
         assert_eq!(outcome(&report, "kubelet metrics"), "silent");
-        assert_eq!(outcome(&report, "kubelet /configz"), "ok", "it answers while a list hangs");
+        assert_eq!(outcome(&report, "kubelet /configz"), "ok", "/configz answers while a list call hangs");
     }
 }
 
@@ -140,7 +146,7 @@ fn silence_of_all_authenticated_paths_is_not_blamed_on_the_kubelet() {
     assert!(why_not(&report, "the kubelet's metrics").starts_with("not known: "), "{output}");
     assert_eq!(outcome(&report, "kubelet metrics"), "silent", "{output}");
     assert!(!output.stdout.contains("waits for a list"), "{output}");
-    let paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     assert!(paths.contains(&"/metrics/probes".to_owned()), "{paths:?}");
 }
 
@@ -155,8 +161,8 @@ fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
         assert!(why_not(&report, what).starts_with("not known: "), "{what}: {output}");
     }
     // Another path of the same kubelet answers, so the connection works.
-    let server = Server::start("server", Clients::Any, |asked| {
-        if asked.path.ends_with("/healthz") { Reply::Silent } else { document(asked) }
+    let server = Server::start("server", Clients::Any, |request| {
+        if request.path.ends_with("/healthz") { Reply::Silent } else { document(request) }
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
@@ -166,12 +172,12 @@ fn hung_api_server_is_not_reported_as_a_hung_kubelet() {
 #[test]
 fn silent_metrics_through_the_api_server_need_a_second_path() {
     for (probes, primary) in
-        [(Reply::ok("prober_probe_total 1\n"), "D32"), (Reply::Say(504, String::new()), "D00")]
+        [(Reply::ok("prober_probe_total 1\n"), "D32"), (Reply::Answer(504, String::new()), "D00")]
     {
-        let server = Server::start("server", Clients::Any, move |asked| match &asked.path {
+        let server = Server::start("server", Clients::Any, move |request| match &request.path {
             path if path.ends_with("/metrics") => Reply::Silent,
             path if path.ends_with("/metrics/probes") => probes.clone(),
-            _ => document(asked),
+            _ => document(request),
         });
         let config = kubeconfig(&server.url(), &authority(), "token: t");
         let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
@@ -191,10 +197,10 @@ fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
 
 #[test]
 fn rejected_credential_is_on_the_default_screen() {
-    let refused = Reply::Say(401, "Unauthorized".to_owned());
-    let shown = screen("server", refused, "authority.crt");
-    assert!(shown.stdout.starts_with("HEALTHY"), "{shown}");
-    assert!(shown.stdout.contains("does not accept the credentials (401)"), "{shown}");
+    let refused = Reply::Answer(401, "Unauthorized".to_owned());
+    let output = screen("server", refused, "authority.crt");
+    assert!(output.stdout.starts_with("HEALTHY"), "{output}");
+    assert!(output.stdout.contains("does not accept the credentials (401)"), "{output}");
     let stranger = screen("server", Reply::ok("ok"), "stranger.crt");
     assert!(stranger.stdout.contains("that no trusted authority has signed"), "{stranger}");
     assert!(stranger.stdout.lines().count() <= 24, "{stranger}");
@@ -211,25 +217,29 @@ fn server_certificate_in_the_ca_file_is_accepted() {
 #[test]
 fn each_kubelet_failure_has_its_own_error() {
     let page = "<html>Welcome</html>";
-    let said = [
-        ("server", Reply::Say(401, "Unauthorized".to_owned()), "does not accept the credentials (401)"),
-        ("server", Reply::Say(403, "Forbidden (user=x, verb=get)".to_owned()), "forbids it (403): Forbidden"),
-        ("server", Reply::Say(403, String::new()), "`get` on nodes/metrics"),
+    let failures = [
+        ("server", Reply::Answer(401, "Unauthorized".to_owned()), "does not accept the credentials (401)"),
+        (
+            "server",
+            Reply::Answer(403, "Forbidden (user=x, verb=get)".to_owned()),
+            "forbids the request (403): Forbidden",
+        ),
+        ("server", Reply::Answer(403, String::new()), "`get` on nodes/metrics"),
         ("server", Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
-        ("server", Reply::Say(500, "Authorization error".to_owned()), "answers 500: Authorization error"),
+        ("server", Reply::Answer(500, "Authorization error".to_owned()), "answers 500: Authorization error"),
         ("server", Reply::ok(page), "does not contain kubelet metrics"),
         ("server", Reply::Cut("kubelet_pleg"), "ended the connection after"),
         ("other-name", Reply::ok(page), "shows a certificate for another name"),
         ("expired", Reply::ok(page), "shows a certificate that has expired"),
     ];
-    for (certificate, reply, expected) in said {
+    for (certificate, reply, expected) in failures {
         let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
         let (output, report) = with_token(&server, &[]);
         let why = why_not(&report, "the kubelet's metrics");
         assert!(why.contains(expected), "{expected}: {output}");
         assert!(!why_not(&report, "the kubelet's configz").is_empty(), "{expected}: {output}");
-        // A page that is no metrics page gives no answer for `--kubelet-metrics`. The other failures are reported and
-        // do not hide the verdict.
+        // If the page is not a metrics page, there is no answer (status 2). The other failures are only reported, and
+        // the verdict stays.
         assert_eq!(
             output.code,
             Some(if expected.starts_with("does not contain") { 2 } else { 0 }),
@@ -241,7 +251,7 @@ fn each_kubelet_failure_has_its_own_error() {
     let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &stranger]);
     let why = why_not(&report, "the kubelet's metrics");
     assert!(why.contains("shows a certificate that no trusted authority has signed"), "{output}");
-    assert!(server.requests().is_empty(), "it was asked all the same");
+    assert!(server.requests().is_empty(), "plegctl sent a request");
 }
 
 #[test]
@@ -262,7 +272,7 @@ fn unusable_credentials_are_an_error() {
         (vec!["--kubelet-url", "127.0.0.1:10250"], "is not an http or https URL"),
         (
             vec!["--kubelet-client-cert", text.as_str(), "--kubelet-client-key", server_key.as_str()],
-            "holds no certificate in PEM form",
+            "contains no certificate in PEM form",
         ),
         (vec!["--kubelet-client-cert", text.as_str()], "--kubelet-client-key"),
         (vec!["--kubeconfig", text.as_str()], "--node"),
@@ -280,7 +290,7 @@ fn proxy_of_the_api_server_gives_all_three_documents() {
     let config = config.0.to_str().unwrap();
     let (output, report) = health(&["--kubeconfig", config, "--node", "n1"]);
     assert_eq!((output.code, &report["kubelet"]["healthz"]), (Some(0), &"ok".into()), "{output}");
-    let mut paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
+    let mut paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     paths.sort();
     let proxy = "/api/v1/nodes/n1/proxy";
     assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");
@@ -301,7 +311,7 @@ fn removed_node_is_not_reported_as_unhealthy() {
         (503, "error trying to reach service: dial tcp 10.0.0.9:10250: no route to host", "no route to host"),
         (403, r#"{"kind":"Status","message":"nodes \"n1\" is forbidden"}"#, "on nodes/proxy"),
     ] {
-        let server = Server::start("server", Clients::Any, move |_| Reply::Say(status, text.to_owned()));
+        let server = Server::start("server", Clients::Any, move |_| Reply::Answer(status, text.to_owned()));
         let config = kubeconfig(&server.url(), &authority(), "token: t");
         let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
         assert_eq!((output.code, &report["verdict"]), (Some(0), &"healthy".into()), "{output}");
@@ -311,8 +321,12 @@ fn removed_node_is_not_reported_as_unhealthy() {
     }
     // The report contains the kubelet's own message.
     let failing = "[+]ping ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n";
-    let server = Server::start("server", Clients::Any, |asked| {
-        if asked.path.ends_with("/healthz") { Reply::Say(500, failing.to_owned()) } else { document(asked) }
+    let server = Server::start("server", Clients::Any, |request| {
+        if request.path.ends_with("/healthz") {
+            Reply::Answer(500, failing.to_owned())
+        } else {
+            document(request)
+        }
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);

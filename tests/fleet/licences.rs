@@ -1,4 +1,4 @@
-//! The linked crates: licences, banned crates and sources of `deny.toml`, and the SBOM.
+//! Compares the linked crates with the licences, banned crates and sources in `deny.toml`, and with the SBOM.
 
 use std::collections::BTreeSet;
 use std::process::Command;

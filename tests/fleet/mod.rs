@@ -11,6 +11,7 @@ mod licences;
 mod nodes;
 mod objects;
 mod plugin;
+mod preflight;
 mod probes;
 
 use std::io::Write;

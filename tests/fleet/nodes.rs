@@ -37,13 +37,13 @@ fn node_list(names: &[String]) -> String {
         .iter()
         .map(|name| {
             serde_json::json!({"metadata": {"name": name}, "status": {
-                "nodeInfo": {"kubeletVersion": "v1.34.2"}, "conditions": [{"type": "Ready", "status": "True", "message": "ok"}]}})
+                "nodeInfo": {"kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4"}, "conditions": [{"type": "Ready", "status": "True", "message": "ok"}]}})
         })
         .collect();
     serde_json::json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string()
 }
 
-/// The node and the document of a node proxy path.
+/// The node and the document in the path of a request through the API server's node proxy.
 fn proxied(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
 }
@@ -97,8 +97,8 @@ fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
     (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
 }
 
-fn healthy(asked: &Request) -> Reply {
-    match proxied(&asked.path) {
+fn healthy(request: &Request) -> Reply {
+    match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some((_, "metrics")) => Reply::ok(metrics(1)),
         _ => Reply::ok(node_list(&["n1".to_owned(), "n2".to_owned()])),
@@ -119,9 +119,9 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
     assert_eq!(node["discardedEvents"], 4.0);
     assert_eq!(node["runtimeErrors"], 3.0);
     assert_eq!(node["kubeletVersion"], "v1.34.2");
-    assert_eq!(node["relists"]["p50"]["seconds"], 0.0075);
-    assert!(server.requests().iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")));
-    let paths: Vec<String> = server.requests().into_iter().map(|asked| asked.path).collect();
+    assert_eq!(node["relistSeconds"]["p50"], 0.0075);
+    assert!(server.requests().iter().all(|request| request.authorization.as_deref() == Some("Bearer t0ken")));
+    let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     assert!(
         paths.iter().all(|path| path.starts_with("/api/v1/nodes?") || proxied(path).is_some()),
         "{paths:?}"
@@ -129,18 +129,20 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
 }
 
 #[test]
-fn worst_node_is_first_and_each_problem_has_its_word() {
-    let names: Vec<String> = ["well", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
+fn worst_node_is_first_and_each_problem_has_its_verdict() {
+    let names: Vec<String> = ["good", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
         .map(str::to_owned)
         .into();
-    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&names)),
         Some(("gone", _)) => Reply::Silent,
-        Some(("forbidden", _)) => Reply::Say(
+        Some(("forbidden", _)) => Reply::Answer(
             403,
             r#"{"kind":"Status","message":"nodes \"forbidden\" is forbidden: no"}"#.to_owned(),
         ),
-        Some(("away", _)) => Reply::Say(502, "dial tcp 10.0.0.9:10250: connect: no route to host".to_owned()),
+        Some(("away", _)) => {
+            Reply::Answer(502, "dial tcp 10.0.0.9:10250: connect: no route to host".to_owned())
+        }
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(("old", _)) => Reply::ok(metrics(100)),
         Some(("stale", _)) => Reply::ok(metrics(300)),
@@ -154,7 +156,7 @@ fn worst_node_is_first_and_each_problem_has_its_word() {
     assert_eq!(output.code, Some(1), "{output}");
     let report = report(&output);
     assert_eq!(report["nodes"][0]["name"], "stale", "{output}");
-    assert_eq!(report["nodes"][8]["name"], "well", "{output}");
+    assert_eq!(report["nodes"][8]["name"], "good", "{output}");
     for (name, expected, why) in [
         ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
         ("silent", "silent", "its /metrics is silent while its /configz answers"),
@@ -164,23 +166,36 @@ fn worst_node_is_first_and_each_problem_has_its_word() {
         ("old", "degraded", "100 s ago"),
         ("forbidden", "unknown", "no permission to read it: nodes \"forbidden\" is forbidden"),
         ("page", "unknown", "answers something else"),
-        ("well", "healthy", ""),
+        ("good", "healthy", ""),
     ] {
         let (verdict, reason) = verdict(&report, name);
         assert_eq!(verdict, expected, "{name}: {output}");
         assert!(reason.contains(why), "{name}: {reason}");
     }
     let table = nodes(&config, &["--timeout", "4s"]);
-    assert!(table.stdout.starts_with("NAME        VERDICT"), "{table}");
     assert!(
-        table
-            .stdout
-            .ends_with("9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy\n"),
+        table.stdout.starts_with(
+            "9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy; worst p99 "
+        ),
         "{table}"
+    );
+    assert!(
+        table.stdout.contains("\nkubelet v1.34.2 (9); containerd 2.1.4 (9)\nNAME        VERDICT"),
+        "{table}"
+    );
+    let names = |arguments: &[&str]| {
+        let output = nodes(&config, &[&["--timeout", "4s", "--no-headers"], arguments].concat());
+        let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        output.stdout.lines().map(first).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&["--limit", "1"]), "stale");
+    assert_eq!(
+        names(&["--sort-by", "name", "--unhealthy"]),
+        "away forbidden gone half old page silent stale"
     );
 }
 
-/// A list with one node for each condition Ready: its status and its message.
+/// A node list. Each node has a name and its condition Ready, as status and message, or no such condition.
 fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
     let items: Vec<Value> = nodes
         .iter()
@@ -197,7 +212,7 @@ fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
 
 #[test]
 fn node_that_is_not_ready_is_never_healthy() {
-    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(1)),
         None => Reply::ok(conditions(&[
@@ -205,7 +220,7 @@ fn node_that_is_not_ready_is_never_healthy() {
             ("down", Some(("False", "container runtime is down"))),
             ("network", Some(("False", "cni plugin not initialized"))),
             ("lost", Some(("Unknown", "Kubelet stopped posting node status."))),
-            ("mute", None),
+            ("without", None),
         ])),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
@@ -217,7 +232,7 @@ fn node_that_is_not_ready_is_never_healthy() {
         ("down", "unhealthy", "NotReady: container runtime is down"),
         ("network", "degraded", "NotReady: cni plugin not initialized"),
         ("lost", "degraded", "Ready is Unknown: Kubelet stopped posting node status."),
-        ("mute", "unknown", "no condition Ready"),
+        ("without", "unknown", "no condition Ready"),
     ] {
         let (verdict, reason) = verdict(&report, name);
         assert_eq!(verdict, expected, "{name}: {output}");
@@ -229,7 +244,7 @@ fn node_that_is_not_ready_is_never_healthy() {
 fn late_or_slow_relists_have_a_reason() {
     let slow = |age| metrics(age).replace("le=\"0.01\"} 1000", "le=\"10\"} 900");
     let names = ["late", "slow", "quick", "evented"].map(str::to_owned);
-    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&names)),
         Some(("evented", "configz")) => {
             Reply::ok(r#"{"kubeletconfig":{"featureGates":{"EventedPLEG":true}}}"#)
@@ -255,7 +270,7 @@ fn late_or_slow_relists_have_a_reason() {
 #[test]
 fn silent_api_server_is_not_reported_as_a_hang_of_the_node() {
     let answered = AtomicU32::new(0);
-    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&["n1".to_owned()])),
         Some((_, "configz")) if answered.fetch_add(1, Ordering::Relaxed) == 0 => Reply::ok(CONFIGZ),
         Some(_) => Reply::Silent,
@@ -271,7 +286,7 @@ fn silent_api_server_is_not_reported_as_a_hang_of_the_node() {
 #[test]
 fn two_hundred_nodes_share_sixteen_connections() {
     let names: Vec<String> = (0..200).map(|number| format!("node-{number:03}")).collect();
-    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(2)),
         None => Reply::ok(node_list(&names)),
@@ -284,6 +299,97 @@ fn two_hundred_nodes_share_sixteen_connections() {
     assert_eq!(server.connections(), 17);
 }
 
+/// The sizes of a node object, a `/configz` and a `/metrics` in the test of the cost.
+const NODE_BYTES: usize = 10_000;
+const CONFIGZ_BYTES: usize = 5_000;
+const METRICS_BYTES: usize = 100_000;
+
+/// Names of nodes, as a cloud gives them.
+fn fleet(size: usize) -> Vec<String> {
+    (0..size)
+        .map(|number| format!("ip-10-0-{}-{}.eu-central-1.compute.internal", number / 256, number % 256))
+        .collect()
+}
+
+/// A page of the node list: 200 nodes from the one that `continue` names.
+fn page(names: &[String], path: &str, node_bytes: usize) -> String {
+    let start: usize = path.split_once("continue=").map_or(0, |(_, start)| start.parse().unwrap());
+    let end = (start + 200).min(names.len());
+    let next = if end < names.len() { end.to_string() } else { String::new() };
+    let mut page: Value = serde_json::from_str(&node_list(&names[start..end])).unwrap();
+    page["metadata"] = serde_json::json!({ "continue": next });
+    for item in page["items"].as_array_mut().unwrap() {
+        let padding = node_bytes.saturating_sub(item.to_string().len());
+        item["status"]["images"] = "x".repeat(padding).into();
+    }
+    page.to_string()
+}
+
+#[test]
+fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
+    const NODES: usize = 2000;
+    let padded = |text: &str, line: &str, bytes: usize| {
+        let lines = bytes.saturating_sub(text.len()) / line.len();
+        text.to_owned() + &line.repeat(lines)
+    };
+    let configz = padded(CONFIGZ, " ", CONFIGZ_BYTES);
+    let metrics =
+        padded(&metrics(1), "# HELP apiserver_audit_event_total A counter of events.\n", METRICS_BYTES);
+    let names = fleet(NODES);
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+        Some((_, "configz")) => Reply::ok(configz.as_str()),
+        Some(_) => Reply::ok(metrics.as_str()),
+        None => Reply::ok(page(&names, &request.path, NODE_BYTES)),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-o", "json", "--limit", "1"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let report = report(&output);
+    assert_eq!((&report["counts"]["healthy"], report["nodes"].as_array().unwrap().len()), (&NODES.into(), 1));
+
+    let requests = server.requests().len();
+    let megabytes = server.answered_bytes() / 1_000_000;
+    println!("{requests} requests, {} bytes, {} connections", server.answered_bytes(), server.connections());
+    assert_eq!((requests, server.connections()), (10 + 2 * NODES, 17));
+    let documented = fs::read_to_string(file("docs/nodes.md")).unwrap();
+    for figure in [format!("| requests | {requests} |"), format!("| bytes of the answers | {megabytes} MB |")]
+    {
+        assert!(documented.contains(&figure), "docs/nodes.md does not say `{figure}`");
+    }
+}
+
+#[test]
+fn terminal_shows_one_screen_and_updates_it_in_place() {
+    let names = fleet(60);
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(("ip-10-0-0-59.eu-central-1.compute.internal", _)) => Reply::ok(metrics(300)),
+        Some(_) => Reply::ok(metrics(1)),
+        None => Reply::ok(page(&names, &request.path, 0)),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let path = config.0.to_str().unwrap();
+    let plegctl = env!("CARGO_BIN_EXE_plegctl");
+    let once = Invocation::in_terminal_of((24, 80), plegctl, &["nodes", "--kubeconfig", path]).run();
+    assert_eq!(once.code, Some(1), "{once}");
+    let (_, rows) = once.stdout.split_once("NAME ").unwrap_or_else(|| panic!("{once}"));
+    let worst = rows.lines().nth(1).unwrap();
+    assert!(
+        worst.contains("ip-10-0-0-59… ") && worst.contains("unhealthy"),
+        "the worst node is first: {once}"
+    );
+    assert!(once.stdout.contains("\n41 more nodes; --limit 0 shows all"), "{once}");
+    assert!(!once.stdout.contains("\u{1b}[23A"), "{once}");
+
+    let arguments = ["nodes", "--kubeconfig", path, "-w", "--period", "10ms"];
+    let mut watch = Invocation::in_terminal_of((24, 80), plegctl, &arguments).spawn();
+    let update =
+        (0..1000).find_map(|_| watch.line().filter(|line| line.contains("\u{1b}[23A\u{1b}[J60 nodes: ")));
+    assert!(update.is_some(), "the second table replaces the 23 lines of the first");
+    watch.signal("TERM");
+    watch.wait();
+}
+
 #[test]
 fn watch_shows_recent_figures_and_survives_a_failed_update() {
     let looks = AtomicU32::new(0);
@@ -292,49 +398,50 @@ fn watch_shows_recent_figures_and_survives_a_failed_update() {
         let all = format!("+Inf\"}} {}", 1000 + 10 * looks);
         metrics(1).replace("+Inf\"} 1000", &all)
     };
-    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(slow(looks.load(Ordering::Relaxed))),
         None => match looks.fetch_add(1, Ordering::Relaxed) {
-            1 => Reply::Say(503, "not yet".to_owned()),
+            1 => Reply::Answer(503, "not yet".to_owned()),
             _ => Reply::ok(node_list(&["n1".to_owned()])),
         },
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let path = config.0.to_str().unwrap();
-    let arguments = ["nodes", "--kubeconfig", path, "--watch", "--interval", "10ms", "-o", "jsonl"];
+    let arguments = ["nodes", "--kubeconfig", path, "--watch", "--period", "10ms", "-o", "jsonl"];
     let mut watch = Invocation::new(&arguments).spawn();
     let mut next = || -> Value { serde_json::from_str(&watch.line().expect("another look")).unwrap() };
     let first = &next()["nodes"][0];
-    assert_eq!(
-        (first["relists"].get("recentCount"), &first["verdict"]),
-        (None, &"healthy".into()),
-        "{first}"
-    );
+    assert_eq!((first.get("recentRelists"), &first["verdict"]), (None, &"healthy".into()), "{first}");
     // The update between them has failed.
     let second = &next()["nodes"][0];
-    assert_eq!(second["relists"]["recentCount"], 20.0, "{second}");
-    assert_eq!(second["relists"]["recentP99"]["beyond"], true, "{second}");
+    assert_eq!(second["recentRelists"], 20.0, "{second}");
+    assert_eq!(
+        second["recentRelistSeconds"]["atLeast"],
+        serde_json::json!(["p50", "p90", "p99"]),
+        "{second}"
+    );
     let third = &next()["nodes"][0];
-    assert_eq!(third["relists"]["recentCount"], 10.0, "{third}");
+    assert_eq!(third["recentRelists"], 10.0, "{third}");
     watch.signal("TERM");
     let output = watch.wait();
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("update failed: ") && output.stderr.contains("503"), "{output}");
 }
 
-/// Runs in its own mount namespace, which has the files of a pod's service account.
+/// Runs plegctl as in a pod: in a mount namespace with the files of the pod's service account. Returns `None` if the
+/// test may not create namespaces.
 fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> Option<Output> {
     let folder = TestFile::new("");
-    let own = format!("{}.account", folder.0.display());
-    fs::create_dir_all(&own).unwrap();
+    let account_directory = format!("{}.account", folder.0.display());
+    fs::create_dir_all(&account_directory).unwrap();
     for (name, text) in account {
-        fs::write(format!("{own}/{name}"), text).unwrap();
+        fs::write(format!("{account_directory}/{name}"), text).unwrap();
     }
     let script = "mount -t tmpfs none $(realpath /var/run) && mkdir -p /var/run/secrets/kubernetes.io \
                   && cp -r \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
     let inside = |words: &[&str]| {
-        let unshare = ["--user", "--map-root-user", "--mount", "sh", "-c", script, &own];
+        let unshare = ["--user", "--map-root-user", "--mount", "sh", "-c", script, &account_directory];
         Invocation::program("unshare", &[&unshare[..], words].concat())
     };
     let can = inside(&["true"]).run();
@@ -344,12 +451,15 @@ fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> 
         let run = inside(&words).env("KUBERNETES_SERVICE_HOST", host);
         Some(run.env("KUBERNETES_SERVICE_PORT", port).run())
     } else {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no name space to be a pod in: {can}");
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "cannot create a namespace: {can}");
         // Not `eprintln!`: the test harness captures its output in tests that pass.
-        let _ = writeln!(std::io::stderr(), "skipped a pod's account: no name space for it here");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped a test with a pod's service account: cannot create a namespace"
+        );
         None
     };
-    fs::remove_dir_all(own).unwrap();
+    fs::remove_dir_all(account_directory).unwrap();
     output
 }
 
@@ -364,7 +474,7 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     assert_eq!(server.requests()[0].authorization.as_deref(), Some("Bearer of-the-pod"));
 
     // The given authority has not signed the server's certificate.
-    let asked = server.requests().len();
+    let requests_before = server.requests().len();
     let stranger = fs::read_to_string(file("tests/fleet/pki/stranger.crt")).unwrap();
     let account = [("token", "of-the-pod".to_owned()), ("ca.crt", stranger)];
     let output = in_a_pod(&server, &account, &["nodes"]).unwrap();
@@ -373,7 +483,11 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
     let output = in_a_pod(&server, &account[..1], &["nodes"]).unwrap();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("cannot read `/var/run/secrets/kubernetes.io/serviceaccount/ca.crt`"));
-    assert_eq!(server.requests().len(), asked, "the token went to somebody else");
+    assert_eq!(
+        server.requests().len(),
+        requests_before,
+        "plegctl sent the token to a server without a trusted certificate"
+    );
     // Without the files of a service account, plegctl does not run in a pod.
     let output = in_a_pod(&server, &[], &["nodes"]).unwrap();
     assert!(
@@ -384,10 +498,10 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
 
 #[test]
 fn node_list_follows_pages_and_passes_the_selector_on() {
-    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
+    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(2)),
-        None if asked.path.contains("continue=more%3D") => Reply::ok(node_list(&["n2".to_owned()])),
+        None if request.path.contains("continue=more%3D") => Reply::ok(node_list(&["n2".to_owned()])),
         None => Reply::ok(
             node_list(&["n1".to_owned()]).replace("\"metadata\":{}", "\"metadata\":{\"continue\":\"more=\"}"),
         ),
@@ -446,7 +560,7 @@ fn credential_program_and_its_children_end_with_plegctl() {
         let output = running.wait();
         assert_eq!(output.signal, Some(signal), "{output}");
         for pid in written.split(' ').take(2) {
-            // The first process of the system reaps orphans.
+            // An ended process may be a zombie until process 1 reaps it.
             let has_ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
                 Ok(stat) => stat.contains(") Z ").then_some(()),
                 Err(_) => Some(()),
@@ -456,14 +570,14 @@ fn credential_program_and_its_children_end_with_plegctl() {
     }
 }
 
-/// Repeats until there is an answer; the test fails if it never comes.
-fn wait_until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+/// Repeats `condition` until it returns a value; fails after a minute.
+fn wait_until<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = condition() {
             return answer;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing has happened for a minute");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -483,7 +597,7 @@ fn rejected_certificates_are_named() {
         let output = nodes(&kubeconfig(&server.url(), &cluster, "token: t"), &[]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{shown}: {output}");
-        assert!(server.requests().is_empty(), "it was asked all the same");
+        assert!(server.requests().is_empty(), "plegctl sent a request");
     }
 }
 
@@ -493,16 +607,16 @@ fn skipped_certificate_check_is_reported() {
     let output = nodes(&kubeconfig(&server.url(), "insecure-skip-tls-verify: true", "token: t"), &[]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("is not verified"), "{output}");
-    let named = format!("{}\n    tls-server-name: n2.example", authority());
-    let output = nodes(&kubeconfig(&server.url(), &named, "token: t"), &[]);
+    let cluster = format!("{}\n    tls-server-name: n2.example", authority());
+    let output = nodes(&kubeconfig(&server.url(), &cluster, "token: t"), &[]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
 }
 
 #[test]
 fn api_server_that_rejects_the_list_is_an_error() {
     for (reply, why) in [
-        (Reply::Say(401, String::new()), "does not accept the credentials (401)"),
-        (Reply::Say(403, r#"{"message":"no"}"#.to_owned()), "forbids it (403): no"),
+        (Reply::Answer(401, String::new()), "does not accept the credentials (401)"),
+        (Reply::Answer(403, r#"{"message":"no"}"#.to_owned()), "forbids the request (403): no"),
         (Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
         (Reply::ok("<html>"), "is not a list of nodes"),
         (Reply::Silent, "did not answer within 4s"),
@@ -575,11 +689,20 @@ fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
 
 #[test]
 fn hostile_texts_are_escaped() {
-    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
-        Some(_) => Reply::Say(403, "no\u{1b}[2J".to_owned()),
+    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
+        Some(_) => Reply::Answer(403, "no\u{1b}[2J".to_owned()),
         None => Reply::ok(node_list(&["n\u{1b}[31m1".to_owned()])),
     });
     let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &[]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(!output.stdout.contains('\u{1b}'), "{output}");
+}
+
+#[test]
+fn the_former_name_of_period_works_with_a_note() {
+    let server = Server::start("server", Clients::Any, healthy);
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["--interval", "10s"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.starts_with("note: --interval is now --period"), "{output}");
 }

@@ -173,13 +173,13 @@ fn other_objects_equal_those_that_kubectl_creates() {
     assert_eq!(account.as_object_mut().unwrap().remove("automountServiceAccountToken"), Some(false.into()));
     assert_eq!(missing(&account, &create(&["serviceaccount", "plegctl", "-n", "plegctl"]), ""), None);
 
-    let server = Server::start("server", Clients::Any, |asked| match asked.path.split('?').next() {
+    let server = Server::start("server", Clients::Any, |request| match request.path.split('?').next() {
         Some("/api") => Reply::ok(r#"{"kind":"APIVersions","versions":["v1"]}"#),
         Some("/apis") => Reply::ok(r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#),
         Some("/api/v1") => Reply::ok(
             r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get"]}]}"#,
         ),
-        _ => Reply::Say(404, String::new()),
+        _ => Reply::Answer(404, String::new()),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let config = format!("--kubeconfig={}", config.0.display());
@@ -215,7 +215,7 @@ fn pods_have_no_more_rights_than_they_need() {
         assert_eq!(
             daemon_set.matches("readOnly: true").count(),
             mounts - 1,
-            "{overlay}: a mount beside the captures' can be written to"
+            "{overlay}: a mount other than the captures is writable"
         );
         assert_eq!(
             daemon_set.matches("recursiveReadOnly: IfPossible").count(),

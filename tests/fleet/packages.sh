@@ -1,6 +1,7 @@
 #!/bin/sh
-# What is published, made of one binary: twice, to be the same byte for byte; held to lintian, rpm and systemd; installed,
-# used and removed in a clean root. Needs root, Debian's archive, and debootstrap lintian rpm systemd.
+# Tests the published packages: builds them twice from one binary and compares them byte for byte, checks them with lintian
+# and systemd-analyze, and installs, uses and removes them in a clean root. Needs root, Debian's archive, and the packages
+# debootstrap, lintian, rpm and systemd.
 #
 #   usage: packages.sh BINARY
 set -eu
@@ -8,14 +9,14 @@ cd "$(dirname "$0")/../.."
 binary=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-say() { printf '%s\n' "packages.sh: $*"; }
-fail() { say "$*" >&2; exit 1; }
-# rpmbuild and lintian have words for whoever may read them.
+report() { printf '%s\n' "packages.sh: $*"; }
+fail() { report "$*" >&2; exit 1; }
+# quietly COMMAND...: runs COMMAND and prints its output only if it fails.
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$* failed"; }; }
 
 quietly packaging/release.sh --binary "$binary" "$work/one"
 quietly packaging/release.sh --binary "$binary" "$work/two"
-diff -r "$work/one" "$work/two" || fail 'the same binary makes other packages'
+diff -r "$work/one" "$work/two" || fail 'two builds from one binary differ'
 for kind in .tar.gz .deb .rpm -oci.tar .cdx.json; do
     ls "$work/one"/*"$kind" >/dev/null || fail "there is no $kind"
 done
@@ -27,8 +28,8 @@ quietly lintian --fail-on error,warning "$deb"
 quietly systemd-analyze --man=no --offline=true --threshold=25 security "$PWD/packaging/plegctl-record.service"
 
 root=$work/root
-debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail 'no clean root'; }
-# Without what others keep of it: dpkg its records, man its index.
+debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail 'cannot create a clean root'; }
+# The files of the root, without the records of dpkg and the index of man.
 files() {
     (cd "$root" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -path ./var/cache -prune -o -print | LC_ALL=C sort)
 }
@@ -39,10 +40,10 @@ quietly in_root dpkg --install /plegctl.deb
 rm "$root/plegctl.deb"
 in_root dpkg --verify plegctl
 in_root plegctl --version
-in_root plegctl health -r sim:quiet >"$work/health" || fail 'it does not run there'
-in_root plegctl health -r sim:hung-two-pods --budget 15s >"$work/health" && fail 'a hang is good news there'
-grep -q D01 "$work/health" || fail 'a hang has another name there'
-# A minimal system leaves out what is read by people, so ask the package itself.
+in_root plegctl health -r sim:quiet >"$work/health" || fail 'health fails in the clean root'
+in_root plegctl health -r sim:hung-two-pods --budget 15s >"$work/health" && fail 'health does not report a hang in the clean root'
+grep -q D01 "$work/health" || fail 'health does not report D01 in the clean root'
+# A minimal Debian does not install manual pages, so the script lists the content of the package.
 dpkg-deb --contents "$deb" >"$work/contents"
 for path in usr/share/man/man1/plegctl.1.gz usr/share/bash-completion/completions/plegctl \
     usr/lib/systemd/system/plegctl-record.service; do
@@ -52,7 +53,7 @@ find "$root/etc/systemd" -name 'plegctl*' | grep . && fail 'the unit is enabled'
 quietly in_root dpkg --remove plegctl
 quietly in_root dpkg --purge plegctl
 files >"$work/after"
-diff "$work/before" "$work/after" || fail 'the deb leaves something behind'
+diff "$work/before" "$work/after" || fail 'files of the deb are left after its removal'
 
 empty=$work/rpm
 mkdir "$empty"
@@ -61,5 +62,5 @@ quietly rpm --root "$empty" --nodeps --install "$rpm"
 quietly rpm --root "$empty" --verify --nodeps plegctl
 "$empty/usr/bin/plegctl" --version
 quietly rpm --root "$empty" --noscripts --erase plegctl
-find "$empty/usr" -type f | grep . && fail 'the rpm leaves something behind'
-say 'well'
+find "$empty/usr" -type f | grep . && fail 'files of the rpm are left after its removal'
+report 'all checks passed'

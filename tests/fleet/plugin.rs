@@ -1,4 +1,5 @@
-//! The custom plugin of node-problem-detector, checked against that program's documentation.
+//! Tests of the configuration for node-problem-detector (NPD): its fields have the values that NPD's documentation
+//! requires.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,8 @@ fn time_outs_and_lengths_of_the_plugin_fit_plegctls_limits() {
     let config = config();
     let plugin = &config["pluginConfig"];
     assert_eq!(config["plugin"], "custom");
-    // `health --npd` ends within 4 s and prints at most 80 bytes; two concurrent runs would make two lists at a time.
+    // `health --npd` ends within 4 s and prints at most 80 bytes. Two concurrent runs would make two list calls at a
+    // time.
     assert_eq!(plugin["timeout"], "5s");
     assert_eq!(plugin["max_output_length"], 80);
     assert_eq!(plugin["concurrency"], 1);
@@ -56,7 +58,7 @@ fn plugin_has_one_condition_with_two_permanent_reasons() {
     assert_eq!(condition["reason"], "PLEGIsHealthy");
     assert_eq!(rule["reason"], "PLEGIsUnhealthy");
     assert_eq!(rule["type"], "permanent");
-    // Consumers of conditions compare reasons as words: the message may change, the reasons may not.
+    // Other programs compare the reason as text: the message may change, but the reason must not.
     assert_eq!(config["pluginConfig"]["enable_message_change_based_condition_update"], false);
 }
 
@@ -67,7 +69,10 @@ fn plugin_rule_has_the_exit_statuses_of_the_contract() {
     {
         let state = state(scenario);
         let (first, stdout) = run(scenario, &state);
-        assert_eq!(first, 0, "{scenario}: within 4 s a hang is likely, which takes two runs: {stdout}");
+        assert_eq!(
+            first, 0,
+            "{scenario}: a hang is only likely after 4 s, so it needs a second run: {stdout}"
+        );
         let (code, stdout) = run(scenario, &state);
         assert_eq!(code, status, "{scenario}: {stdout}");
         let line = stdout.strip_suffix('\n').unwrap();

@@ -1,4 +1,5 @@
-//! The probes of the `DaemonSet`'s pod.
+//! Tests of what `deploy/base/daemonset.yaml` uses: the paths of its liveness probe (`/healthz`) and its readiness
+//! probe (`/readyz`), and the variable `NODE_NAME`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,17 +14,18 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// An address without a listener: the test had the port a moment ago.
+/// An address without a listener: the test has just closed a listener there.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// The metrics of `watch --metrics-listen`, under the kubelet's names.
+/// Returns the metrics that `watch --metrics-listen` serves. They have the same names as the kubelet's own metrics. The
+/// tests of the dashboard need them.
 pub fn served_metrics() -> String {
     let address = free_address();
     let mut watch =
         Invocation::new(&["watch", "-r", "sim:quiet", "-o", "jsonl", "--metrics-listen", &address]).spawn();
-    while !watch.line().expect("the watch goes on").contains("\"kind\":\"Health\"") {}
+    while !watch.line().expect("the watch still runs").contains("\"kind\":\"Health\"") {}
     let metrics = get(&address, "/metrics");
     watch.signal("TERM");
     watch.wait();
@@ -34,27 +36,27 @@ pub fn served_metrics() -> String {
 fn readiness_depends_on_the_socket_and_liveness_does_not() {
     let socket = format!("{}/probes-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
-    runtime.line().expect("it says that it listens");
+    runtime.line().expect("the server prints its socket");
 
     let address = free_address();
     let endpoint = format!("unix://{socket}");
     let arguments =
         ["watch", "-r", &endpoint, "-o", "jsonl", "--period", "100ms", "--metrics-listen", &address];
     let mut watch = Invocation::new(&arguments).spawn();
-    let mut relist = |outcome: &str| loop {
-        let line = watch.line().expect("the watch goes on");
+    let mut wait_for_relist = |outcome: &str| loop {
+        let line = watch.line().expect("the watch still runs");
         if line.contains("\"kind\":\"Relist\"") && line.contains(&format!("\"outcome\":\"{outcome}\"")) {
             break;
         }
     };
-    relist("ok");
+    wait_for_relist("ok");
     assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200 "));
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200 "));
 
     runtime.signal("KILL");
     // The first failure is a connection that ends; later attempts find no listener.
-    relist("error");
-    relist("error");
+    wait_for_relist("error");
+    wait_for_relist("error");
     let answer = get(&address, "/readyz");
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("cannot reach the runtime at"), "{answer}");
@@ -68,9 +70,9 @@ fn readiness_depends_on_the_socket_and_liveness_does_not() {
 fn node_name_comes_from_the_downward_api() {
     let socket = format!("{}/node-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
-    runtime.line().expect("it says that it listens");
-    let named = Invocation::new(&["relist", "-r", &socket, "-o", "json"]).env("NODE_NAME", "worker-7").run();
-    assert!(named.stdout.contains("\"node\": \"worker-7\""), "{named}");
+    runtime.line().expect("the server prints its socket");
+    let output = Invocation::new(&["relist", "-r", &socket, "-o", "json"]).env("NODE_NAME", "worker-7").run();
+    assert!(output.stdout.contains("\"node\": \"worker-7\""), "{output}");
     runtime.signal("KILL");
     let _ = std::fs::remove_file(&socket);
 }

@@ -32,6 +32,7 @@ spec:
 kind: Service
 "#;
 
+/// Judges a file for the oldest release and for 1.36, and checks that each report is consistent.
 fn judge(bytes: &[u8]) -> FileVerdict {
     let mut last = FileVerdict::Ignored;
     for minor in [28, 36] {

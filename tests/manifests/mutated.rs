@@ -1,4 +1,5 @@
-//! The smallest manifest for each cause of a wrong verdict that mutated files have revealed.
+//! Manifests for which plegctl once gave another verdict than the kubelet. Mutated files revealed each cause; this
+//! module has the smallest manifest for it.
 
 use std::path::Path;
 

@@ -9,13 +9,13 @@ use std::path::Path;
 
 use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, UidUnknown, inspect_bytes};
 
-use crate::support::static_pods::{content, nine_releases, odd};
+use crate::support::static_pods::{content, mutated_files, nine_releases};
 
-/// Namespace, name and UID of a loaded pod; `None` if the file was rejected. The UID of a file with a time cannot be
-/// computed.
+/// The name, the namespace and the UID of a loaded pod; `None` if the file was rejected. plegctl cannot compute the UID
+/// of a file with a time.
 type LoadedPod = Option<(String, String, Result<String, UidUnknown>)>;
 
-/// Returns our result for a file at the path of the recorded kubelets.
+/// plegctl's result for a file at the path that the recorded kubelets read.
 fn ours(file: &str, bytes: &[u8], minor: u8) -> LoadedPod {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let path = Path::new("/etc/kubernetes/manifests").join(file);
@@ -34,6 +34,7 @@ struct AgreementCount {
     with_times: usize,
 }
 
+/// The comparison of plegctl's results with those of the kubelets.
 #[derive(Default)]
 struct Comparison {
     by_release: BTreeMap<u8, AgreementCount>,
@@ -87,7 +88,7 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     for record in nine_releases() {
         let bytes = content(&record);
         for (version, kubelet) in record["kubelet"].as_object().unwrap() {
-            // A hidden file, which the kubelet never reads.
+            // The kubelet does not read a hidden file.
             if kubelet["ok"].is_null() {
                 continue;
             }
@@ -104,7 +105,7 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
 #[test]
 fn every_verdict_and_uid_of_a_mutated_file_equals_that_of_nine_kubelet_releases() {
     let mut comparison = Comparison::default();
-    for (file, bytes, kubelets) in odd() {
+    for (file, bytes, kubelets) in mutated_files() {
         for (version, kubelet) in kubelets.as_object().unwrap() {
             let text = |index: usize| kubelet[index].as_str().unwrap().to_owned();
             let theirs = kubelet.is_array().then(|| (text(0), text(1), Ok(text(2))));

@@ -1,4 +1,4 @@
-//! Tests each validation rule of the kubelet with manifests that keep it and manifests that break it.
+//! Tests each validation rule of the kubelet with manifests that obey the rule and manifests that break it.
 
 use std::path::Path;
 
@@ -123,15 +123,15 @@ fn metadata_rules() {
 
 #[test]
 fn names_count_the_suffix_of_the_node() {
-    let named = |name: &str| {
+    let pod_named = |name: &str| {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
         )
     };
-    assert!(loads(&named("a.b-c"), 36));
-    assert!(loads(&named(&"a".repeat(253 - 6)), 36));
+    assert!(loads(&pod_named("a.b-c"), 36));
+    assert!(loads(&pod_named(&"a".repeat(253 - 6)), 36));
     for bad in ["A", "a_b", "-a", &"a".repeat(253 - 5)] {
-        assert!(!loads(&named(bad), 36), "{bad}");
+        assert!(!loads(&pod_named(bad), 36), "{bad}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tests of directories, files and missing paths, and of bytes of every kind.
+//! Tests of how a manifest path is read: directories, files, missing paths, encodings, and YAML as the kubelet reads
+//! it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -85,7 +86,7 @@ fn only_regular_files_are_opened() {
     symlink("nowhere", path.join("dangling")).unwrap();
     symlink("loop", path.join("loop")).unwrap();
     let _socket = UnixListener::bind(path.join("socket")).unwrap();
-    rustix_free_fifo(&path.join("fifo"));
+    make_fifo(&path.join("fifo"));
     fs::write(path.join("real.txt"), POD).unwrap();
     symlink("real.txt", path.join("link.yaml")).unwrap();
     let report = inspect_path(&path);
@@ -100,7 +101,7 @@ fn only_regular_files_are_opened() {
         assert_eq!(ids(file(&report, name)), [id], "{name}");
     }
     assert_eq!(file(&report, "sub").verdict, FileVerdict::Ignored);
-    // Link and target give the same pod; the target's name is later.
+    // The link and its target define the same pod; the target's name comes later in byte order, so it wins.
     assert!(file(&report, "link.yaml").meta.as_ref().unwrap().symlink);
     assert_eq!(file(&report, "link.yaml").verdict, FileVerdict::Shadowed);
     assert_eq!(file(&report, "real.txt").verdict, FileVerdict::Loaded);
@@ -108,7 +109,7 @@ fn only_regular_files_are_opened() {
 
 /// Creates a FIFO with the mkfifo tool, because the standard library cannot.
 #[expect(clippy::disallowed_methods, reason = "only a test needs a FIFO")]
-fn rustix_free_fifo(path: &Path) {
+fn make_fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
@@ -117,7 +118,7 @@ fn a_path_that_is_no_directory_has_the_right_kind() {
     let path = directory("paths");
     assert_eq!(inspect_path(&path.join("missing")).kind, PathKind::Missing);
     assert_eq!(inspect_path(Path::new("/")).kind, PathKind::Missing);
-    rustix_free_fifo(&path.join("fifo"));
+    make_fifo(&path.join("fifo"));
     assert_eq!(inspect_path(&path.join("fifo")).kind, PathKind::Special);
     fs::write(path.join(".single"), POD).unwrap();
     let single = inspect_path(&path.join(".single"));
@@ -225,9 +226,9 @@ fn rejected_bytes_have_the_kubelets_reason() {
         (b"<<: 1\n".to_vec(), "SP033"),
     ] {
         let report = judge(&bytes);
-        let shown = String::from_utf8_lossy(&bytes).into_owned();
-        assert_eq!(report.verdict, FileVerdict::Rejected, "{shown:?}");
-        assert_eq!(ids(&report), [id], "{shown:?}: {:?}", report.findings);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert_eq!(report.verdict, FileVerdict::Rejected, "{text:?}");
+        assert_eq!(ids(&report), [id], "{text:?}: {:?}", report.findings);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of UIDs: a UID changes exactly when the content changes.
+//! Tests of the UIDs of static pods: a UID changes exactly when the decoded content of the manifest changes.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::{Map, Value, json};
 
-/// `SplitMix64`, so that the files are the same on every machine.
+/// Pseudo-random numbers (`SplitMix64`), so that the test generates the same files on every machine.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ fn seed() -> Value {
     })
 }
 
-/// Edits that the kubelet notices: a JSON pointer and the values for it.
+/// Edits that change the UID: a JSON pointer and the values for it.
 const EDITS: &[(&str, &[&str])] = &[
     ("/metadata/namespace", &["\"default\"", "\"kube-system\"", "\"other\""]),
     ("/metadata/labels/a", &["\"c\"", "\"\"", "\"line\\nbreak\""]),
@@ -104,17 +104,18 @@ fn set(root: &mut Value, pointer: &str, value: Value) {
     root.pointer_mut(parent).unwrap().as_object_mut().unwrap().insert(key.to_owned(), value);
 }
 
-/// Formats the same content in a random way: key order, blanks, comments, nulls, unknown fields, JSON or YAML.
-fn written(value: &Value, random: &mut Random) -> String {
+/// Formats content in a random way that does not change it. The key order, blanks, comments, null fields, unknown fields
+/// and the choice of JSON or YAML are random.
+fn random_text(value: &Value, random: &mut Random) -> String {
     if random.once_in(2) {
         let mut text = String::new();
-        flow(value, random, &mut text);
+        write_flow(value, random, &mut text);
         let trailer = if random.once_in(2) { "\n--- # not read\n}" } else { "" };
-        // With a comment in front, the text is YAML.
+        // A comment before the first bracket makes the text YAML instead of JSON.
         return if random.once_in(2) { text } else { format!("# a comment\n{text}{trailer}") };
     }
     let mut text = if random.once_in(2) { "---\n".to_owned() } else { String::new() };
-    block(value, 0, random, &mut text);
+    write_block(value, 0, random, &mut text);
     text
 }
 
@@ -127,26 +128,27 @@ fn shuffled<'a>(map: &'a Map<String, Value>, random: &mut Random) -> Vec<(&'a St
 }
 
 /// Returns a field that decoding drops: an unknown field, or a known field that is null.
-fn noise(random: &mut Random) -> Option<&'static str> {
+fn dropped_field(random: &mut Random) -> Option<&'static str> {
     let all = ["unknownField", "hostAliases", "selfLink", "subdomain"];
     random.once_in(6).then(|| all[random.below(all.len())])
 }
 
-fn flow(value: &Value, random: &mut Random, text: &mut String) {
+/// Appends a value in JSON's syntax, which is YAML's flow style too.
+fn write_flow(value: &Value, random: &mut Random, text: &mut String) {
     let blank = |random: &mut Random| if random.once_in(4) { "\n " } else { " " };
     match value {
         Value::Object(map) => {
             text.push('{');
-            // Only in objects with known fields: a label called `unknownField` would be content.
+            // Only objects of Kubernetes have a name. In a map of labels, any key would be content.
             if map.contains_key("name")
-                && let Some(field) = noise(random)
+                && let Some(field) = dropped_field(random)
             {
                 write!(text, "\"{field}\": null,").unwrap();
             }
             for (number, (key, value)) in shuffled(map, random).into_iter().enumerate() {
                 let comma = if number > 0 { "," } else { "" };
                 write!(text, "{comma}{}\"{key}\":{}", blank(random), blank(random)).unwrap();
-                flow(value, random, text);
+                write_flow(value, random, text);
             }
             text.push('}');
         }
@@ -155,7 +157,7 @@ fn flow(value: &Value, random: &mut Random, text: &mut String) {
             for (number, item) in items.iter().enumerate() {
                 let comma = if number > 0 { "," } else { "" };
                 write!(text, "{comma}{}", blank(random)).unwrap();
-                flow(item, random, text);
+                write_flow(item, random, text);
             }
             text.push(']');
         }
@@ -163,11 +165,12 @@ fn flow(value: &Value, random: &mut Random, text: &mut String) {
     }
 }
 
-fn block(value: &Value, depth: usize, random: &mut Random, text: &mut String) {
+/// Appends a mapping in YAML's block style; lists inside of it are in flow style.
+fn write_block(value: &Value, depth: usize, random: &mut Random, text: &mut String) {
     let Value::Object(map) = value else { unreachable!("only mappings are written in block style") };
     let indent = " ".repeat(depth);
     if map.contains_key("name")
-        && let Some(field) = noise(random)
+        && let Some(field) = dropped_field(random)
     {
         writeln!(text, "{indent}{field}: ~").unwrap();
     }
@@ -178,12 +181,12 @@ fn block(value: &Value, depth: usize, random: &mut Random, text: &mut String) {
         match value {
             Value::Object(inner) if !inner.is_empty() => {
                 writeln!(text, "{indent}{key}:").unwrap();
-                block(value, depth + 1 + random.below(3), random, text);
+                write_block(value, depth + 1 + random.below(3), random, text);
             }
             other => {
                 write!(text, "{indent}{key}: ").unwrap();
                 let mut one_line = String::new();
-                flow(other, random, &mut one_line);
+                write_flow(other, random, &mut one_line);
                 text.push_str(&one_line.replace('\n', " "));
                 text.push('\n');
             }
@@ -204,12 +207,12 @@ fn a_uid_changes_exactly_when_the_decoded_content_does() {
         }
         let minor = [28, 31, 34, 36][random.below(4)];
         let content = model.to_string();
-        let text = written(&model, &mut random);
+        let text = random_text(&model, &mut random);
         let found = uid(&text, minor);
-        let before = uid_of.entry((minor, content.clone())).or_insert_with(|| found.clone());
-        assert_eq!(*before, found, "the same content, another UID: {content}\n{text}");
-        let other = content_of.entry((minor, found)).or_insert_with(|| content.clone());
-        assert_eq!(*other, content, "other content, the same UID\n{text}");
+        let first_uid = uid_of.entry((minor, content.clone())).or_insert_with(|| found.clone());
+        assert_eq!(*first_uid, found, "the same content, another UID: {content}\n{text}");
+        let first_content = content_of.entry((minor, found)).or_insert_with(|| content.clone());
+        assert_eq!(*first_content, content, "other content, the same UID\n{text}");
     }
     assert!(uid_of.len() > 1_500, "{}", uid_of.len());
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::static_pods::{RECORDINGS, content};
 
+/// Judges a recorded file with the rules of kubelet 1.`minor`. Returns the difference from the verdict of that kubelet.
 fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let name = record["file"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the evented PLEG with single stream messages.
+//! Tests of the evented PLEG: the effects of one or a few stream messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,10 @@ use ContainerState::{Exited, Running};
 
 const NOW: i64 = 1_800_000_000_000_000_000;
 
-/// An open stream, and the events and notices that it caused.
+/// The exit code in the status of every container.
+const EXIT_CODE: i32 = 7;
+
+/// An evented PLEG with an open stream, and the events that its messages caused.
 struct Streamed {
     shared_state: Arc<SharedState>,
     clock: ManualClock,
@@ -57,7 +60,9 @@ impl Message {
             kind: self.kind,
             created_at: self.created_at,
             sandbox: Some(sandbox_status_of(&sandbox("s", "a", 0, self.sandbox), Some(network))),
-            containers: containers.map(|(id, state)| status_of(&container(id, "a", *state), 7)).collect(),
+            containers: containers
+                .map(|(id, state)| status_of(&container(id, "a", *state), EXIT_CODE))
+                .collect(),
         }
     }
 }
@@ -76,6 +81,7 @@ impl Streamed {
         Self { shared_state, clock, evented, events: Vec::new() }
     }
 
+    /// Receives one message. Returns why the kubelet would crash, or `None`.
     fn receive(&mut self, event: ContainerEvent) -> Option<String> {
         let received = ReceivedEvent { event, at: self.clock.wall(), bytes: 1, memory: 1 };
         let notice = self.evented.on_event(&received, &self.clock, &mut self.events)?;
@@ -83,8 +89,8 @@ impl Streamed {
         notice.error
     }
 
-    /// Receives one message. Returns its events as `type id`.
-    fn on(&mut self, message: &Message) -> Vec<String> {
+    /// Receives one message on which the kubelet would not crash. Returns the delivered events as `type id`.
+    fn events_of(&mut self, message: &Message) -> Vec<String> {
         assert_eq!(self.receive(message.event()), None);
         let events = std::mem::take(&mut self.events).into_iter();
         events
@@ -111,27 +117,27 @@ fn each_kind_of_message_has_its_lifecycle_events() {
     let mut stream = Streamed::new();
     let running = [("c", Running)];
     let exited = [("c", Exited)];
-    assert_eq!(stream.on(&Message::of(Created, "c", &running)), Vec::<String>::new());
+    assert_eq!(stream.events_of(&Message::of(Created, "c", &running)), Vec::<String>::new());
     assert_eq!(stream.cached_containers(), 1, "a creation is no event, but is cached");
-    assert_eq!(stream.on(&Message::of(Started, "c", &running)), ["ContainerStarted c"]);
-    assert_eq!(stream.on(&Message::of(Stopped, "c", &exited)), ["ContainerDied c"]);
-    assert_eq!(stream.on(&Message::of(Deleted, "c", &[])), ["ContainerDied c", "ContainerRemoved c"]);
+    assert_eq!(stream.events_of(&Message::of(Started, "c", &running)), ["ContainerStarted c"]);
+    assert_eq!(stream.events_of(&Message::of(Stopped, "c", &exited)), ["ContainerDied c"]);
+    assert_eq!(stream.events_of(&Message::of(Deleted, "c", &[])), ["ContainerDied c", "ContainerRemoved c"]);
     let other = ContainerEventType::Other(9);
-    assert_eq!(stream.on(&Message::of(other, "c", &[])), Vec::<String>::new());
+    assert_eq!(stream.events_of(&Message::of(other, "c", &[])), Vec::<String>::new());
     assert_eq!(stream.cached_containers(), 0, "an unknown message is cached too");
 }
 
 #[test]
 fn an_event_has_its_container_pod_previous_state_and_latency() {
     let mut stream = Streamed::new();
-    stream.on(&Message::of(Started, "c", &[("c", Running)]));
+    stream.events_of(&Message::of(Started, "c", &[("c", Running)]));
     stream.clock.advance(Duration::from_millis(250));
     assert_eq!(stream.receive(Message::of(Stopped, "c", &[("c", Exited)]).event()), None);
     let event = stream.events.pop().unwrap();
     assert_eq!((event.pod.uid.as_str(), event.pod.name.as_str()), ("a", "name-a"));
     assert_eq!((event.subject, event.name.as_deref()), (EventSubject::Container, Some("name-c")));
     assert_eq!((event.from, event.to), (Some(PlegState::Running), Some(PlegState::Exited)));
-    assert_eq!((event.exit_code, event.relist), (Some(7), None));
+    assert_eq!((event.exit_code, event.relist), (Some(EXIT_CODE), None));
     assert_eq!(event.latency_seconds.unwrap().duration(), Duration::from_millis(250));
     assert_eq!(stream.receive(Message::of(Stopped, "s", &[]).event()), None);
     assert_eq!(stream.events.pop().unwrap().subject, EventSubject::Sandbox);
@@ -139,13 +145,14 @@ fn an_event_has_its_container_pod_previous_state_and_latency() {
 
 #[test]
 fn no_event_has_the_same_state_before_and_after() {
-    // A container that ends at once: the status in its start message already has its end.
+    // The container ends so soon that the status in its start message is already `Exited`.
     let mut stream = Streamed::new();
-    stream.on(&Message::of(Started, "c", &[("c", Exited)]));
+    stream.events_of(&Message::of(Started, "c", &[("c", Exited)]));
     assert_eq!(stream.receive(Message::of(Stopped, "c", &[("c", Exited)]).event()), None);
     let died = stream.events.pop().unwrap();
     assert_eq!((died.from, died.to), (None, Some(PlegState::Exited)));
-    // Every sequence of two messages.
+    // Every pair of messages. The second message comes twice: the first time, it brings its state into the cache; the
+    // second time, the cached state and the new state are equal.
     let kinds = [Created, Started, Stopped, Deleted, ContainerEventType::Other(9)];
     let messages =
         kinds.into_iter().flat_map(|kind| [None, Some(Running), Some(Exited)].map(|state| (kind, state)));
@@ -182,13 +189,14 @@ fn growing_pod_statuses_make_the_cache_too_large() {
         stream.receive(grown(number, &long));
     }
     assert!(stream.evented.is_cache_too_large(), "70 MiB");
-    // Pods that are no longer listed leave the cache, and statuses that do not grow do not count.
-    stream.evented.forget(1, |uid| uid == "0");
+    // A relist that lists only pod 0 removes the other pods from the cache.
+    let listed_pods = 1;
+    stream.evented.remove_unlisted(listed_pods, |uid| uid == "0");
     assert_eq!(stream.shared_state.lock().cache.len(), 1);
     for _ in 0..70 {
         stream.receive(grown(0, &long));
     }
-    assert!(!stream.evented.is_cache_too_large());
+    assert!(!stream.evented.is_cache_too_large(), "a status of the same size does not make the cache larger");
 }
 
 #[test]
@@ -196,9 +204,9 @@ fn a_message_without_a_sandbox_or_its_metadata_is_ignored() {
     let mut stream = Streamed::new();
     let mut nameless = Message::of(Started, "c", &[("c", Running)]).event();
     nameless.sandbox.as_mut().unwrap().metadata = None;
-    let mut homeless = nameless.clone();
-    homeless.sandbox = None;
-    for event in [nameless, homeless] {
+    let mut without_sandbox = nameless.clone();
+    without_sandbox.sandbox = None;
+    for event in [nameless, without_sandbox] {
         assert_eq!(stream.receive(event), None);
     }
     assert_eq!(stream.events, Vec::new());
@@ -206,30 +214,34 @@ fn a_message_without_a_sandbox_or_its_metadata_is_ignored() {
 }
 
 #[test]
-fn a_message_older_than_the_cache_gives_no_event_and_one_as_old_gives_one() {
+fn only_a_message_that_is_older_than_the_cached_status_gives_no_event() {
     let mut stream = Streamed::new();
     let mut message = Message::of(Started, "c", &[("c", Running)]);
-    assert_eq!(stream.on(&message).len(), 1);
+    assert_eq!(stream.events_of(&message).len(), 1);
     message.created_at = NOW - 1;
-    assert_eq!(stream.on(&message), Vec::<String>::new());
+    assert_eq!(stream.events_of(&message), Vec::<String>::new());
     assert_eq!(
         stream.shared_state.lock().metrics.connection_latency.count(),
         2,
-        "its latency counts all the same"
+        "an old message counts for the latency too"
     );
     message.created_at = NOW;
-    assert_eq!(stream.on(&message), ["ContainerStarted c"]);
+    assert_eq!(stream.events_of(&message), ["ContainerStarted c"]);
 }
 
 #[test]
 fn a_deleted_container_stays_cached_and_a_deleted_sandbox_removes_the_pod() {
     let mut stream = Streamed::new();
-    stream.on(&Message::of(Started, "c", &[("c", Running)]));
-    stream.on(&Message::of(Deleted, "c", &[]));
+    stream.events_of(&Message::of(Started, "c", &[("c", Running)]));
+    stream.events_of(&Message::of(Deleted, "c", &[]));
     assert_eq!(stream.cached_containers(), 1);
-    let mut late = Message::of(Deleted, "s", &[]);
-    late.created_at = NOW - 1;
-    assert_eq!(stream.on(&late), ["ContainerDied s", "ContainerRemoved s"], "a deletion is never stale");
+    let mut older_deletion = Message::of(Deleted, "s", &[]);
+    older_deletion.created_at = NOW - 1;
+    assert_eq!(
+        stream.events_of(&older_deletion),
+        ["ContainerDied s", "ContainerRemoved s"],
+        "a deletion is never stale"
+    );
     assert_eq!(stream.cached_containers(), 0);
 }
 
@@ -239,7 +251,7 @@ fn new_addresses_replace_cached_ones() {
     for ip in ["10.0.0.1", "10.0.0.2"] {
         let mut message = Message::of(Started, "c", &[("c", Running)]);
         message.ip = ip;
-        stream.on(&message);
+        stream.events_of(&message);
         assert_eq!(stream.ips(), [ip]);
     }
 }
@@ -252,10 +264,10 @@ fn cached_addresses_are_kept_only_if_the_sandbox_is_not_ready() {
         let mut stream = Streamed::new();
         let mut message = Message::of(Started, "c", &[("c", Running)]);
         message.ip = "10.0.0.1";
-        stream.on(&message);
+        stream.events_of(&message);
         message.ip = "";
         message.sandbox = state;
-        stream.on(&message);
+        stream.events_of(&message);
         assert_eq!(stream.ips(), kept);
     }
 }
@@ -265,38 +277,38 @@ fn a_pod_without_new_or_cached_addresses_has_none() {
     let mut stream = Streamed::new();
     let mut message = Message::of(Stopped, "c", &[]);
     message.sandbox = SandboxState::NotReady;
-    stream.on(&message);
+    stream.events_of(&message);
     assert_eq!(stream.ips(), Vec::<String>::new());
 }
 
 #[test]
-fn the_pod_gauge_counts_only_sandboxes_that_are_among_the_containers() {
+fn the_pod_gauge_counts_a_pod_only_if_its_containers_include_its_sandbox() {
     let mut stream = Streamed::new();
     let gauge = |stream: &Streamed| stream.shared_state.lock().metrics.running_pods();
-    stream.on(&Message::of(Started, "c", &[("c", Running)]));
-    assert_eq!(gauge(&stream), 0, "which they never are with a real runtime");
-    stream.on(&Message::of(Deleted, "s", &[]));
-    stream.on(&Message::of(Started, "s", &[("s", Running)]));
+    stream.events_of(&Message::of(Started, "c", &[("c", Running)]));
+    assert_eq!(gauge(&stream), 0, "with a real runtime, a sandbox is never among the containers");
+    stream.events_of(&Message::of(Deleted, "s", &[]));
+    stream.events_of(&Message::of(Started, "s", &[("s", Running)]));
     assert_eq!(gauge(&stream), 1);
-    stream.on(&Message::of(Stopped, "s", &[("s", Exited)]));
+    stream.events_of(&Message::of(Stopped, "s", &[("s", Exited)]));
     assert_eq!(gauge(&stream), 0);
 }
 
 #[test]
-fn an_event_changes_the_container_gauge_by_its_difference() {
+fn a_message_changes_the_container_gauge_by_its_difference_from_the_cache() {
     let mut stream = Streamed::new();
     let gauge = |stream: &Streamed| {
         let shared = stream.shared_state.lock();
         [KubeletState::Running, KubeletState::Exited].map(|state| shared.metrics.running_containers(state))
     };
-    stream.on(&Message::of(Started, "c", &[("c", Running), ("d", Running)]));
+    stream.events_of(&Message::of(Started, "c", &[("c", Running), ("d", Running)]));
     assert_eq!(gauge(&stream), [Some(2), None]);
-    stream.on(&Message::of(Stopped, "c", &[("c", Exited), ("d", Running)]));
+    stream.events_of(&Message::of(Stopped, "c", &[("c", Exited), ("d", Running)]));
     assert_eq!(gauge(&stream), [Some(1), Some(1)]);
 }
 
 #[tokio::test]
-async fn an_event_after_a_failed_fetch_reports_the_kubelets_crash_and_is_processed() {
+async fn a_message_after_a_failed_fetch_gives_a_crash_notice_and_an_event() {
     let mut stream = Streamed::new();
     let runtime = Scripted::default();
     runtime.set(|state| {
@@ -305,7 +317,7 @@ async fn an_event_after_a_failed_fetch_reports_the_kubelets_crash_and_is_process
     });
     let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
     let mut generic = GenericPleg::new(Arc::clone(&stream.shared_state), settings);
-    // With the gate on, the containers of a pod without a sandbox are not fetched, so give the pod a sandbox.
+    // With the gate on, PLEG does not fetch the containers of a pod without a sandbox, so the pod needs a sandbox.
     runtime.set(|state| state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)]);
     generic.relist(&runtime, &stream.clock, &mut Vec::new()).await;
     let notice = stream.receive(Message::of(Started, "c", &[("c", Running)]).event());
@@ -314,7 +326,7 @@ async fn an_event_after_a_failed_fetch_reports_the_kubelets_crash_and_is_process
 }
 
 #[test]
-fn a_container_without_an_image_reports_the_kubelets_crash_and_is_processed() {
+fn a_message_with_a_container_without_an_image_gives_a_crash_notice_and_an_event() {
     let mut stream = Streamed::new();
     let mut event = Message::of(Started, "c", &[("c", Running)]).event();
     event.containers[0].image = None;
@@ -326,7 +338,7 @@ fn a_container_without_an_image_reports_the_kubelets_crash_and_is_processed() {
 fn after_five_ended_streams_the_stream_is_given_up() {
     let mut stream = Streamed::new();
     for attempt in 1..=5 {
-        stream.on(&Message::of(Started, "c", &[("c", Running)]));
+        stream.events_of(&Message::of(Started, "c", &[("c", Running)]));
         let closed = stream.evented.on_stream_failed(None, &stream.clock);
         assert_eq!((closed.state, closed.attempt), (StreamState::Closed, attempt));
         if attempt < 5 {
@@ -362,7 +374,7 @@ fn a_refusal_by_the_server_counts_as_a_connection_and_a_missing_socket_does_not(
 }
 
 #[tokio::test]
-async fn with_the_gate_on_a_sandbox_status_with_a_time_stamp_brings_its_containers() {
+async fn with_the_evented_gate_pleg_takes_containers_from_a_sandbox_status_with_a_time_stamp() {
     let runtime = Scripted::default();
     runtime.set(|state| {
         state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)];
@@ -371,6 +383,7 @@ async fn with_the_gate_on_a_sandbox_status_with_a_time_stamp_brings_its_containe
     });
     let clock = ManualClock::at(Wall::from_nanos(NOW));
     let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
+    // The two list calls and PodSandboxStatus; without a time stamp, PLEG also calls ContainerStatus.
     for (timestamp, calls) in [(0, 4), (NOW + 5, 3)] {
         let shared_state = Arc::new(SharedState::new(true));
         runtime.set(|state| state.timestamps = [("s".to_owned(), timestamp)].into());
@@ -390,13 +403,13 @@ async fn a_relist_older_than_a_cached_event_emits_nothing_and_is_repeated() {
     runtime.set(|state| state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)]);
     let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
     let mut generic = GenericPleg::new(Arc::clone(&stream.shared_state), settings);
-    let mut early = Message::of(Started, "s", &[]);
-    early.created_at = NOW + 1_000_000_000;
-    stream.on(&early);
+    let mut newer_message = Message::of(Started, "s", &[]);
+    newer_message.created_at = NOW + 1_000_000_000;
+    stream.events_of(&newer_message);
     let mut events = Vec::new();
     generic.relist(&runtime, &stream.clock, &mut events).await;
     assert_eq!(events, Vec::new());
     stream.clock.advance(Duration::from_secs(2));
     generic.relist(&runtime, &stream.clock, &mut events).await;
-    assert_eq!(events.len(), 1, "the record was not advanced");
+    assert_eq!(events.len(), 1, "the first relist did not change PLEG's record of the pod");
 }

@@ -1,4 +1,4 @@
-//! Replays stream messages recorded with a real kubelet: the evented engine must give the same events and connection
+//! Replays stream messages recorded with a real kubelet: the evented PLEG must give the same events and connection
 //! attempts.
 
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn failure(kind: &str) -> Option<Error> {
     })
 }
 
-/// Replays a script against both engines as it was recorded: the evented engine starts 0.3 s after the relisting one.
+/// Replays a script with both PLEGs as it was recorded: the evented PLEG starts 0.3 s after the generic PLEG.
 async fn replay(script: &Script) -> Expected {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
@@ -142,8 +142,8 @@ async fn replay(script: &Script) -> Expected {
     let mut pods: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for event in events.iter().filter(|event| event.delivered) {
         let id = event.id.clone().unwrap_or_else(|| "<nil>".to_owned());
-        let own = pods.entry(event.pod.uid.clone()).or_default();
-        own.push((event.event_type.as_str().to_owned(), id));
+        let pod_events = pods.entry(event.pod.uid.clone()).or_default();
+        pod_events.push((event.event_type.as_str().to_owned(), id));
     }
     Expected { events: pods, streams }
 }

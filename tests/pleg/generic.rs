@@ -1,4 +1,4 @@
-//! Tests of the relisting PLEG with single changes.
+//! Tests of the generic PLEG with a few changes between relists.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn a_failed_fetch_delays_only_the_events_of_its_pod() {
     let failed = node.cached("b");
     assert!(failed.status.is_none() && failed.error.unwrap().contains("scripted"));
 
-    node.heal();
+    node.remove_faults();
     node.calls();
     assert_eq!(node.relist().await, ["b ContainerStarted c2"]);
     assert_eq!(node.calls(), ["ListPodSandbox", "ListContainers", "ContainerStatus c2"]);
@@ -180,7 +180,7 @@ async fn a_failed_fetch_loses_the_cached_addresses() {
     node.sandboxes(&[("a", "s", 0, NotReady)]);
     node.fault("s", Fault::Code(Code::Internal));
     node.relist().await;
-    node.heal();
+    node.remove_faults();
     assert_eq!(node.relist().await, ["a ContainerDied s"]);
     assert_eq!(node.ips("a"), Vec::<String>::new());
 }
@@ -227,7 +227,7 @@ async fn a_failed_list_changes_nothing_but_the_duration_histogram() {
         assert_eq!(node.shared_state.last_list(), listed);
         assert!(node.cached("a").status.is_some_and(|status| status.containers.len() == 1));
         assert_eq!(node.shared_state.lock().metrics.relist_duration.count(), 2);
-        node.heal();
+        node.remove_faults();
         assert_eq!(node.relist().await, ["a ContainerDied c", "a ContainerRemoved c"]);
     }
 }
@@ -346,7 +346,7 @@ async fn an_answer_without_a_complete_status_fails_the_pod() {
     node.fault("s", Fault::Nil);
     let (report, _) = node.relist_raw().await;
     assert_eq!(report.calls[2].message.as_deref(), Some("pod sandbox status is nil"));
-    node.heal();
+    node.remove_faults();
     node.runtime.set(|state| state.sandboxes[0].created_at = 0);
     let (report, events) = node.relist_raw().await;
     assert_eq!(report.calls[2].message.as_deref(), Some("status.CreatedAt is not set"));
@@ -391,7 +391,7 @@ async fn before_1_36_a_status_lists_the_pod_again_and_before_1_32_a_failing_pod_
         format!("ListContainers {filter}"),
         "ContainerStatus c".into(),
     ];
-    for (era, fetches_of_a_failing_pod) in [(Era::A, 2), (Era::B, 1)] {
+    for (era, fetches_of_a_failing_pod) in [(Era::TwoRounds, 2), (Era::OneRound, 1)] {
         let mut node = WatchedNode::of_era(era);
         node.sandboxes(&[("a", "s", 0, Ready)]);
         node.containers(&[("a", "c", Running)]);
@@ -407,7 +407,7 @@ async fn before_1_36_a_status_lists_the_pod_again_and_before_1_32_a_failing_pod_
 
 #[tokio::test]
 async fn before_1_36_a_reinspection_is_no_event() {
-    for era in [Era::A, Era::B] {
+    for era in [Era::TwoRounds, Era::OneRound] {
         let mut node = WatchedNode::of_era(era);
         node.sandboxes(&[("a", "s", 0, Ready)]);
         node.relist().await;
@@ -415,7 +415,7 @@ async fn before_1_36_a_reinspection_is_no_event() {
         node.fault("s", Fault::Code(Code::Internal));
         node.relist().await;
         node.sandboxes(&[("a", "s", 0, Ready)]);
-        node.heal();
+        node.remove_faults();
         node.calls();
         assert_eq!(node.relist().await, Vec::<String>::new(), "{era}");
         assert!(node.calls().contains(&"PodSandboxStatus s".to_owned()), "{era}");

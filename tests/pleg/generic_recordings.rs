@@ -1,5 +1,4 @@
-//! Replays listings recorded with real kubelets: the relisting engine must give the same events and calls in each
-//! relist.
+//! Replays listings recorded with real kubelets: the generic PLEG must give the same events and calls in each relist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +28,8 @@ fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
     let mut pods: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for event in events.iter().filter(|event| event.delivered) {
         let id = event.id.clone().unwrap_or_else(|| "<nil>".to_owned());
-        let own = pods.entry(event.pod.uid.clone()).or_default();
-        own.push((event.event_type.as_str().to_owned(), id));
+        let pod_events = pods.entry(event.pod.uid.clone()).or_default();
+        pod_events.push((event.event_type.as_str().to_owned(), id));
     }
     pods
 }

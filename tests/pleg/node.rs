@@ -1,4 +1,4 @@
-//! A scripted node under a relisting PLEG, with short methods for the tests.
+//! A scripted node and a generic PLEG that relists it, with short methods for the tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,10 +59,11 @@ impl WatchedNode {
         self.runtime.set(|state| drop(state.faults.insert(key.to_owned(), fault)));
     }
 
-    pub fn heal(&self) {
+    pub fn remove_faults(&self) {
         self.runtime.set(|state| state.faults.clear());
     }
 
+    /// Relists once, then advances the clock by a second. Returns the relist and all its events.
     pub async fn relist_raw(&mut self) -> (Relist, Vec<Event>) {
         let mut events = Vec::new();
         let report = self.generic.relist(&self.runtime, &self.clock, &mut events).await;
@@ -91,6 +92,7 @@ impl WatchedNode {
     }
 }
 
+/// The delivered events as `pod type id`.
 pub fn delivered(events: &[Event]) -> Vec<String> {
     let delivered = events.iter().filter(|event| event.delivered);
     delivered

@@ -1,4 +1,4 @@
-//! Properties that hold for any node.
+//! Property tests of the PLEG engine: each property must hold for any generated node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ struct Listing {
 }
 
 impl Listing {
+    /// Makes the runtime answer with this listing.
     fn play(&self, runtime: &Scripted) {
         runtime.set(|state| {
             state.sandboxes.clone_from(&self.sandboxes);
@@ -34,12 +35,16 @@ impl Listing {
     fn report(&self, inspect: Inspect) -> RelistReport {
         let runtime = Scripted::default();
         self.play(&runtime);
-        let request =
-            RelistRequest { node: Some("n1".into()), runtime: RuntimeRef::default(), era: Era::C, inspect };
+        let request = RelistRequest {
+            node: Some("n1".into()),
+            runtime: RuntimeRef::default(),
+            era: Era::OnDemand,
+            inspect,
+        };
         block_on(single_relist::relist(&runtime, &clock(), request)).unwrap()
     }
 
-    /// PLEG's state of every container and sandbox, by pod and id.
+    /// The state that PLEG has for every container and sandbox, by pod and id.
     fn states(&self) -> States {
         let sandboxes = self.sandboxes.iter().map(|sandbox| {
             let uid = sandbox.metadata.as_ref().unwrap().uid.clone();
@@ -73,7 +78,7 @@ fn sandbox_state() -> impl Strategy<Value = SandboxState> {
     prop::sample::select(vec![Ready, NotReady, Unknown])
 }
 
-/// Generates listings in any order, with ids that collide between pods but not within one.
+/// Generates listings in any order. Two pods may have the same id, but one pod has each id only once.
 fn listing() -> impl Strategy<Value = Listing> {
     let sandboxes = prop::collection::btree_map((0..4_u8, 0..3_u8), (sandbox_state(), 1..9_i64), 0..6);
     let containers = prop::collection::btree_map((0..4_u8, 0..5_u8), (container_state(), 1..9_i64), 0..10);
@@ -104,9 +109,9 @@ fn listing() -> impl Strategy<Value = Listing> {
 
 /// Generates listings with missing fields, colliding ids and impossible times.
 fn broken_listing() -> impl Strategy<Value = Listing> {
-    let spoil = (0..8_u8, prop::sample::select(vec![0, -1, i64::MIN, i64::MAX, -6_795_364_578_871_345_152]));
-    (listing(), prop::collection::vec(spoil, 16)).prop_map(|(mut listing, spoils)| {
-        for (sandbox, (what, time)) in listing.sandboxes.iter_mut().zip(&spoils) {
+    let damage = (0..8_u8, prop::sample::select(vec![0, -1, i64::MIN, i64::MAX, -6_795_364_578_871_345_152]));
+    (listing(), prop::collection::vec(damage, 16)).prop_map(|(mut listing, damages)| {
+        for (sandbox, (what, time)) in listing.sandboxes.iter_mut().zip(&damages) {
             match what {
                 0 => sandbox.metadata = None,
                 1 => sandbox.id = String::new(),
@@ -116,7 +121,7 @@ fn broken_listing() -> impl Strategy<Value = Listing> {
                 _ => {}
             }
         }
-        for (container, (what, time)) in listing.containers.iter_mut().rev().zip(&spoils) {
+        for (container, (what, time)) in listing.containers.iter_mut().rev().zip(&damages) {
             match what {
                 0 => container.metadata = None,
                 1 => container.id = String::new(),
@@ -131,6 +136,7 @@ fn broken_listing() -> impl Strategy<Value = Listing> {
     })
 }
 
+/// Changes the states as the events say.
 fn apply(states: &mut States, events: &[Event]) {
     for event in events {
         let Some(id) = &event.id else { continue };
@@ -148,14 +154,15 @@ fn apply(states: &mut States, events: &[Event]) {
 fn by_pod(events: &[Event]) -> BTreeMap<&str, Vec<(EventType, Option<&str>)>> {
     let mut pods: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for event in events {
-        let own = pods.entry(event.pod.uid.as_str()).or_default();
-        own.push((event.event_type, event.id.as_deref()));
+        let pod_events = pods.entry(event.pod.uid.as_str()).or_default();
+        pod_events.push((event.event_type, event.id.as_deref()));
     }
     pods
 }
 
+/// Generates one of the groups of kubelet releases whose relists differ.
 fn era() -> impl Strategy<Value = Era> {
-    prop::sample::select(vec![Era::A, Era::B, Era::C])
+    prop::sample::select(vec![Era::TwoRounds, Era::OneRound, Era::OnDemand])
 }
 
 proptest! {
@@ -221,7 +228,7 @@ proptest! {
         let shared_state = Arc::new(SharedState::new(false));
         let settings = PlegSettings { inspect: false, ..PlegSettings::default() };
         let mut generic = GenericPleg::new(Arc::clone(&shared_state), settings);
-        // Each listing twice, because changed and unchanged listings are counted in two ways.
+        // Relists each listing twice, because PLEG counts an unchanged listing in another way.
         for listing in listings.iter().flat_map(|listing| [listing, listing]) {
             listing.play(&runtime);
             let relist = block_on(generic.relist(&runtime, &clock(), &mut Vec::new()));

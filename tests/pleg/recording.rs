@@ -1,4 +1,4 @@
-//! Reads the recordings of real kubelets.
+//! Reads recordings of real kubelets: the nodes that the kubelets saw, one step for each relist.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;

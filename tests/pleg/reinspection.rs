@@ -7,17 +7,17 @@ use crate::pleg::scripted::Fault;
 
 use SandboxState::{NotReady, Ready};
 
-/// What happens in the second relist.
+/// The result of the second inspection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Then {
+enum Second {
     Succeeds,
     Fails,
-    Vanished,
+    PodIsGone,
 }
 
-/// Plays one row of the kubelet's table of reinspections, for a recorded pod without containers: the pod changes, its
-/// fetch fails, and then the pod is as before.
-async fn reinspection(then: Then) -> (WatchedNode, Vec<String>) {
+/// Inspects a pod without containers twice: the pod changes, and its fetch fails; in the next relist, the pod is as
+/// before the change. Returns the node and the events of that relist.
+async fn reinspection(second: Second) -> (WatchedNode, Vec<String>) {
     let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.relist().await;
@@ -25,11 +25,11 @@ async fn reinspection(then: Then) -> (WatchedNode, Vec<String>) {
     node.fault("s", Fault::Code(Code::Internal));
     node.relist().await;
     node.sandboxes(&[("a", "s", 0, Ready)]);
-    node.heal();
-    if then == Then::Fails {
+    node.remove_faults();
+    if second == Second::Fails {
         node.fault("s", Fault::Code(Code::Internal));
     }
-    if then == Then::Vanished {
+    if second == Second::PodIsGone {
         node.sandboxes(&[]);
     }
     node.calls();
@@ -39,7 +39,7 @@ async fn reinspection(then: Then) -> (WatchedNode, Vec<String>) {
 
 #[tokio::test]
 async fn a_successful_reinspection_emits_a_pod_sync() {
-    let (mut node, events) = reinspection(Then::Succeeds).await;
+    let (mut node, events) = reinspection(Second::Succeeds).await;
     assert_eq!(events, ["a PodSync -"]);
     assert_eq!(node.calls(), ["ListPodSandbox", "ListContainers", "PodSandboxStatus s"]);
     assert!(node.cached("a").error.is_none());
@@ -49,7 +49,7 @@ async fn a_successful_reinspection_emits_a_pod_sync() {
 
 #[tokio::test]
 async fn a_failed_reinspection_emits_nothing_and_is_repeated() {
-    let (mut node, events) = reinspection(Then::Fails).await;
+    let (mut node, events) = reinspection(Second::Fails).await;
     assert_eq!(events, Vec::<String>::new());
     let cached = node.cached("a");
     assert!(cached.status.is_none() && cached.error.is_some());
@@ -61,7 +61,7 @@ async fn a_failed_reinspection_emits_nothing_and_is_repeated() {
 
 #[tokio::test]
 async fn a_failed_pod_that_is_removed_leaves_the_cache() {
-    let (node, events) = reinspection(Then::Vanished).await;
+    let (node, events) = reinspection(Second::PodIsGone).await;
     assert_eq!(events, ["a ContainerDied s", "a ContainerRemoved s"]);
     assert_eq!(node.calls(), LISTS);
     assert!(node.cached("a").error.is_none());

@@ -1,4 +1,4 @@
-//! Tests of the kubelet's relist timer, and of the age that PLEG reaches between relists.
+//! Tests of the kubelet's relist timer and of PLEG's age, which is the time since the last list calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,9 @@ fn health(node: &WatchedNode, clock: &ManualClock) -> Option<String> {
     checked.err().map(|why| why.to_string())
 }
 
-/// Relists twice on a node with this many pods whose status call takes two minutes, the kubelet's deadline. Returns the
-/// health message right before and right after the list calls of the second relist.
+/// Relists three times on a node with `hung` pods. In the first two relists, the status call of each pod takes two
+/// minutes, the kubelet's deadline. In the third relist, no call hangs. Returns the health message right before the
+/// second relist and right after the third relist.
 async fn health_around_the_lists(hung: usize) -> (Option<String>, Option<String>) {
     let mut node = WatchedNode::new();
     let ids: Vec<String> = (0..hung).map(|number| format!("c{number}")).collect();
@@ -28,11 +29,11 @@ async fn health_around_the_lists(hung: usize) -> (Option<String>, Option<String>
     for id in &ids {
         node.fault(id, Fault::TimesOut(Arc::clone(&clock), Duration::from_secs(120)));
     }
-    let mut worker = RelistTimer::start(PlegTiming::GENERIC, clock.mono());
+    let mut timer = RelistTimer::start(PlegTiming::GENERIC, clock.mono());
     let mut around = (None, None);
     for _ in 0..2 {
         around.0 = health(&node, &clock);
-        assert_eq!(worker.next(clock.mono()), TimerAction::Relist);
+        assert_eq!(timer.next(clock.mono()), TimerAction::Relist);
         let began = clock.mono();
         let (report, _) = {
             let mut events = Vec::new();
@@ -42,16 +43,16 @@ async fn health_around_the_lists(hung: usize) -> (Option<String>, Option<String>
         assert_eq!(
             node.shared_state.last_list(),
             Some(began),
-            "good lists count from their start, hung calls or not"
+            "the age counts from the start of the lists, even if a status call hangs"
         );
-        worker.relisted(clock.mono());
-        let TimerAction::Wait(due) = worker.next(clock.mono()) else {
-            panic!("the pause comes after the relist");
+        timer.relisted(clock.mono());
+        let TimerAction::Wait(due) = timer.next(clock.mono()) else {
+            panic!("the timer does not wait after a relist");
         };
         clock.advance(due.since(clock.mono()));
     }
-    // The lists of a third relist take no time: they reset the age at once.
-    node.heal();
+    // In the third relist, every call succeeds at once. Its list calls reset the age.
+    node.remove_faults();
     node.generic.relist(&node.runtime, &*clock, &mut Vec::new()).await;
     around.1 = health(&node, &clock);
     around

@@ -34,7 +34,7 @@ async fn report_of(runtime: &Scripted, inspect: Inspect) -> RelistReport {
             version: Some("2.1.9".into()),
             ..RuntimeRef::default()
         },
-        era: Era::C,
+        era: Era::OnDemand,
         inspect,
     };
     single_relist::relist(runtime, &clock, request).await.unwrap()
@@ -91,8 +91,12 @@ async fn failed_lists_give_no_report_but_their_calls() {
     let runtime = node();
     runtime
         .set(|state| state.faults = [("ListContainers".to_owned(), Fault::Code(Code::Unavailable))].into());
-    let request =
-        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let request = RelistRequest {
+        node: None,
+        runtime: RuntimeRef::default(),
+        era: Era::OnDemand,
+        inspect: Inspect::Nothing,
+    };
     let error = single_relist::relist(&runtime, &ManualClock::default(), request).await.unwrap_err();
     assert_eq!(error.to_string(), "ListContainers failed: Unavailable: scripted");
     assert_eq!(error.calls.len(), 2);
@@ -112,7 +116,7 @@ async fn no_more_pods_are_inspected_at_once_than_requested() {
     let request = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
-        era: Era::C,
+        era: Era::OnDemand,
         inspect: Inspect::Everything { concurrency: 4 },
     };
     let mut relist = std::pin::pin!(single_relist::relist(&runtime, &clock, request));
@@ -197,7 +201,7 @@ async fn reports_of_two_known_nodes_are_not_compared() {
     assert!(same_node(&of(Some("n1")), &of(Some("n1"))).is_ok());
     assert!(same_node(&of(Some("n1")), &of(None)).is_ok());
     let error = same_node(&of(Some("n1")), &of(Some("n2"))).unwrap_err();
-    assert_eq!(error.to_string(), "the reports are of two nodes, `n1` and `n2`");
+    assert_eq!(error.to_string(), "the reports are of different nodes, `n1` and `n2`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! An in-memory runtime whose answers a test sets, and which records the calls.
+//! A runtime in memory: a test sets its answers, and it records the calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ pub enum Fault {
     TimesOut(Arc<ManualClock>, Duration),
 }
 
+/// The answers of the runtime, and the calls so far.
 #[derive(Debug, Default)]
 pub struct State {
     pub sandboxes: Vec<Sandbox>,
@@ -40,6 +41,7 @@ pub struct State {
     pub calls: Vec<(String, String)>,
 }
 
+/// The runtime.
 #[derive(Debug, Default)]
 pub struct Scripted(pub Mutex<State>);
 
@@ -53,6 +55,7 @@ impl Scripted {
         std::mem::take(&mut self.0.lock().unwrap().calls)
     }
 
+    /// Records the call and answers it: with the fault of the first key that has one, otherwise with `good`.
     async fn answer<T>(
         &self,
         rpc: Rpc,
@@ -140,11 +143,11 @@ impl Runtime for Scripted {
         let good = |state: &State| {
             let sandbox = state.sandboxes.iter().find(|sandbox| sandbox.id == id).ok_or(Code::NotFound)?;
             let timestamp = state.timestamps.get(id).copied().unwrap_or(0);
-            let own =
+            let containers =
                 state.containers.iter().filter(|container| timestamp != 0 && container.sandbox_id == id);
             Ok(SandboxStatusAnswer {
                 status: Some(sandbox_status_of(sandbox, state.networks.get(id).cloned())),
-                containers: own.map(|container| status_of(container, 0)).collect(),
+                containers: containers.map(|container| status_of(container, 0)).collect(),
                 timestamp,
             })
         };

@@ -1,4 +1,5 @@
-//! A test leaves nothing behind, even if it is killed, and reports why it is skipped.
+//! Tests of the harness: a test leaves no process, mount or file behind, even if it is killed, and a skipped test
+//! prints the reason.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,7 @@ use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
 
-/// The beginning of the line on which the victim prints the path of its socket.
+/// `victim` is a test that other tests kill. It prints its socket's path after this mark.
 const ENDPOINT_MARK: &str = "endpoint=unix://";
 
 #[test]
@@ -25,7 +26,8 @@ fn dropped_runtime_leaves_nothing_behind() {
     let directory = runtime.directory().to_owned();
     assert_ne!(leftovers(&directory), Vec::<String>::new());
 
-    // The state that is hardest to clean up: a silent daemon and a frozen process, which does not die.
+    // The state that is hardest to clean up: a stopped daemon, a stopped shim, and a frozen process, which SIGKILL
+    // alone does not end.
     std::mem::forget(runtime.freeze_pod(&pod.sandbox_id));
     std::mem::forget(runtime.stop_shim(&pod.sandbox_id));
     std::mem::forget(runtime.stop_daemon());
@@ -51,7 +53,7 @@ fn next_run_removes_what_a_killed_watcher_left() {
     if real_is_skipped() {
         return;
     }
-    // A separate directory, so that no other test's cleanup comes first.
+    // A separate directory, so that no other test sweeps it first.
     let place = std::env::temp_dir().join(format!("plegctl-sweep-{}", std::process::id()));
     fs::create_dir(&place).unwrap();
     let mut victim = run_victim(&place);
@@ -115,7 +117,7 @@ fn run_victim(place: &Path) -> Child {
 fn run_without_packages(ci: &str) -> Output {
     victim_command()
         .env("CI", ci)
-        // There can be no directory below a file, so packages can neither be found nor fetched.
+        // No directory can exist below a file, so the harness neither finds nor downloads packages.
         .env("PLEGCTL_RUNTIME_CACHE", "/dev/null/nowhere")
         .output()
         .unwrap()
@@ -128,7 +130,7 @@ fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
         let (_, socket) = line.split_once(ENDPOINT_MARK)?;
         Some(socket.to_owned())
     });
-    Path::new(&socket.expect("the victim names its endpoint")).parent().unwrap().to_owned()
+    Path::new(&socket.expect("the victim prints its endpoint")).parent().unwrap().to_owned()
 }
 
 fn watcher_of(directory: &Path) -> Pid {
@@ -138,7 +140,7 @@ fn watcher_of(directory: &Path) -> Pid {
     watcher.expect("the victim has a watcher")
 }
 
-/// Everything on this machine that has the directory's path or name.
+/// The files, mounts, processes and cgroups on this machine that have the directory's path or name.
 fn leftovers(directory: &Path) -> Vec<String> {
     let path = directory.to_str().unwrap();
     let name = directory.file_name().unwrap();
@@ -148,7 +150,7 @@ fn leftovers(directory: &Path) -> Vec<String> {
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
-    // A cgroup with a process cannot be removed, so the cgroups of the pods show their processes too.
+    // The processes of pods do not have the path, but the kernel does not remove their cgroup before they end.
     found.extend(processes().map(|pid| arguments(pid).join(" ")).filter(|command| command.contains(path)));
     let roots = [Path::new("/sys/fs/cgroup").to_owned()];
     let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());

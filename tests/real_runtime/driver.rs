@@ -1,4 +1,4 @@
-//! Changes a node at random and knows which events each change must give.
+//! Makes random changes to the pods of a real runtime and computes the events that each change must cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::wait_for;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A container that ends with 0 on SIGTERM and with 3 on SIGUSR1.
-const OBEDIENT: &str = "trap 'exit 0' TERM; trap 'exit 3' USR1; while :; do sleep 0.02; done";
+const EXITS_ON_SIGNAL: &str = "trap 'exit 0' TERM; trap 'exit 3' USR1; while :; do sleep 0.02; done";
 
-/// The compared fields of a delivered event: type, id, exit code.
+/// The fields of a delivered event that the tests compare: type, id, exit code.
 pub type Seen = (String, String, Option<i64>);
 
-/// The events of one change; the order of different ids is arbitrary.
+/// The events of one change. They are a set, because the order of different ids is not fixed.
 pub type Expected = BTreeSet<Seen>;
 
 fn event(kind: &str, id: &str) -> Seen {
@@ -29,25 +29,26 @@ fn died(id: &str, code: i64) -> Seen {
     ("ContainerDied".to_owned(), id.to_owned(), Some(code))
 }
 
-/// The node as the driver has changed it.
+/// Changes a node and remembers the state of its pods.
 pub struct Driver<'a> {
     runtime: &'a RealRuntime,
     random: u64,
-    pods: Vec<Living>,
+    pods: Vec<LivePod>,
     made: usize,
 }
 
-struct Living {
+/// A pod that the driver has not removed yet.
+struct LivePod {
     name: String,
     pod: Pod,
-    /// Container ids with the state of each.
-    containers: BTreeMap<String, Fate>,
+    /// The state of each container, by id.
+    containers: BTreeMap<String, ContainerFate>,
     attempts: u32,
     stopped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum ContainerFate {
     Created,
     Runs,
     Exited,
@@ -58,6 +59,7 @@ impl<'a> Driver<'a> {
     pub fn of(runtime: &'a RealRuntime) -> Self {
         Self { runtime, random: SEED, pods: Vec::new(), made: 0 }
     }
+
     fn below(&mut self, bound: usize) -> usize {
         // Xorshift is random enough for a choice among a few changes.
         self.random ^= self.random << 13;
@@ -80,23 +82,23 @@ impl<'a> Driver<'a> {
             let containers = &self.pods[chosen].containers;
             containers.iter().find(|(_, is)| **is == fate).map(|(id, _)| id.clone())
         };
-        let created = of_fate(Fate::Created);
-        let runs = of_fate(Fate::Runs);
-        let exited = of_fate(Fate::Exited);
+        let created = of_fate(ContainerFate::Created);
+        let runs = of_fate(ContainerFate::Runs);
+        let exited = of_fate(ContainerFate::Exited);
         match (action, created, runs, exited) {
             (0 | 1, Some(id), _, _) => self.start(chosen, &id),
-            (2, Some(id), _, _) => self.remove(chosen, &id, Fate::Created),
+            (2, Some(id), _, _) => self.remove(chosen, &id, ContainerFate::Created),
             (3, _, Some(id), _) => self.end(chosen, &id, Signal::TERM),
             (4, _, Some(id), _) => self.end(chosen, &id, Signal::USR1),
             (5, _, Some(id), _) => self.kill(chosen, &id),
-            (6, _, _, Some(id)) => self.remove(chosen, &id, Fate::Exited),
+            (6, _, _, Some(id)) => self.remove(chosen, &id, ContainerFate::Exited),
             (7, ..) => self.stop_pod(chosen),
             _ => self.create(chosen),
         }
     }
 
     fn run_pod(&mut self) -> Expected {
-        // Names are used again, UIDs are not.
+        // Pods reuse names but not UIDs, like pods of a StatefulSet.
         let name = format!("pod-{}", self.made % 4);
         let uid = format!("uid-{}", self.made);
         self.made += 1;
@@ -105,7 +107,7 @@ impl<'a> Driver<'a> {
         }
         let pod = self.runtime.run_pod(&PodSpec::new(&name).uid(&uid), &[]);
         let expected = Expected::from([event("ContainerStarted", &pod.sandbox_id)]);
-        self.pods.push(Living { name, pod, containers: BTreeMap::new(), attempts: 0, stopped: false });
+        self.pods.push(LivePod { name, pod, containers: BTreeMap::new(), attempts: 0, stopped: false });
         expected
     }
 
@@ -114,45 +116,45 @@ impl<'a> Driver<'a> {
         if living.stopped {
             return Expected::new();
         }
-        let spec = ContainerSpec::new("app").attempt(living.attempts).shell(OBEDIENT);
+        let spec = ContainerSpec::new("app").attempt(living.attempts).shell(EXITS_ON_SIGNAL);
         living.attempts += 1;
         let id = self.runtime.create_container(&living.pod, &spec);
-        living.containers.insert(id, Fate::Created);
+        living.containers.insert(id, ContainerFate::Created);
         Expected::new()
     }
 
     fn start(&mut self, chosen: usize, id: &str) -> Expected {
         self.runtime.start_container(id);
-        self.pods[chosen].containers.insert(id.to_owned(), Fate::Runs);
+        self.pods[chosen].containers.insert(id.to_owned(), ContainerFate::Runs);
         Expected::from([event("ContainerStarted", id)])
     }
 
     fn end(&mut self, chosen: usize, id: &str, signal: Signal) -> Expected {
         let process = self.runtime.container_pid(id);
-        let status = wait_for("the container to obey", || {
-            // An ended container has no process to signal.
+        let status = wait_for("the container to end", || {
+            // Fails if the container has ended.
             let _ = kill_process(process, signal);
-            let status = self.runtime.calls.container_status(id, crate::PATIENCE).unwrap();
+            let status = self.runtime.calls.container_status(id, crate::TIME_LIMIT).unwrap();
             (status.state() == ContainerState::ContainerExited).then_some(status)
         });
-        self.pods[chosen].containers.insert(id.to_owned(), Fate::Exited);
-        // If the signal arrives before the shell has set its trap, the exit code differs, so the runtime's value
-        // counts.
+        self.pods[chosen].containers.insert(id.to_owned(), ContainerFate::Exited);
+        // A signal that arrives before the shell has set its trap gives another exit code, so the test expects the
+        // runtime's value.
         Expected::from([died(id, i64::from(status.exit_code))])
     }
 
     fn kill(&mut self, chosen: usize, id: &str) -> Expected {
         self.runtime.kill_container_process(id);
         self.runtime.wait_for_state(id, ContainerState::ContainerExited);
-        self.pods[chosen].containers.insert(id.to_owned(), Fate::Exited);
+        self.pods[chosen].containers.insert(id.to_owned(), ContainerFate::Exited);
         Expected::from([died(id, 137)])
     }
 
-    fn remove(&mut self, chosen: usize, id: &str, was: Fate) -> Expected {
+    fn remove(&mut self, chosen: usize, id: &str, was: ContainerFate) -> Expected {
         self.runtime.remove_container(id);
         self.pods[chosen].containers.remove(id);
         let mut expected = Expected::from([event("ContainerRemoved", id)]);
-        if was == Fate::Created {
+        if was == ContainerFate::Created {
             expected.insert(event("ContainerDied", id));
         }
         expected
@@ -164,8 +166,8 @@ impl<'a> Driver<'a> {
         living.stopped = true;
         let mut expected = Expected::from([event("ContainerDied", &living.pod.sandbox_id)]);
         for (id, fate) in &mut living.containers {
-            if *fate == Fate::Runs {
-                *fate = Fate::Exited;
+            if *fate == ContainerFate::Runs {
+                *fate = ContainerFate::Exited;
                 expected.insert(died(id, 137));
             }
         }
@@ -178,7 +180,7 @@ impl<'a> Driver<'a> {
         let mut expected = Expected::from([event("ContainerRemoved", &living.pod.sandbox_id)]);
         for (id, fate) in &living.containers {
             expected.insert(event("ContainerRemoved", id));
-            if *fate == Fate::Created {
+            if *fate == ContainerFate::Created {
                 expected.insert(event("ContainerDied", id));
             }
         }

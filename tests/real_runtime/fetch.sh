@@ -1,13 +1,13 @@
 #!/bin/sh
-# Fetches what the real-runtime tests run: containerd 1.6, 1.7 and 2.x, one runc, and a tiny image.
+# Downloads the programs of the real-runtime tests (containerd 1.6, 1.7 and 2.x, one runc) and builds a small image.
 #
-# Each containerd comes from the Debian suite that ships it. Packages are looked up with a private apt state, downloaded
-# and unpacked into a cache folder; nothing is installed and the system's own package lists stay as they are.
+# Each containerd comes from the Debian suite that ships it. The script uses its own apt state and unpacks the packages into a
+# cache folder. It installs nothing and does not change the system's package lists.
 #
 #   usage: fetch.sh            (root; needs apt, dpkg-deb, tar, flock: all part of a minimal Debian)
-#   PLEGCTL_RUNTIME_CACHE      where to put it; default: .cache/real-runtime in the checkout
+#   PLEGCTL_RUNTIME_CACHE      the cache folder; default: .cache/real-runtime in the checkout
 #
-# A complete cache is left alone, so calling this before every test run costs nothing.
+# If the cache is complete, the script does nothing, so every test run may call it first.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ machine_mirror() {
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     for file in /etc/apt/sources.list.d/*.sources; do
         [ -f "$file" ] || continue
-        # Comment lines may stand inside a stanza, so they go before awk splits it at blank lines.
+        # A stanza may contain comment lines; sed removes them before awk splits the file at blank lines.
         sed '/^#/d' "$file" | awk -v suite="$codename" '
             BEGIN { RS = ""; FS = "\n" }
             {
@@ -49,7 +49,7 @@ machine_mirror() {
     done
 }
 
-# Runs apt-get for one suite with nothing shared with the system but its proxy and transport settings.
+# private_apt SUITE ARGUMENT...: runs apt-get for one suite. It shares only proxy and transport settings with the system.
 private_apt() {
     suite=$1
     shift
@@ -62,7 +62,7 @@ prepare_suite() {
     mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial" "$dir/deb"
     : >"$dir/status"
     echo "deb [signed-by=$keyring] $mirror $suite main" >"$dir/sources.list"
-    # The hooks are cleared because some of them tidy up the system's caches after every update.
+    # Removes the system's hooks, because some of them clean up the system's caches after every update.
     cat >"$dir/apt.conf" <<CONF
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -97,16 +97,17 @@ unpack() {
     done
 }
 
-# Debian's own build may one day want a newer libc than this machine has; better to hear of it here than in a test.
+# check_version FOLDER VERSION: fails if this containerd does not run here, for example because Debian built it for a newer
+# libc, or if it has another version.
 check_version() {
-    said=$("$work/$1/usr/bin/containerd" --version) || die "$1 does not run on this machine"
-    case $said in
-    *" $2"*) echo "fetch.sh: $1 is $said" ;;
-    *) die "$1 is not containerd $2: $said" ;;
+    version=$("$work/$1/usr/bin/containerd" --version) || die "$1 does not run on this machine"
+    case $version in
+    *" $2"*) echo "fetch.sh: $1 is $version" ;;
+    *) die "$1 is not containerd $2: $version" ;;
     esac
 }
 
-# write_config NAME ENTRYPOINT: one image configuration over the shared layer, named by its own hash.
+# write_config NAME ENTRYPOINT: writes the configuration of an image with the shared layer into a file named by its hash.
 write_config() {
     printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":%s,"Env":["PATH=/bin"]},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},"history":[]}' \
         "$(dpkg --print-architecture)" "$2" "$layer" >"$image/config"
@@ -115,8 +116,8 @@ write_config() {
     entries="$entries${entries:+,}{\"Config\":\"$hash.json\",\"RepoTags\":[\"registry.local/$1:1\"],\"Layers\":[\"$layer/layer.tar\"]}"
 }
 
-# A pause image and a shell image, both nothing but static busybox, as one docker-archive. `registry.local` does not
-# resolve, so that a pull by mistake fails at once.
+# Builds a docker-archive with a pause image and a shell image, which contain only static busybox. The name `registry.local`
+# does not resolve, so that a pull by mistake fails at once.
 build_image() {
     image=$work/image
     mkdir -p "$image/rootfs/bin" "$image/rootfs/tmp" "$image/rootfs/etc"
@@ -150,7 +151,7 @@ mkdir -p "$cache"
 cache=$(cd "$cache" && pwd)
 exec 9>"$cache/lock"
 flock 9
-# Whoever held the lock may have done the work meanwhile.
+# Another run may have completed the cache while this one waited for the lock.
 if [ "$(cat "$cache/complete" 2>/dev/null)" = "$recipe" ]; then
     exit 0
 fi
@@ -169,7 +170,7 @@ done
 unpack bookworm containerd-1.6 containerd
 unpack trixie containerd-1.7 containerd
 unpack sid containerd-2 containerd
-# One runc, the oldest, serves all three: it asks for no newer libc than any of these machines has.
+# All three use the oldest runc, because it needs the oldest libc.
 unpack bookworm tools runc libseccomp2 busybox-static
 check_version containerd-1.6 1.6.
 check_version containerd-1.7 1.7.

@@ -21,7 +21,7 @@ struct HangingDisk {
 
 impl HangingDisk {
     fn mount(mount: PathBuf) -> Self {
-        /// Opens the server's end and never reads from it.
+        /// Opens the server's side of the file system and never reads from it.
         const SERVER: &str = "exec 3<>/dev/fuse; mount -i -t fuse \
             -o fd=3,rootmode=40000,user_id=0,group_id=0 hang \"$1\" && echo mounted && read line";
         fs::create_dir(&mount).unwrap();
@@ -45,17 +45,17 @@ impl HangingDisk {
 
 impl Drop for HangingDisk {
     fn drop(&mut self) {
-        // Without a server, the kernel answers waiting accesses with an error.
+        // When the server ends, the kernel answers the waiting accesses with an error.
         let _ = self.server.kill();
         let _ = self.server.wait();
         let _ = Command::new("umount").arg("-l").arg(&self.mount).status();
     }
 }
 
-/// Writes a kubelet with its configuration at `config` into a process table.
+/// Adds a kubelet to a process table; its command line names the configuration file `config`.
 fn write_kubelet(proc: &Path, config: &str) {
-    let own = proc.join("77");
-    fs::create_dir_all(&own).unwrap();
+    let process = proc.join("77");
+    fs::create_dir_all(&process).unwrap();
     let fields = ["0"; 40].join(" ");
     for (file, text) in [
         ("comm", "kubelet\n".to_owned()),
@@ -63,7 +63,7 @@ fn write_kubelet(proc: &Path, config: &str) {
         ("stat", format!("77 (kubelet) S 1 {fields}")),
         ("status", "Uid:\t0\t0\t0\t0\nNSpid:\t77\n".to_owned()),
     ] {
-        fs::write(own.join(file), text).unwrap();
+        fs::write(process.join(file), text).unwrap();
     }
 }
 

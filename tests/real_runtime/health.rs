@@ -37,6 +37,7 @@ on_each_containerd! {
     full_disk_is_reported_and_no_partial_file_stays
 }
 
+/// Runs the diagnosis of `health` on this runtime.
 fn diagnose(runtime: &RealRuntime) -> HealthReport {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let report = tokio.block_on(async {
@@ -64,7 +65,8 @@ fn assert_row(report: &HealthReport, verdict: Verdict, phase: Phase, primary: Ru
     assert_eq!((report.verdict, report.phase, first), (verdict, phase, Some(primary)), "{report:#?}");
 }
 
-fn named(report: &HealthReport) -> (Option<String>, Option<String>) {
+/// The pod's name and the container's id in the primary finding.
+fn culprit(report: &HealthReport) -> (Option<String>, Option<String>) {
     let primary = report.primary.as_ref().unwrap();
     (
         primary.pod.as_ref().map(|pod| pod.name.clone()),
@@ -72,7 +74,7 @@ fn named(report: &HealthReport) -> (Option<String>, Option<String>) {
     )
 }
 
-/// Configures a network, so that the daemon reports no error. The pods use the host's network.
+/// Configures a network, so that the daemon reports no network error. The pods use the host's network all the same.
 pub fn with_network(runtime: &RealRuntime) {
     let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"loopback"}]}"#;
     std::fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
@@ -124,7 +126,7 @@ fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
     let report = diagnose(&runtime);
     drop(held);
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D10);
-    assert_eq!(named(&report), (Some("guilty".to_owned()), Some(pod.containers[0].clone())));
+    assert_eq!(culprit(&report), (Some("guilty".to_owned()), Some(pod.containers[0].clone())));
     assert!(report.duration_seconds < 30.0, "{}", report.duration_seconds);
 }
 
@@ -207,18 +209,18 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     let container = ContainerSpec::new("app").shell(&line).annotation("note", PLANTED).label("note", PLANTED);
     let pod = runtime.run_pod(&PodSpec::new("guilty").annotation("note", PLANTED), &[container]);
     let environment = format!("/proc/{}/environ", runtime.container_pid(&pod.containers[0]).as_raw_nonzero());
-    wait_for("the secret to be there", || {
+    wait_for("the secret in the environment", || {
         String::from_utf8_lossy(&std::fs::read(&environment).ok()?).contains(PLANTED).then_some(())
     });
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     let daemon = runtime.daemon_pid().as_raw_nonzero().get();
     let bundle = runtime.directory().join("node.tar.gz").display().to_string();
     let endpoint = runtime.endpoint();
-    let asked = ["health", "-r", &endpoint, "--host-root", "/", "-o", "json", "--bundle", &bundle];
+    let arguments = ["health", "-r", &endpoint, "--host-root", "/", "-o", "json", "--bundle", &bundle];
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    let made = Invocation::new(&asked).on_this_machine().env("DB_PASSWORD", PLANTED).run();
+    let output = Invocation::new(&arguments).on_this_machine().env("DB_PASSWORD", PLANTED).run();
     drop(held);
-    assert_eq!(made.code, Some(1), "{made}");
+    assert_eq!(output.code, Some(1), "{output}");
 
     let tar =
         |arguments: &[&str]| Invocation::program("tar", &[arguments, &["-f", &bundle]].concat()).run().stdout;
@@ -245,24 +247,28 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
         assert_eq!(file["bytes"].as_u64(), Some(bytes), "{name}");
         assert!(bytes <= 2 << 20 || name == "health.json", "{name} has {bytes} bytes");
     }
-    // The bundle names what is missing: a list that hangs gives no relist.
+    // The index lists the files that are missing, such as the relist, because a list call hangs.
     let missing = |what: &str| index["missing"].as_array().unwrap().iter().any(|of| of["what"] == what);
     assert!(missing("relist.json"), "{index:#}");
     for name in ["journal.txt", "kernel.txt", "kubelet/metrics.txt", "kubelet/config.txt"] {
-        assert!(names.contains(&name) != missing(name), "{name} is there or said to be missing: {index:#}");
+        assert!(
+            names.contains(&name) != missing(name),
+            "{name} is in the bundle and listed as missing, or neither: {index:#}"
+        );
     }
     let everything = tar(&["-xzO"]);
     assert!(everything.contains("guilty") && !everything.contains(PLANTED), "a secret is in the bundle");
 
     let again = plegctl_on_this_machine(&["health", "--from", &bundle, "-o", "json"]);
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-    assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&made.stdout)), "{again}");
+    assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&output.stdout)), "{again}");
     let screen = plegctl_on_this_machine(&["health", "--from", &bundle]);
-    // One line has the verdict, the culprit and the estimate, the next one the age of the bundle.
-    let said =
-        format!("UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped: NotReady by ");
-    assert!(screen.stdout.starts_with(&said), "{screen}");
-    assert!(screen.stdout.lines().nth(1).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");
+    // The first line has the verdict and the culprit, the next one the estimate, and the third one the age of the bundle.
+    let first_lines = format!(
+        "UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped:\n  NotReady within "
+    );
+    assert!(screen.stdout.starts_with(&first_lines), "{screen}");
+    assert!(screen.stdout.lines().nth(2).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");
     println!(
         "{version:?}: {} files, {} bytes\n{}",
         names.len(),
@@ -271,7 +277,7 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     );
 }
 
-/// A process that keeps a processor or a disk busy until it is dropped.
+/// A process that keeps a processor or a disk busy. Dropping this kills it.
 struct Load(Child);
 
 impl Load {
@@ -287,7 +293,7 @@ impl Drop for Load {
     }
 }
 
-/// The number of healthy runs under full load: a few by default, `PLEGCTL_RUNS=200` for a measurement.
+/// The number of diagnoses under full load: five by default, more with `PLEGCTL_RUNS=200`.
 fn runs() -> usize {
     std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
 }
@@ -315,7 +321,7 @@ fn load_on_the_node_is_not_a_fault_of_a_healthy_runtime(version: Containerd) {
         }
     }
     println!(
-        "{version:?}: {} false alarms in {} runs beside {} busy loops; the longest took {longest:.1} s",
+        "{version:?}: {} false alarms in {} runs next to {} busy loops; the longest took {longest:.1} s",
         alarms.len(),
         runs(),
         load.len()
@@ -323,7 +329,8 @@ fn load_on_the_node_is_not_a_fault_of_a_healthy_runtime(version: Containerd) {
     assert!(alarms.is_empty(), "{alarms:#?}");
 }
 
-/// Such a node was once reported as a silent daemon. Under this load, the holder of the lock is not always found.
+/// An earlier plegctl reported such a node as a silent daemon. Under this load, plegctl does not always find the holder
+/// of the lock, so the test does not check it.
 fn held_status_lock_under_load_is_not_a_silent_daemon(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(2, 1);
@@ -352,22 +359,22 @@ fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
     let report = diagnose(&runtime);
     let full = report.findings.iter().find(|finding| finding.id == RuleId::D34);
     let full = full.unwrap_or_else(|| panic!("{report:#?}"));
-    let told = &full.evidence[0];
-    assert!(told.contains("is full: 0 of ") && told.contains("(the runtime's root)"), "{told}");
-    assert_ne!(report.verdict, Verdict::Unhealthy, "everything answers: {report:#?}");
+    let evidence = &full.evidence[0];
+    assert!(evidence.contains("is full: 0 of ") && evidence.contains("(the runtime's root)"), "{evidence}");
+    assert_ne!(report.verdict, Verdict::Unhealthy, "every call was answered: {report:#?}");
 
-    // A disk that nothing else writes to and that, unlike ext4, reserves no blocks for small files.
-    let own = runtime.directory().join("own");
-    std::fs::create_dir(&own).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&own).status();
+    // A second disk: no other process writes to it, and unlike ext4 it reserves no blocks for small files.
+    let disk = runtime.directory().join("small-disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&disk).status();
     assert!(mounted.unwrap().success());
-    fill(&own);
+    fill(&disk);
     let names = || {
-        let entries = std::fs::read_dir(&own).unwrap();
+        let entries = std::fs::read_dir(&disk).unwrap();
         entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
     };
     let (before, endpoint) = (names(), runtime.endpoint());
-    let target = |name: &str| own.join(name).display().to_string();
+    let target = |name: &str| disk.join(name).display().to_string();
     let (saved, bundle, log) = (target("saved.json"), target("bundle.tar.gz"), target("watch.jsonl"));
     let sarif = format!("sarif={}", target("lint.sarif"));
     let manifests = runtime.directory().join("cni").display().to_string();
@@ -385,9 +392,9 @@ fn full_disk_is_reported_and_no_partial_file_stays(version: Containerd) {
             "{output}"
         );
     }
-    // A log file is created directly and not replaced, so nothing else is there.
+    // plegctl creates a log under its final name, so the log may be there. Nothing else may be left.
     let mut after = names();
     after.remove(std::ffi::OsStr::new("watch.jsonl"));
     assert_eq!(after, before);
-    assert!(Command::new("umount").arg(&own).status().unwrap().success());
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
 }

@@ -1,9 +1,9 @@
-//! The image as a pod of a real runtime with the security context of the `DaemonSet`: it calls that same runtime, and
-//! each privilege gives the documented access.
+//! Runs plegctl's image as a pod of a real runtime with the security context of the `DaemonSet`: plegctl calls the
+//! runtime that runs the pod, and each privilege gives the access that docs/install.md describes.
 //!
-//! The image needs a static program, which `cargo test` does not build: `PLEGCTL_IMAGE_BINARY` names it. Without it the
-//! image tests are skipped with a message. If the program is not static, it gets this machine's libraries, to test a
-//! fresh build.
+//! The image needs a static binary, which `cargo test` does not build: `PLEGCTL_IMAGE_BINARY` names the binary. Without
+//! this variable, the tests are skipped with a message. If the binary is not static, the tests mount this machine's
+//! libraries into the pod.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, Pod, PodSpec, written};
 use crate::{real, wait_for};
 
-/// The version of the test image for `packaging/image.sh`.
+/// The name of the image that `packaging/image.sh` builds for these tests.
 const IMAGE: &str = "localhost/plegctl:test";
 
 /// The path of the runtime's socket in a `DaemonSet`'s pod.
 const SOCKET: &str = "--runtime-endpoint=unix:///run/containerd/containerd.sock";
 
 on_each_containerd! {
-    image_talks_to_the_runtime_that_runs_it
+    image_calls_the_runtime_that_runs_its_pod
     pod_that_already_runs_names_a_hang
 }
 
@@ -76,7 +76,7 @@ fn of_the_daemon_set() -> LinuxContainerSecurityContext {
         "seccompProfile: {type: RuntimeDefault}\n",
         "{name: runtime, mountPath: /run/containerd, readOnly: true, recursiveReadOnly: IfPossible}\n",
     ] {
-        assert!(manifest.contains(line), "the manifest asks for something else than {line}");
+        assert!(manifest.contains(line), "the manifest does not contain {line}");
     }
     LinuxContainerSecurityContext {
         capabilities: Some(Capability { drop_capabilities: vec!["ALL".to_owned()], ..Capability::default() }),
@@ -89,7 +89,7 @@ fn of_the_daemon_set() -> LinuxContainerSecurityContext {
     }
 }
 
-/// There is no network plugin, so the pod uses the host's network.
+/// The pod uses the host's network, because the test has no network plugin.
 fn network_of_the_host() -> NamespaceOption {
     NamespaceOption {
         network: NamespaceMode::Node.into(),
@@ -98,7 +98,7 @@ fn network_of_the_host() -> NamespaceOption {
     }
 }
 
-/// The same pod with the node's processes, like the overlay `kubelet-access`.
+/// The security context of the overlay `kubelet-access`, which also has the node's process table.
 fn with_host_pid() -> LinuxContainerSecurityContext {
     let namespaces = NamespaceOption { pid: NamespaceMode::Node.into(), ..network_of_the_host() };
     LinuxContainerSecurityContext { namespace_options: Some(namespaces), ..of_the_daemon_set() }
@@ -109,8 +109,8 @@ fn base(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     plegctl(&[arguments, &[SOCKET]].concat()).mount(runtime.directory(), "/run/containerd")
 }
 
-/// A container with the node's files, like the overlay `kubelet-access`. The socket of a test's runtime is not at a
-/// default path, so the arguments name it as on the node, and plegctl finds it below `/host`.
+/// A container with the node's files below `/host`, like the overlay `kubelet-access`. The socket of a test's runtime
+/// is not at a default path, so the arguments have its path on the node.
 fn access(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     let socket = format!("--runtime-endpoint=unix://{}", runtime.socket().display());
     plegctl(&[arguments, &["--host-root=/host", &socket]].concat()).mount(Path::new("/"), "/host")
@@ -127,14 +127,15 @@ fn plegctl(arguments: &[&str]) -> ContainerSpec {
         .fold(container, |container, folder| container.mount(&std::fs::canonicalize(folder).unwrap(), folder))
 }
 
-/// The output and the exit code of a container.
-fn ended(runtime: &RealRuntime, pod: &PodSpec, container: &ContainerSpec) -> (i32, String) {
+/// Runs a container to its end. Returns its exit code and its output.
+fn run_to_end(runtime: &RealRuntime, pod: &PodSpec, container: &ContainerSpec) -> (i32, String) {
     let pod = runtime.run_pod(pod, std::slice::from_ref(container));
     let status = runtime.wait_for_state(&pod.containers[0], ContainerState::ContainerExited);
     let text = written(runtime, &pod, "plegctl");
     (status.exit_code, text)
 }
 
+/// The reason why `what` was not checked.
 fn skipped<'a>(report: &'a Value, what: &str) -> Option<&'a str> {
     let skipped = report["notChecked"].as_array().unwrap();
     skipped.iter().find(|skipped| skipped["what"] == what)?["why"].as_str()
@@ -144,13 +145,13 @@ fn report(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
 
-fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
+fn image_calls_the_runtime_that_runs_its_pod(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let _web = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let processes = "processes outside of this pod";
 
     let health = base(&runtime, &["health", "--deep", "-o", "json"]).secured(of_the_daemon_set());
-    let (code, text) = ended(&runtime, &PodSpec::new("base"), &health);
+    let (code, text) = run_to_end(&runtime, &PodSpec::new("base"), &health);
     let alone = report(&text);
     assert_eq!((alone["node"].as_str(), code), (Some("worker-7"), 0), "{text}");
     assert_ne!(alone["verdict"], "unhealthy", "{text}");
@@ -161,19 +162,19 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
     );
     // Without the node's processes, the missing kubelet is no finding.
     assert!(!text.contains("\"D32\""), "{text}");
-    assert!(skipped(&alone, "the journal").is_some_and(|why| why.contains("is not here")), "{text}");
+    assert!(skipped(&alone, "the journal").is_some_and(|why| why.contains("is not available")), "{text}");
 
     let health = access(&runtime, &["health", "-o", "json"]).secured(with_host_pid());
-    let (code, text) = ended(&runtime, &PodSpec::new("access").host_pid(), &health);
-    let beside = report(&text);
+    let (code, text) = run_to_end(&runtime, &PodSpec::new("access").host_pid(), &health);
+    let with_processes = report(&text);
     assert_eq!(code, 0, "{text}");
-    assert_eq!(skipped(&beside, processes), None, "{text}");
-    // With the node's processes, plegctl sees the runtime and no kubelet. Nothing under `/host` shows that a kubelet
-    // was ever installed, so the finding is an info. If daemons of other tests are in the process table, plegctl cannot
-    // know which one is the runtime's, and reports that.
-    let findings = beside["findings"].as_array().unwrap();
+    assert_eq!(skipped(&with_processes, processes), None, "{text}");
+    // With the node's processes, plegctl sees the runtime and no kubelet. The finding is only an info, because nothing
+    // below `/host` shows that a kubelet is installed. If other tests run a containerd at the same time, plegctl cannot
+    // know which one answers, and reports that instead.
+    let findings = with_processes["findings"].as_array().unwrap();
     let missed: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "D32").collect();
-    match (missed.as_slice(), skipped(&beside, "the runtime's daemon")) {
+    match (missed.as_slice(), skipped(&with_processes, "the runtime's daemon")) {
         ([], Some(why)) => assert!(why.starts_with("several runtimes run here"), "{text}"),
         ([missed], None) => {
             assert_eq!(missed["title"], "no kubelet runs on this node", "{text}");
@@ -182,24 +183,26 @@ fn image_talks_to_the_runtime_that_runs_it(version: Containerd) {
         _ => panic!("{text}"),
     }
 
-    // A group with write permission is enough without root. Everybody can enter a node's directory, but not a test's.
+    // Without root, a group with write permission to the socket is enough. On a node, everybody can enter the socket's
+    // directory; here the test has to allow it.
     for (path, mode) in [(runtime.directory(), 0o711), (&runtime.socket(), 0o660)] {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     }
-    let somebody = |group| LinuxContainerSecurityContext {
+    let as_group = |group| LinuxContainerSecurityContext {
         run_as_user: Some(Int64Value { value: 65532 }),
         run_as_group: Some(Int64Value { value: group }),
         ..of_the_daemon_set()
     };
     for (group, code) in [(0, 0), (65532, 2)] {
-        let relist = base(&runtime, &["relist", "-o", "json"]).secured(somebody(group));
-        let ended = ended(&runtime, &PodSpec::new(&format!("group-{group}")), &relist);
-        assert_eq!(ended.0, code, "{}", ended.1);
-        assert_eq!(ended.1.contains("permission denied"), code == 2, "{}", ended.1);
+        let relist = base(&runtime, &["relist", "-o", "json"]).secured(as_group(group));
+        let (exit_code, text) = run_to_end(&runtime, &PodSpec::new(&format!("group-{group}")), &relist);
+        assert_eq!(exit_code, code, "{text}");
+        assert_eq!(text.contains("permission denied"), code == 2, "{text}");
     }
 }
 
-/// The situation of a real incident: no new pod starts, and a pod that already runs names the hang.
+/// As in a real incident: during the hang no new pod can start, but a pod that already runs names the culprit in its
+/// log.
 fn pod_that_already_runs_names_a_hang(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let web = runtime.run_pod(&PodSpec::new("web").namespace("shop"), &[ContainerSpec::new("app")]);
@@ -217,18 +220,19 @@ fn pod_that_already_runs_names_a_hang(version: Containerd) {
     let held = runtime.hold_status_lock(&web.containers[0]);
     // Without the node's processes the report names the call; with them it names the process that does not answer.
     let shim = format!("[{}] of ", runtime.shim_pid(&web.sandbox_id).as_raw_nonzero());
-    let said = [["UNHEALTHY: ", "ListContainers does not answer"], [&shim, " is stopped"]];
-    for ((name, pod), said) in pods.iter().zip(said) {
-        wait_for(&format!("{name} to say {said:?}"), || {
+    let words = [["UNHEALTHY: ", "ListContainers does not answer"], [&shim, " is stopped"]];
+    for ((name, pod), words) in pods.iter().zip(words) {
+        wait_for(&format!("{name} to log {words:?}"), || {
             let log = written(&runtime, pod, "plegctl");
-            log.lines().any(|line| said.iter().all(|said| line.contains(said))).then_some(())
+            log.lines().any(|line| words.iter().all(|words| line.contains(words))).then_some(())
         });
     }
     drop(held);
 }
 
-/// The access that the kernel gives to processes of root and of another user, with the node's process table.
-/// docs/install.md has the same table.
+/// Tries to read data of two processes, one of root and one of another user, with each set of privileges. The table
+/// under
+/// *Capabilities* in docs/install.md has the results.
 #[test]
 fn each_privilege_gives_the_documented_access() {
     let Some(runtime) = real(Containerd::V2) else { return };
@@ -242,7 +246,7 @@ fn each_privilege_gives_the_documented_access() {
     let other = runtime.run_pod(&PodSpec::new("other"), &[sleeper().secured(user)]);
     let [pid, other] =
         [&target, &other].map(|pod| runtime.container_pid(&pod.containers[0]).as_raw_nonzero());
-    let look = format!(
+    let script = format!(
         "p=/proc/{pid}; for f in stat status cgroup wchan cmdline limits; do cat $p/$f >/dev/null 2>&1 && echo $f; done; \
          cat /proc/pressure/io /proc/1/mountinfo >/dev/null 2>&1 && echo node; \
          for f in exe root fd/0; do readlink $p/$f >/dev/null 2>&1 && echo $f; done; \
@@ -261,8 +265,8 @@ fn each_privilege_gives_the_documented_access() {
         };
         let pod = PodSpec::new(name).host_pid();
         let pod = if privileged { pod.privileged() } else { pod };
-        let container = ContainerSpec::new("plegctl").shell(&look).secured(context);
-        let (_, text) = ended(&runtime, &pod, &container);
+        let container = ContainerSpec::new("plegctl").shell(&script).secured(context);
+        let (_, text) = run_to_end(&runtime, &pod, &container);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let plain = "stat status cgroup wchan cmdline limits node";

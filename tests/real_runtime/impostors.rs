@@ -1,9 +1,9 @@
-//! Processes that run next to a real containerd and only have the names of the node's own processes. One belongs to
-//! another user, the other to root in other PID and mount namespaces.
+//! Impostors next to a real containerd: processes that have only the name of the node's kubelet, containerd, shim or
+//! runc. They run as another user, or as root in other PID and mount namespaces.
 //!
-//! Each round has a single impostor, because two impostors with one name could hide each other: plegctl uses neither of
-//! two candidates. Every impostor is stopped, so a verdict that counts it in is different. No impostor may change a
-//! verdict, be named in a report, or make plegctl open a file or a socket that it names.
+//! No impostor may change a verdict, be named in a report, or make plegctl open a file or a socket that it names. Every
+//! impostor is stopped (SIGSTOP), so that a report which counts it shows another verdict. Each round has a single
+//! impostor, because plegctl uses neither of two candidates, so two impostors could hide each other.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,8 @@ impl Origin {
     }
 }
 
-/// A directory that every user may read. Its programs wait for a line that never comes, whatever their arguments.
+/// A directory with the programs of the impostors. Each of them only waits for a line that never comes, whatever its
+/// arguments are.
 struct ImpostorDir(PathBuf);
 
 impl ImpostorDir {
@@ -119,8 +120,8 @@ impl ImpostorDir {
         };
         let line = format!("{} {directory}/{} {directory}/wait {arguments}", origin.prefix(), program.name());
         if program == Program::Containerd {
-            // plegctl finds the daemon by the path on which it listens. The daemon starts after the impostor, so that the
-            // impostor as a rule has the lower process id and would be found first.
+            // plegctl finds the daemon by its listening socket, so the impostor listens on the same path first. The
+            // daemon starts after it, so that the impostor usually has the lower process id and comes first in `/proc`.
             runtime.kill_daemon();
             let _ = fs::remove_file(runtime.socket());
             let listener = UnixListener::bind(runtime.socket()).unwrap();
@@ -139,7 +140,7 @@ impl Drop for ImpostorDir {
     }
 }
 
-/// A stopped process. It ends with the round.
+/// A stopped process. Dropping this kills it.
 struct Impostor {
     child: Child,
     pid: Pid,
@@ -152,10 +153,10 @@ impl Impostor {
             .stdin(stdin)
             .spawn()
             .unwrap();
-        let own = child.id();
+        let setpriv = child.id();
         let pid = wait_for("an impostor to wait", || {
-            let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
-            let pid = children.split_whitespace().next().map_or(own, |child| child.parse().unwrap());
+            let children = fs::read_to_string(format!("/proc/{setpriv}/task/{setpriv}/children")).ok()?;
+            let pid = children.split_whitespace().next().map_or(setpriv, |child| child.parse().unwrap());
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
             let is_named = ["kubelet", "containerd", "runc"].iter().any(|name| comm.starts_with(name));
             is_named.then_some(pid)
@@ -179,20 +180,20 @@ impl Impostor {
 
 impl Drop for Impostor {
     fn drop(&mut self) {
-        // `unshare` ends first, because it reports an unexpected end of its child.
+        // Kills `unshare` first, because it would print a message about the end of its child.
         let _ = self.child.kill();
         let _ = kill_process(self.pid, Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// Knows whether a program opens a file or connects to a socket that an impostor names.
-struct Bait {
+/// The files and sockets that an impostor names. Detects whether a program opens one of them.
+struct NamedFiles {
     files: OwnedFd,
     sockets: Vec<UnixListener>,
 }
 
-impl Bait {
+impl NamedFiles {
     fn new(directory: &Path) -> Self {
         let files = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         for name in ["manifests", "manifests/theirs.yaml", "kubeconfig", "config.toml"] {
@@ -206,18 +207,18 @@ impl Bait {
         Self { files, sockets: ["debug.sock", "cri.sock"].map(listening).into() }
     }
 
-    fn is_touched(&self) -> bool {
+    fn was_opened(&self) -> bool {
         Reader::new(&self.files, &mut [MaybeUninit::uninit(); 4096]).next().is_ok()
             || self.sockets.iter().any(|socket| socket.accept().is_ok())
     }
 }
 
-/// A containerd with one pod, and what the impostors need.
+/// A containerd with one pod, and the directory for the impostors.
 struct TestNode {
     runtime: RealRuntime,
     pod: Pod,
     directory: ImpostorDir,
-    bait: Bait,
+    named: NamedFiles,
 }
 
 impl TestNode {
@@ -227,8 +228,8 @@ impl TestNode {
         with_network(&runtime);
         let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
         let directory = ImpostorDir::new(&runtime);
-        let bait = Bait::new(&directory.0);
-        Some(Self { runtime, pod, directory, bait })
+        let named = NamedFiles::new(&directory.0);
+        Some(Self { runtime, pod, directory, named })
     }
 
     /// Runs plegctl on a node that has this containerd and at most one impostor.
@@ -238,11 +239,11 @@ impl TestNode {
         Invocation::new(words).env("PLEGCTL_TEST_NODE", node).with_short_silences().run()
     }
 
-    /// Runs a command that prints JSON. It may not name the impostor or touch the bait.
+    /// Runs a command that prints JSON. It may not name the impostor or open a file that the impostor names.
     fn report(&self, words: &[&str], round: &Round) -> Result<Value, String> {
         let output = self.plegctl(words, Some(&round.impostor));
         round.check(!round.impostor.is_in(&output.stdout), "is named", &output)?;
-        round.check(!self.bait.is_touched(), "made plegctl open a file or socket", &output)?;
+        round.check(!self.named.was_opened(), "made plegctl open a file or socket", &output)?;
         serde_json::from_str(&output.stdout).map_err(|why| format!("{why}: {output}"))
     }
 
@@ -267,8 +268,8 @@ struct Round {
 }
 
 impl Round {
-    fn check(&self, holds: bool, what: &str, shown: impl std::fmt::Display) -> Result<(), String> {
-        if holds { Ok(()) } else { Err(format!("{} [{:?}] {what}: {shown}", self.name, self.impostor.pid)) }
+    fn check(&self, holds: bool, what: &str, output: impl std::fmt::Display) -> Result<(), String> {
+        if holds { Ok(()) } else { Err(format!("{} [{:?}] {what}: {output}", self.name, self.impostor.pid)) }
     }
 }
 
@@ -278,7 +279,7 @@ fn an_impostor_of_any_kind_changes_no_verdict_and_none_of_its_files_is_opened(ve
     no_impostor_takes_the_blame_for_a_hang(&node);
 }
 
-/// A kubelet or a shim that is stopped is a fault by itself.
+/// On a healthy node. A stopped kubelet or shim would make it unhealthy.
 fn no_impostor_makes_a_healthy_node_unhealthy(node: &TestNode) {
     let endpoint = node.runtime.endpoint();
     let pods: &[&str] = &["pods", "--no-cri"];
@@ -303,12 +304,12 @@ fn no_impostor_makes_a_healthy_node_unhealthy(node: &TestNode) {
         for words in others {
             node.plegctl(words, Some(&round.impostor));
         }
-        round.check(!node.bait.is_touched(), "made plegctl open a file or socket", "")?;
+        round.check(!node.named.was_opened(), "made plegctl open a file or socket", "")?;
         Ok(())
     });
 }
 
-/// A daemon or an OCI runtime that is stopped is only a fault while a call hangs.
+/// While a call hangs. A stopped daemon or OCI runtime is a finding only then.
 fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
     let (runtime, pod) = (&node.runtime, &node.pod);
     let endpoint = runtime.endpoint();
@@ -325,7 +326,8 @@ fn no_impostor_takes_the_blame_for_a_hang(node: &TestNode) {
             && dump["primary"]["holder"]["waitsFor"]["pid"] == shim;
         round.check(is_right, "changes the verdict", format!("{report:#}\n{dump:#}"))
     };
-    // Such an impostor starts the daemon again, which cannot start while the shim is stopped.
+    // To create this impostor, the test restarts the daemon, which cannot start while a shim is stopped. So the hang
+    // begins after that.
     node.play(&[Program::Containerd], |round| {
         let _held = runtime.hold_status_lock(&pod.containers[0]);
         check(round)

@@ -31,11 +31,11 @@ spec:
 ";
 
 on_each_containerd! {
-    a_pod_that_runs_as_written_is_silent_until_the_file_changes
+    a_pod_that_runs_as_written_has_no_finding_until_the_file_changes
     missing_pods_and_missing_files_are_distinguished
     two_versions_and_two_sandboxes_are_distinguished
     crash_loop_and_old_sandboxes_are_reported
-    uid_tells_the_release_of_a_pod_from_another_text
+    uid_shows_the_release_and_whether_the_text_is_the_same
 }
 
 /// The manifest of the pod, an hour older than the running pods.
@@ -48,6 +48,7 @@ fn manifest(runtime: &RealRuntime, text: &str) -> PathBuf {
     file
 }
 
+/// Sets the modification time of a file.
 fn touched(file: &PathBuf, time: SystemTime) {
     File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
 }
@@ -84,7 +85,7 @@ fn uid_by(name: &str, text: &str, minor: u8) -> String {
     inspect_bytes(&path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
 }
 
-fn uid_tells_the_release_of_a_pod_from_another_text(version: Containerd) {
+fn uid_shows_the_release_and_whether_the_text_is_the_same(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     manifest(&runtime, GOOD);
     for minor in [28, 30, 32, 34, 36] {
@@ -118,7 +119,7 @@ fn app() -> ContainerSpec {
     ContainerSpec::new("app").hash(&container_hash("app", IMAGE))
 }
 
-fn a_pod_that_runs_as_written_is_silent_until_the_file_changes(version: Containerd) {
+fn a_pod_that_runs_as_written_has_no_finding_until_the_file_changes(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let file = manifest(&runtime, GOOD);
     let pod = runtime.run_pod(&web(), &[app()]);

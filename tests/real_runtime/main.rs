@@ -1,7 +1,7 @@
 //! Tests against real containerd: 1.6, 1.7 and 2.x, each with its own root, state and socket, with real pods.
 //!
 //! The tests need root and the packages that `tests/real_runtime/fetch.sh` unpacks into `.cache/real-runtime` (or
-//! `$PLEGCTL_RUNTIME_CACHE`). Without them a test is skipped with a message and passes; with `CI=true` it fetches the
+//! `$PLEGCTL_RUNTIME_CACHE`). Without these a test prints a message and passes. With `CI=true` the test downloads the
 //! packages itself, and fails if it cannot run.
 //!
 //! ```ignore
@@ -11,7 +11,7 @@
 //! // ListContainers hangs for everybody until `held` is dropped.
 //! ```
 //!
-//! No test leaves anything behind, however it ends: see `reap.sh`.
+//! No test leaves processes, mounts or files behind, even if it is killed: see `reap.sh`.
 
 /// One test for each containerd, so that they run at the same time and each failure has a name.
 macro_rules! on_each_containerd {
@@ -38,6 +38,7 @@ macro_rules! on_each_containerd {
 }
 
 mod cleanup;
+mod cri_missing;
 mod driver;
 mod hanging_disk;
 pub mod harness;
@@ -58,7 +59,7 @@ mod watch;
 use std::io::Write;
 
 use daemon::RealRuntime;
-use harness::{PATIENCE, daemon, faults, messages, packages, pods, wait_for};
+use harness::{TIME_LIMIT, daemon, faults, messages, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
 /// A private containerd with its own disk, which can be frozen.

@@ -1,52 +1,54 @@
 #!/bin/sh
-# Takes a private containerd apart, whatever state it is in.
+# Removes a private containerd with its processes, mounts, cgroups and files, whatever its state is.
 #
-#   reap.sh watch DIR    own DIR and clean it up when standard input ends, that is when the test process is gone, however
-#                        it went; prints `ready` once DIR exists
-#   reap.sh sweep BASE   clean up the directories under BASE whose watcher was itself killed
+#   reap.sh watch DIR    creates DIR, prints `ready`, waits for the end of standard input, and then removes everything of
+#                        DIR. Standard input ends with the test process, also if that process is killed.
+#   reap.sh sweep BASE   removes the directories below BASE whose watcher was killed
 #
-# A directory belongs to whoever holds the lock on DIR.lock. Only processes, mounts and cgroups that carry DIR's own path
-# or name are touched.
+# A watcher holds the lock on DIR.lock. The script changes only processes, mounts and cgroups with the path or the name of
+# DIR.
 set -u
 
-# fsfreeze is not in everybody's path.
+# The path of some users lacks the directory of fsfreeze.
 PATH=$PATH:/usr/sbin:/sbin
 
-# Ctrl-C at the terminal goes to the test alone; this script has to outlive it.
+# Ctrl-C must end only the test; this script cleans up afterwards.
 trap '' INT TERM HUP
 
-# The processes whose command line names DIR: the daemon (`-c DIR/...`) and its shims (`-address DIR/...`).
+# pids_naming DIR: the processes whose command line names DIR: the daemon (`-c DIR/...`) and its shims
+# (`-address DIR/...`).
 pids_naming() {
-    # The arguments in a command line end in NUL, so each is one of grep's lines. Our own do not name the files: grep
-    # would find itself.
+    # The arguments in /proc/PID/cmdline end in NUL, so grep -z treats each of them as a line. grep reads the names from
+    # stdin, because names among its own arguments would make it find itself.
     printf '%s\n' "$1/config.toml" "$1/containerd.sock" |
         grep -l -z -x -F -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
 }
 
-# The cgroups above all of this instance's pods, one in each hierarchy.
+# cgroups_of NAME: the cgroups that contain all pods of this containerd, one in each hierarchy.
 cgroups_of() {
     for tree in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
         [ ! -d "$tree" ] || echo "$tree"
     done
 }
 
-# The processes in them.
+# pids_in_cgroups_of NAME: the processes in these cgroups.
 pids_in_cgroups_of() {
     cgroups_of "$1" | while read -r tree; do
         find "$tree" -name cgroup.procs -exec cat {} +
     done 2>/dev/null | sort -u
 }
 
-# Whoever waits for a frozen file system does not even die of SIGKILL.
+# thaw_under DIR: unfreezes the file systems below DIR. SIGKILL does not end a process that waits for a frozen file system.
 thaw_under() {
     cut -d' ' -f2 /proc/self/mounts | grep "^$1/" | xargs -r -n 1 fsfreeze --unfreeze
 } 2>/dev/null
 
+# kill_everything DIR NAME: kills all processes of this containerd once.
 kill_everything() {
     thaw_under "$1"
-    # The daemon goes with the first round, so nothing starts a shim again while the later rounds look for stragglers.
+    # This kills the daemon in the first round, so in later rounds nothing starts a new shim.
     pids_naming "$1" | xargs -r kill -KILL
-    # A frozen process does not even die of SIGKILL on cgroup v1.
+    # On cgroup v1, SIGKILL does not end a frozen process.
     cgroups_of "$2" | while read -r tree; do
         find "$tree" -name freezer.state -exec sh -c 'for file; do echo THAWED >"$file"; done' sh {} +
         find "$tree" -name cgroup.freeze -exec sh -c 'for file; do echo 0 >"$file"; done' sh {} +
@@ -58,8 +60,9 @@ still_running() {
     [ -n "$(pids_naming "$1")" ] || [ -n "$(pids_in_cgroups_of "$2")" ]
 }
 
-# What a shim keeps outside of DIR: runc's state, and a socket that is named by a hash. A killed shim cannot remove its
-# own, and containerd forgets the bundle, so whoever killed it wrote the IDs down in DIR/shims.
+# forget_shims DIR: removes the files that shims have outside of DIR: runc's state, and a socket that is named by a hash. A
+# killed shim does not remove them, and containerd forgets the shim's bundle. So a test that kills a shim first writes its id
+# into DIR/shims.
 forget_shims() {
     {
         ls "$1/state/io.containerd.runtime.v2.task/k8s.io"
@@ -72,7 +75,7 @@ forget_shims() {
 }
 
 unmount_under() {
-    # Latest mount first, so that nothing is mounted on top of what goes.
+    # Begins with the latest mount, because a mount with another mount on top of it cannot be unmounted.
     for force in "" -l; do
         cut -d' ' -f2 /proc/self/mounts | grep "^$1/" | tac | xargs -r umount $force
     done 2>/dev/null
@@ -93,7 +96,7 @@ reap() {
     cgroups_of "$name" | while read -r tree; do
         find "$tree" -depth -type d -exec rmdir {} +
     done 2>/dev/null
-    # Never across a mount that did not go away.
+    # If a mount is left, rm must not delete the files on it.
     rm -rf --one-file-system "$dir"
     rm -f "$dir.lock"
 }

@@ -8,26 +8,26 @@ use crate::daemon::RealRuntime;
 use crate::messages::{Container, ContainerState, Pair, PodSandboxState};
 use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
-use crate::{PATIENCE, real};
+use crate::{TIME_LIMIT, real};
 
-/// How long a call must be silent before a test treats it as hanging.
+/// A call that does not answer within this time counts as hanging.
 const HANGS: Duration = Duration::from_millis(500);
 
 on_each_containerd! {
-    a_pod_runs_dies_and_goes
-    pods_outlive_a_restart_of_the_daemon
-    container_that_dies_without_the_daemon_has_exited_afterwards
+    a_pod_runs_exits_and_is_removed
+    pods_survive_a_restart_of_the_daemon
+    container_that_dies_while_the_daemon_is_down_has_exited_afterwards
     a_held_status_lock_hangs_the_container_list_and_nothing_else
     a_stopped_shim_hangs_no_list
     killed_shim_ends_its_container
     a_stopped_daemon_is_silent_until_it_continues
-    a_frozen_pod_goes_on_after_the_thaw
+    a_frozen_pod_continues_after_the_thaw
     pods_have_the_labels_of_a_kubelets_pods
 }
 
-fn a_pod_runs_dies_and_goes(version: Containerd) {
+fn a_pod_runs_exits_and_is_removed(version: Containerd) {
     let Some(runtime) = real(version) else { return };
-    let answer = runtime.calls.version(PATIENCE).unwrap();
+    let answer = runtime.calls.version(TIME_LIMIT).unwrap();
     assert!(answer.runtime_version.starts_with(version.version_prefix()), "{answer:?}");
 
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
@@ -55,14 +55,14 @@ fn a_pod_runs_dies_and_goes(version: Containerd) {
     assert_eq!(runtime.list_containers(), []);
 }
 
-fn pods_outlive_a_restart_of_the_daemon(version: Containerd) {
+fn pods_survive_a_restart_of_the_daemon(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     runtime.run_pods(3, 1);
     runtime.restart_daemon();
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning; 3]);
 }
 
-fn container_that_dies_without_the_daemon_has_exited_afterwards(version: Containerd) {
+fn container_that_dies_while_the_daemon_is_down_has_exited_afterwards(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     runtime.kill_daemon();
@@ -81,7 +81,7 @@ fn a_held_status_lock_hangs_the_container_list_and_nothing_else(version: Contain
     assert_silent(&runtime.calls.list_containers(HANGS));
     assert_silent(&runtime.calls.container_status(held, HANGS));
     assert_eq!(runtime.list_pods().len(), 2);
-    runtime.calls.container_status(other, PATIENCE).unwrap();
+    runtime.calls.container_status(other, TIME_LIMIT).unwrap();
 
     drop(lock);
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning; 2]);
@@ -91,7 +91,7 @@ fn a_stopped_shim_hangs_no_list(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let shim = runtime.stop_shim(&pod.sandbox_id);
-    // containerd gets no report that the container has ended, so it still lists it as RUNNING.
+    // The stopped shim does not report the container's end, so containerd still lists the container as RUNNING.
     runtime.kill_container_process(&pod.containers[0]);
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning]);
     assert_eq!(runtime.list_pods().len(), 1);
@@ -113,10 +113,10 @@ fn a_stopped_daemon_is_silent_until_it_continues(version: Containerd) {
     let daemon = runtime.stop_daemon();
     assert_silent(&runtime.calls.version(HANGS));
     drop(daemon);
-    runtime.calls.version(PATIENCE).unwrap();
+    runtime.calls.version(TIME_LIMIT).unwrap();
 }
 
-fn a_frozen_pod_goes_on_after_the_thaw(version: Containerd) {
+fn a_frozen_pod_continues_after_the_thaw(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let frozen = runtime.freeze_pod(&pod.sandbox_id);

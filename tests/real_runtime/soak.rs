@@ -1,9 +1,9 @@
-//! A long watch, a recording and a diagnosis every minute, on a containerd whose pods come and go, whose daemon
-//! restarts, and whose shims are stopped and killed: memory and descriptors do not grow, nothing is left behind, and no
-//! verdict is wrong.
+//! The soak test: runs `watch`, `record` and, every minute, `health` on a containerd whose pods come and go, whose
+//! daemon restarts, and whose shims are stopped and killed. Memory and descriptors must not grow, and no verdict may be
+//! wrong.
 //!
-//! As a test it takes twenty seconds. `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` runs it for
-//! long and prints its figures.
+//! By default the test takes twenty seconds. `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` runs
+//! it for 90 minutes and prints its figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, Output, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
-use crate::{PATIENCE, real};
+use crate::{TIME_LIMIT, real};
 
 /// The default duration.
 const SHORT: Duration = Duration::from_secs(20);
@@ -27,10 +27,12 @@ const SHORT: Duration = Duration::from_secs(20);
 /// The largest number of pods.
 const PODS: usize = 6;
 
-/// The memory that a watch may gain after its first tenth, in addition to half of what it had.
+/// The memory of a process at the end must be less than 1.5 times its memory after a tenth of the run, plus this many
+/// KiB.
 const GAIN_KIB: u64 = 8 * 1024;
 
-/// By how many descriptors the minimum may differ in a short run, whose few samples may all include an open stream.
+/// The test compares the smallest number of descriptors in the last third of the samples with that in the first third.
+/// The number may grow by this many, because a stream may be open in every sample of a third of a short run.
 const SPARE_DESCRIPTORS: usize = 8;
 
 /// The resources of a process.
@@ -78,7 +80,8 @@ impl Figures {
     }
 }
 
-/// A copy of the program, which a new build does not replace: the one of this build, or the released one.
+/// Copies the program into `folder`, so that a new build does not replace it during the run. `PLEGCTL_SOAK_PROGRAM`
+/// names another program.
 fn copied(folder: &Path) -> PathBuf {
     let copy = folder.join("plegctl");
     let program = std::env::var_os("PLEGCTL_SOAK_PROGRAM").map(PathBuf::from);
@@ -98,27 +101,28 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The node and the changes that are made to it.
-struct Churn<'a> {
+/// A node, the number of pods that the test has started on it, and the number of changes of each kind.
+struct ChangingNode<'a> {
     runtime: &'a RealRuntime,
     pods: Vec<Pod>,
-    made: usize,
-    done: BTreeMap<&'static str, usize>,
+    pods_started: usize,
+    changes: BTreeMap<&'static str, usize>,
 }
 
-impl Churn<'_> {
+impl ChangingNode<'_> {
     fn count(&mut self, what: &'static str) {
-        *self.done.entry(what).or_default() += 1;
+        *self.changes.entry(what).or_default() += 1;
     }
 
-    fn make(&mut self) -> Pod {
-        self.made += 1;
-        let spec = PodSpec::new(&format!("soak-{}", self.made % 10)).uid(&format!("soak-uid-{}", self.made));
+    fn run_pod(&mut self) -> Pod {
+        self.pods_started += 1;
+        let spec = PodSpec::new(&format!("soak-{}", self.pods_started % 10))
+            .uid(&format!("soak-uid-{}", self.pods_started));
         self.count("pods run");
         self.runtime.run_pod(&spec, &[ContainerSpec::new("app"), ContainerSpec::new("side")])
     }
 
-    fn unmake(&mut self, pod: &Pod) {
+    fn remove_pod(&mut self, pod: &Pod) {
         self.runtime.stop_pod(&pod.sandbox_id);
         self.runtime.remove_pod(&pod.sandbox_id);
         self.count("pods removed");
@@ -128,9 +132,9 @@ impl Churn<'_> {
     fn step(&mut self, number: usize) {
         if self.pods.len() >= PODS {
             let oldest = self.pods.remove(0);
-            self.unmake(&oldest);
+            self.remove_pod(&oldest);
         }
-        let pod = self.make();
+        let pod = self.run_pod();
         match number % 8 {
             2 => {
                 self.runtime.kill_container_process(&pod.containers[0]);
@@ -164,30 +168,35 @@ impl Churn<'_> {
     }
 }
 
-/// Runs `health` while there is no fault that would make PLEG unhealthy, or while the daemon is stopped.
+/// Runs `health` and returns the verdict and the report.
 fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     let arguments = ["health", "-o", "json", "-r", endpoint];
-    let output =
-        Invocation::program(program.to_str().unwrap(), &arguments).on_this_machine().bound(PATIENCE).run();
+    let output = Invocation::program(program.to_str().unwrap(), &arguments)
+        .on_this_machine()
+        .time_limit(TIME_LIMIT)
+        .run();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     (report["verdict"].as_str().unwrap().to_owned(), report)
 }
 
-/// Starts a long run. Its output goes into its log or capture, because an unread stdout would block it.
+/// Starts a long run and discards its stdout, because an unread pipe would block the run. The test reads the log or the
+/// capture of the run instead.
 fn start(program: &Path, words: &[&str]) -> Running {
     let quiet = ["-c", "exec \"$0\" \"$@\" > /dev/null", program.to_str().unwrap()];
-    Invocation::program("sh", &[&quiet, words].concat()).on_this_machine().bound(STARVED).spawn()
+    Invocation::program("sh", &[&quiet, words].concat()).on_this_machine().time_limit(BUSY_TIME_LIMIT).spawn()
 }
 
-/// The time limit of a command whose speed is not tested, on a busy machine. `benches/` measures speed as ratios.
-const STARVED: Duration = Duration::from_secs(600);
+/// The time limit of a run whose speed this test does not check. It is long enough for a busy machine.
+const BUSY_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// Reads the whole capture and returns how long that took.
 fn check(program: &Path, capture: &Path) -> (Output, Duration) {
     let began = Instant::now();
     let arguments = ["capture", "check", capture.to_str().unwrap()];
-    let output =
-        Invocation::program(program.to_str().unwrap(), &arguments).on_this_machine().bound(STARVED).run();
+    let output = Invocation::program(program.to_str().unwrap(), &arguments)
+        .on_this_machine()
+        .time_limit(BUSY_TIME_LIMIT)
+        .run();
     (output, began.elapsed())
 }
 
@@ -204,15 +213,17 @@ fn size(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Memory and descriptors have not grown, and there are no zombies.
-fn flat(who: &str, seen: &[Figures]) {
-    let (early, late) = (seen[seen.len() / 10], seen[seen.len() - 1]);
-    assert!(seen.iter().all(|figures| figures.zombies == 0), "{who}: {seen:#?}");
+/// Asserts that memory and descriptors have not grown, and that there are no zombies.
+fn assert_no_growth(who: &str, samples: &[Figures]) {
+    let (early, late) = (samples[samples.len() / 10], samples[samples.len() - 1]);
+    assert!(samples.iter().all(|figures| figures.zombies == 0), "{who}: {samples:#?}");
     assert!(late.resident_kib < early.resident_kib * 3 / 2 + GAIN_KIB, "{who}: {early}, then {late}");
-    // The minimum counts: the descriptors of a stream and its guard come and go, but a leak stays.
-    let at_rest = |some: &[Figures]| some.iter().map(|figures| figures.descriptors).min().unwrap();
-    let third = seen.len().div_ceil(3);
-    let (first, last) = (at_rest(&seen[..third]), at_rest(&seen[seen.len() - third..]));
+    // An event stream and its guard process have descriptors only while the stream is open. A leaked descriptor stays
+    // open, so it is also in the sample with the fewest descriptors.
+    let fewest_descriptors = |some: &[Figures]| some.iter().map(|figures| figures.descriptors).min().unwrap();
+    let third = samples.len().div_ceil(3);
+    let first = fewest_descriptors(&samples[..third]);
+    let last = fewest_descriptors(&samples[samples.len() - third..]);
     assert!(last <= first + SPARE_DESCRIPTORS, "{who}: {first} descriptors, then {last}");
 }
 
@@ -221,13 +232,13 @@ fn soak() {
     let Some(runtime) = real(Containerd::V2) else { return };
     let length = std::env::var("PLEGCTL_SOAK").ok();
     let length = length.map_or(SHORT, |text| humantime::parse_duration(&text).unwrap());
-    let beat = (length / 10).min(Duration::from_secs(60));
+    let interval = (length / 10).min(Duration::from_secs(60));
     let folder = std::env::temp_dir().join(format!("plegctl-soak-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
     let (program, log, capture) = (copied(&folder), folder.join("watch.jsonl"), folder.join("capture"));
     let (endpoint, ports) = (runtime.endpoint(), [free_port(), free_port()]);
     let listen = ports.map(|port| format!("127.0.0.1:{port}"));
-    // A daemon that restarts refuses thousands of streams.
+    // While the daemon restarts, it refuses thousands of streams; the watch must not give up.
     let words = ["watch", "--mode", "compare", "--retries", "1000000", "-o", "jsonl", "-q", "-r", &endpoint];
     let more = ["--log", log.to_str().unwrap(), "--metrics-listen", &listen[0]];
     let watch = start(&program, &[&words[..], &more].concat());
@@ -236,58 +247,59 @@ fn soak() {
         ["record", capture.to_str().unwrap(), "--max-size", &most, "--before", "10s", "--after", "10s"];
     let more = ["--period", "1s", "--metrics-listen", &listen[1], "-r", &endpoint];
     let record = start(&program, &[&words[..], &more].concat());
-    let mut churn = Churn { runtime: &runtime, pods: Vec::new(), made: 0, done: BTreeMap::new() };
+    let mut node =
+        ChangingNode { runtime: &runtime, pods: Vec::new(), pods_started: 0, changes: BTreeMap::new() };
     let (began, mut number) = (Instant::now(), 0);
-    let (mut next, mut wrong) = (beat, Vec::new());
-    let (mut seen, mut recorder): (Vec<Figures>, Vec<Figures>) = Default::default();
+    let (mut next, mut wrong) = (interval, Vec::new());
+    let (mut watch_samples, mut record_samples): (Vec<Figures>, Vec<Figures>) = Default::default();
     let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
     while began.elapsed() < length {
-        churn.step(number);
+        node.step(number);
         number += 1;
         if began.elapsed() < next {
             continue;
         }
-        next += beat;
-        let (figures, recording) = (Figures::of(watch.pid()), Figures::of(record.pid()));
+        next += interval;
+        let (watch_figures, record_figures) = (Figures::of(watch.pid()), Figures::of(record.pid()));
         for port in ports {
             let metrics = scrape(port);
             assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
         }
-        let kept = size(&capture);
-        assert!(kept <= CAPTURE, "a capture of {kept} bytes");
-        let (said, report) = verdict(&program, &endpoint);
-        if said == "unhealthy" || said == "unknown" {
+        let capture_size = size(&capture);
+        assert!(capture_size <= CAPTURE, "a capture of {capture_size} bytes");
+        let (verdict_word, report) = verdict(&program, &endpoint);
+        if verdict_word == "unhealthy" || verdict_word == "unknown" {
             wrong.push(report);
         }
-        *verdicts.entry(said.clone()).or_default() += 1;
-        if seen.len() % 5 == 4 {
+        *verdicts.entry(verdict_word.clone()).or_default() += 1;
+        if watch_samples.len() % 5 == 4 {
             let stopped = runtime.stop_daemon();
-            let (said, report) = verdict(&program, &endpoint);
+            let (verdict_word, report) = verdict(&program, &endpoint);
             drop(stopped);
-            if said != "unhealthy" {
+            if verdict_word != "unhealthy" {
                 wrong.push(report);
             }
-            *verdicts.entry(format!("{said} of a stopped daemon")).or_default() += 1;
-            // The capture is read while the recorder writes to it.
+            *verdicts.entry(format!("{verdict_word} of a stopped daemon")).or_default() += 1;
+            // Reads the capture while the recorder writes to it.
             let (checked, took) = check(&program, &capture);
             assert_eq!(checked.code, Some(0), "{checked}");
             println!("the capture read in {took:.1?}");
         }
         println!(
-            "{:>6.0?} {figures}; {said}; log {} KiB; record {recording}; capture {} KiB",
+            "{:>6.0?} {watch_figures}; {verdict_word}; log {} KiB; record {record_figures}; capture {} KiB",
             began.elapsed(),
             fs::metadata(&log).unwrap().len() / 1024,
-            kept / 1024,
+            capture_size / 1024,
         );
-        seen.push(figures);
-        recorder.push(recording);
+        watch_samples.push(watch_figures);
+        record_samples.push(record_figures);
     }
     watch.signal("INT");
     record.signal("INT");
-    let (output, kept) = (watch.wait(), record.wait());
+    let (watch_output, record_output) = (watch.wait(), record.wait());
     let (checked, took) = check(&program, &capture);
-    println!("{kept}\n{checked}\nread in {took:.1?}");
-    println!("{number} steps: {:?}\nverdicts: {verdicts:?}", churn.done);
+    println!("{record_output}\n{checked}\nread in {took:.1?}");
+    println!("{number} steps: {:?}\nverdicts: {verdicts:?}", node.changes);
     let text = fs::read_to_string(&log).unwrap();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
@@ -297,9 +309,9 @@ fn soak() {
     let summary = records.iter().rfind(|record| record["kind"] == "WatchSummary").unwrap();
     println!("records: {kinds:?}\nsummary: {summary}");
     fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!((kept.code, checked.code), (Some(0), Some(0)), "{kept}\n{checked}");
+    assert_eq!(watch_output.code, Some(0), "{watch_output}");
+    assert_eq!((record_output.code, checked.code), (Some(0), Some(0)), "{record_output}\n{checked}");
     assert_eq!(wrong, Vec::<Value>::new(), "verdicts that are wrong");
-    flat("watch", &seen);
-    flat("record", &recorder);
+    assert_no_growth("watch", &watch_samples);
+    assert_no_growth("record", &record_samples);
 }

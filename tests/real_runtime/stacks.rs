@@ -32,12 +32,12 @@ on_each_containerd! {
     fifty_dumps_of_a_busy_daemon_have_no_finding
 }
 
-/// A dump from the debug socket, judged and with names.
-fn look(runtime: &RealRuntime) -> StackReport {
+/// Reads a dump from the debug socket, judges it and adds the names.
+fn judged_dump(runtime: &RealRuntime) -> StackReport {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let socket = runtime.directory().join("debug.sock");
-    // A busy machine answers late, which is not the subject of these tests.
-    let answer = wait_for("a dump", || tokio.block_on(sources::socket(&socket)).ok());
+    // On a busy machine the dump may time out, so the test tries again.
+    let answer = wait_for("a dump", || tokio.block_on(sources::request_dump(&socket)).ok());
     let daemon = u32::try_from(runtime.daemon_pid().as_raw_nonzero().get()).unwrap();
     assert_eq!(answer.pid, Some(daemon));
     let dump = read(answer.body.as_slice(), Bounds::default()).unwrap().dumps.remove(0);
@@ -46,7 +46,7 @@ fn look(runtime: &RealRuntime) -> StackReport {
         DumpSource { name: "debug.sock".to_owned(), dump, pid: answer.pid, taken_at: None, fresh: true };
     let sources = [source];
     let mut report = judge(&sources, &signatures(), &KnownHangs::default());
-    live::name(&mut report, &sources, &live::NodeView::at(Path::new("/proc")));
+    live::add_names(&mut report, &sources, &live::NodeView::at(Path::new("/proc")));
     rebuild_summary(&mut report);
     report
 }
@@ -62,7 +62,7 @@ fn held_status_lock_names_its_container(version: Containerd) {
     let held = runtime.hold_status_lock(&pod.containers[0]);
     // The test's own call hangs too and is one of the waiters.
     let _ = runtime.calls.list_containers(Duration::from_millis(500));
-    let report = look(&runtime);
+    let report = judged_dump(&runtime);
     let shim = u32::try_from(runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get()).unwrap();
     drop(held);
     let finding = found(&report, "ST01").unwrap_or_else(|| panic!("{report:#?}"));
@@ -81,26 +81,27 @@ fn held_status_lock_names_its_container(version: Containerd) {
 
 fn hanging_network_plugin_names_its_pod_and_process(version: Containerd) {
     let Some(runtime) = real(version) else { return };
-    // containerd itself starts the plugin `loopback`; if that fails, it starts no other plugin.
-    for name in ["standstill", "loopback"] {
+    // containerd itself starts the plugin `loopback` first; if that fails, it starts no other plugin.
+    for name in ["hanging", "loopback"] {
         let plugin = runtime.directory().join("cni-bin").join(name);
         fs::write(&plugin, "#!/bin/sh\nexec sleep 1000\n").unwrap();
         fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"standstill"}]}"#;
+    let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"hanging"}]}"#;
     fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
     let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").own_network());
     let report = wait_for("the plugin to hang", || {
-        let report = look(&runtime);
-        // No goroutine waits for the plugin until it has been started.
+        let report = judged_dump(&runtime);
+        // Before containerd has started the plugin, no goroutine waits for it.
         let holder = found(&report, "ST03")?.holder.as_ref()?;
         (holder.waits_for.path.as_deref() == Some("sleep")).then_some(report)
     });
-    // The end of the call also ends the plugin, so it comes last.
+    // The end of the call also ends the plugin, so the test needs the report first.
     waiting.abort();
     let finding = found(&report, "ST03").unwrap();
     let holder = finding.holder.as_ref().unwrap();
-    // From Go 1.21 on, a dump shows which goroutine started another; for 1.6 the shared context shows it.
+    // To name the call, plegctl must know which goroutine started the one that waits. From Go 1.21 on, the dump shows
+    // it; in a dump of containerd 1.6, the shared context does.
     assert_eq!(finding.rpcs, ["RunPodSandbox"], "{report:#?}");
     assert_eq!(holder.waits_for.kind, WaitKind::Process);
     assert!(holder.waits_for.pid.is_some(), "{report:#?}");
@@ -116,7 +117,7 @@ fn sleeping_oci_runtime_shows_as_a_shim_without_an_answer(version: Containerd) {
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let stopping = runtime.stop_container_in_background(&pod.containers[0]);
     let report = wait_for("the stop to hang", || {
-        let report = look(&runtime);
+        let report = judged_dump(&runtime);
         found(&report, "ST02").filter(|finding| finding.rpcs.iter().any(|rpc| rpc == "StopContainer"))?;
         Some(report)
     });
@@ -136,7 +137,7 @@ fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
     let enough = AtomicBool::new(false);
     let (mut dumps, mut serving, mut possible) = (0, 0, 0);
     std::thread::scope(|scope| {
-        let _ends = Ends(&enough);
+        let _ends = SetOnDrop(&enough);
         scope.spawn(|| {
             while !enough.load(Ordering::Relaxed) {
                 for pod in runtime.run_pods(4, 2) {
@@ -146,10 +147,10 @@ fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
             }
         });
         while serving < 50 {
-            let report = look(&runtime);
-            assert!(!report.is_held_up(), "{report:#?}");
-            let loud = report.findings.iter().find(|finding| finding.severity > Severity::Info);
-            assert!(loud.is_none(), "{report:#?}");
+            let report = judged_dump(&runtime);
+            assert!(!report.has_problem(), "{report:#?}");
+            let warning = report.findings.iter().find(|finding| finding.severity > Severity::Info);
+            assert!(warning.is_none(), "{report:#?}");
             let served = report.groups.iter().flat_map(|group| &group.frames);
             serving += u32::from(served.into_iter().any(|frame| frame.contains("RuntimeService_")));
             possible += report.findings.len();
@@ -158,14 +159,14 @@ fn fifty_dumps_of_a_busy_daemon_have_no_finding(version: Containerd) {
     });
     let _ = writeln!(
         std::io::stderr(),
-        "{version}: {dumps} dumps, {serving} of them while a call was served: {possible} possible findings, no alarm"
+        "{version}: {dumps} dumps, {serving} of them while a call was served: {possible} possible findings, no warning"
     );
 }
 
-/// Signals the end of a test, also if it fails.
-struct Ends<'a>(&'a AtomicBool);
+/// Sets the flag when it is dropped, also if the test fails.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -181,19 +182,20 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     runtime.run_pods(2, 1);
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let frozen = runtime.freeze_disk();
-    // containerd records the end of the container under its status lock, so a list waits for the disk too.
+    // containerd holds the container's status lock while it writes the container's end to disk, so a list waits too.
     runtime.kill_container_process(&pod.containers[0]);
     let creating = runtime.start_pod_in_background(&PodSpec::new("late"));
-    let mut looks = 0;
-    let report = wait_for("the disk to hold somebody up", || {
+    let mut dumps = 0;
+    let report = wait_for("a goroutine that waits for the disk", || {
         let _ = runtime.calls.list_containers(Duration::from_millis(200));
-        looks += 1;
-        let report = look(&runtime);
+        dumps += 1;
+        let report = judged_dump(&runtime);
         let finding = found(&report, "ST04")?;
         let ended = match version {
             Containerd::V1_6 | Containerd::V1_7 => finding.rpcs.iter().any(|rpc| rpc == "ListContainers"),
-            // If the garbage collection comes first, every goroutine waits for it, and no other one reaches the disk.
-            Containerd::V2 => finding.chain.root_count > 1 || (looks > 20 && collects(finding)),
+            // If the garbage collection reaches the disk first, every other goroutine waits for it and not for the
+            // disk.
+            Containerd::V2 => finding.chain.root_count > 1 || (dumps > 20 && collects(finding)),
         };
         ended.then_some(report)
     });
@@ -211,11 +213,11 @@ fn frozen_disk_names_the_file_and_the_container_that_wait(version: Containerd) {
     let id = pod.containers[0].as_str();
     let held = holder.container.as_ref().is_some_and(|container| container.id == id);
     if version == Containerd::V2 && !held {
-        // containerd takes no lock before it has removed the bundle, so there is no queue: both waiters are reported
-        // with their names.
+        // containerd removes the bundle before it takes a lock, so nothing waits for the container: the report names
+        // both goroutines that wait for the disk.
         let whose = "default/guilty/app waits for the same";
-        let named = finding.evidence.iter().any(|line| line.contains(whose) && line.contains(&id[..13]));
-        assert!(named, "{report:#?}");
+        let is_named = finding.evidence.iter().any(|line| line.contains(whose) && line.contains(&id[..13]));
+        assert!(is_named, "{report:#?}");
         return;
     }
     assert!(held, "{report:#?}");
@@ -259,7 +261,7 @@ fn a_recording_keeps_the_holder_of_an_incident(version: Containerd) {
             .on_this_machine()
             .spawn();
     // The diagnosis waits until a silence is long enough to count.
-    while recording.line().expect("it goes on").split_once(": UNHEALTHY").is_none() {}
+    while recording.line().expect("the recorder still runs").split_once(": UNHEALTHY").is_none() {}
     recording.signal("TERM");
     let output = recording.wait();
     drop(held);

@@ -1,4 +1,4 @@
-//! The event stream of real containerd: what `plegctl watch` reads from it, and that plegctl does not endanger the
+//! The event stream of real containerd: `plegctl watch` reads the right events from it, and plegctl never blocks the
 //! node.
 
 use std::path::PathBuf;
@@ -18,20 +18,20 @@ use crate::{real, wait_for};
 /// The number of changes that the driver makes.
 const STEPS: usize = 120;
 
-/// Longer than the comparison waits for the slower side.
+/// A time in which the comparison decides about every change: longer than it waits for the slower side.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// Far more containers than containerd can create before it blocks: about 110.
+/// More containers than containerd can create while a reader does not read its events (about 110).
 const MANY: usize = 180;
 
-/// The annotation that makes a container's events large.
+/// The size of the annotation that makes a container's events large.
 const ANNOTATION_BYTES: usize = 3000;
 
-/// Longer than the creation of a container takes, and than the guard waits.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// The time limit for the creation of a container. It is longer than the guard waits before it closes a stream.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long a creation must hang before containerd counts as blocked.
-const WEDGED: Duration = Duration::from_secs(8);
+const BLOCKED: Duration = Duration::from_secs(8);
 
 /// A watch that writes its records into a file, so that its stdout does not have to be read.
 struct Watch {
@@ -45,10 +45,10 @@ impl Watch {
         // Several watches may read the same runtime one after the other.
         let _ = std::fs::remove_file(&log);
         let (endpoint, path) = (runtime.endpoint(), log.display().to_string());
-        let own = ["watch", "-r", &endpoint, "-o", "jsonl", "--log", &path, "--steal-events"];
-        let running = Invocation::new(&[&own, arguments].concat())
+        let watch_arguments = ["watch", "-r", &endpoint, "-o", "jsonl", "--log", &path, "--steal-events"];
+        let running = Invocation::new(&[&watch_arguments, arguments].concat())
             .on_this_machine()
-            .bound(Duration::from_secs(300))
+            .time_limit(Duration::from_secs(300))
             .spawn();
         let watch = Self { running, log };
         watch.wait_for_stream("connected");
@@ -68,7 +68,8 @@ impl Watch {
         });
     }
 
-    /// Waits until the watch has read an event: `connected` may come before the runtime has the request.
+    /// Waits until the watch has read an event, because the watch reports `connected` before the runtime sees the
+    /// request.
     fn wait_for_event(&self) {
         wait_for("an event of the stream", || {
             let is = |record: &Value| record["kind"] == "Event" && record["source"] == "evented";
@@ -76,10 +77,10 @@ impl Watch {
         });
     }
 
-    /// Waits until the watch has relisted for this time from now on.
-    fn relists_for(&self, duration: Duration) {
+    /// Waits until the watch ends a relist that is later than now by `duration`.
+    fn wait_for_relists(&self, duration: Duration) {
         let until = SystemTime::now() + duration;
-        wait_for("the relists to go on", || {
+        wait_for("further relists", || {
             let records = self.records();
             let last = records.iter().rev().find(|record| record["kind"] == "Relist")?;
             let ended = humantime::parse_rfc3339(last["time"].as_str().unwrap()).unwrap();
@@ -105,32 +106,32 @@ fn comparison(records: &[Value]) -> Value {
 
 #[test]
 fn stream_and_relists_of_containerd_1_7_differ_only_for_known_reasons() {
-    the_two_sides_differ_only_where_it_is_known_why(Containerd::V1_7);
+    assert_known_differences(Containerd::V1_7);
 }
 
 #[test]
 fn stream_and_relists_of_containerd_2_differ_only_for_known_reasons() {
-    the_two_sides_differ_only_where_it_is_known_why(Containerd::V2);
+    assert_known_differences(Containerd::V2);
 }
 
-fn the_two_sides_differ_only_where_it_is_known_why(version: Containerd) {
+fn assert_known_differences(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "10ms"]);
-    watch.relists_for(Duration::from_secs(1));
+    watch.wait_for_relists(Duration::from_secs(1));
     let mut driver = Driver::of(&runtime);
     for _ in 0..STEPS {
         driver.step();
     }
-    watch.relists_for(GRACE);
+    watch.wait_for_relists(GRACE);
     let records = watch.end();
     let compare = comparison(&records);
-    let odd: Vec<&Value> = records
+    let unexplained: Vec<&Value> = records
         .iter()
         .filter(|record| {
             record["kind"] == "Divergence" && !record["only"].is_null() && record["why"].is_null()
         })
         .collect();
-    assert_eq!(odd, Vec::<&Value>::new(), "{compare}");
+    assert_eq!(unexplained, Vec::<&Value>::new(), "{compare}");
     for nothing in ["unexplained", "undecided", "missedByStream", "inAGap", "outOfOrder", "duplicatesGeneric"]
     {
         assert_eq!(compare[nothing], 0, "{nothing}: {compare}");
@@ -143,15 +144,15 @@ fn the_two_sides_differ_only_where_it_is_known_why(version: Containerd) {
 
 #[test]
 fn container_of_50_ms_is_in_the_stream_of_containerd_1_7_and_missed_by_relists() {
-    what_lives_for_50_ms_is_missed_by_relists(Containerd::V1_7);
+    assert_relists_miss_short_containers(Containerd::V1_7);
 }
 
 #[test]
 fn container_of_50_ms_is_in_the_stream_of_containerd_2_and_missed_by_relists() {
-    what_lives_for_50_ms_is_missed_by_relists(Containerd::V2);
+    assert_relists_miss_short_containers(Containerd::V2);
 }
 
-fn what_lives_for_50_ms_is_missed_by_relists(version: Containerd) {
+fn assert_relists_miss_short_containers(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[]);
     let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "12s"]);
@@ -164,7 +165,7 @@ fn what_lives_for_50_ms_is_missed_by_relists(version: Containerd) {
         runtime.remove_container(&id);
         ids.push(id);
     }
-    watch.relists_for(GRACE + Duration::from_secs(8));
+    watch.wait_for_relists(GRACE + Duration::from_secs(8));
     let records = watch.end();
     for id in &ids {
         let seen = |record: &&Value| {
@@ -185,19 +186,21 @@ fn large(number: usize) -> ContainerSpec {
     ContainerSpec::new("large").attempt(attempt).annotation("padding", &"x".repeat(ANNOTATION_BYTES))
 }
 
-/// Creates containers until there are `wanted`; if a creation hangs, returns how many there are.
-fn create_many(runtime: &RealRuntime, what: &str, patience: Duration) -> Option<usize> {
+/// Creates [`MANY`] containers in a new pod. If a creation takes longer than `time_limit`, returns the number of
+/// containers before it.
+fn create_many(runtime: &RealRuntime, what: &str, time_limit: Duration) -> Option<usize> {
     let pod = runtime.run_pod(&PodSpec::new(what), &[]);
     let started = Instant::now();
-    let failed = create_until_wedged(runtime, &pod, patience);
+    let failed = create_until_blocked(runtime, &pod, time_limit);
     println!("{what}: {} containers in {:.1?}", failed.unwrap_or(MANY), started.elapsed());
     failed
 }
 
-fn create_until_wedged(runtime: &RealRuntime, pod: &Pod, patience: Duration) -> Option<usize> {
-    (0..MANY).find(|number| !runtime.can_create_container(pod, &large(*number), patience))
+fn create_until_blocked(runtime: &RealRuntime, pod: &Pod, time_limit: Duration) -> Option<usize> {
+    (0..MANY).find(|number| !runtime.can_create_container(pod, &large(*number), time_limit))
 }
 
+/// Removes all pods.
 fn clear(runtime: &RealRuntime) {
     for pod in runtime.list_pods() {
         runtime.stop_pod(&pod.id);
@@ -208,10 +211,10 @@ fn clear(runtime: &RealRuntime) {
 fn guard_of(running: &Running) -> u32 {
     let pid = running.pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    children.trim().parse().expect("a guard, and nothing else")
+    children.trim().parse().expect("the guard is the only child")
 }
 
-/// A process that is stopped until this is dropped, also if the test fails.
+/// A stopped process. Dropping this continues the process, also if the test fails.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -232,29 +235,29 @@ impl Drop for Stopped {
 #[test]
 fn stopped_plegctl_does_not_block_containerd_2() {
     let Some(runtime) = real(Containerd::V2) else { return };
-    assert_eq!(create_many(&runtime, "alone", PATIENCE), None);
+    assert_eq!(create_many(&runtime, "alone", TIME_LIMIT), None);
     clear(&runtime);
 
-    // Its output blocks: there is far more of it than a pipe holds, and nothing reads it.
+    // Nobody reads the output of this watch, so the watch cannot write more than a pipe holds.
     let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "1ms"]);
-    assert_eq!(create_many(&runtime, "blocked-stdout", PATIENCE), None);
+    assert_eq!(create_many(&runtime, "blocked-stdout", TIME_LIMIT), None);
     drop(watch);
     clear(&runtime);
 
     let watch = Watch::start(&runtime, &["--mode", "evented"]);
     watch.running.signal("TSTP");
-    assert_eq!(create_many(&runtime, "ctrl-z", PATIENCE), None);
+    assert_eq!(create_many(&runtime, "ctrl-z", TIME_LIMIT), None);
     drop(watch);
     clear(&runtime);
 
     let watch = Watch::start(&runtime, &["--mode", "evented"]);
     watch.running.signal("STOP");
-    assert_eq!(create_many(&runtime, "stopped-hard", PATIENCE), None);
+    assert_eq!(create_many(&runtime, "stopped-hard", TIME_LIMIT), None);
     drop(watch);
 }
 
-/// The purpose of the guard: without it, a stopped plegctl blocks the runtime. This is also its limit, for example in a
-/// frozen cgroup.
+/// Without the guard, a stopped plegctl blocks the runtime. So the guard cannot help if it is stopped too, for example
+/// in a frozen cgroup.
 #[test]
 fn plegctl_stopped_together_with_its_guard_blocks_containerd_2_until_it_continues() {
     let Some(runtime) = real(Containerd::V2) else { return };
@@ -263,10 +266,10 @@ fn plegctl_stopped_together_with_its_guard_blocks_containerd_2_until_it_continue
     watch.wait_for_event();
     let guard = Stopped::stop(guard_of(&watch.running));
     watch.running.signal("STOP");
-    let wedged = create_many(&runtime, "stopped-with-guard", WEDGED);
-    assert!(wedged.is_some_and(|number| number > 50), "{wedged:?}");
+    let created = create_many(&runtime, "stopped-with-guard", BLOCKED);
+    assert!(created.is_some_and(|number| number > 50), "{created:?}");
     watch.running.signal("CONT");
     drop(guard);
-    assert_eq!(create_many(&runtime, "continued", PATIENCE), None);
+    assert_eq!(create_many(&runtime, "continued", TIME_LIMIT), None);
     watch.end();
 }

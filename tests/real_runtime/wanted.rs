@@ -1,5 +1,5 @@
-//! `plegctl pods` against pods that real containerd runs with a kubelet's fields: each verdict, and an edit from the
-//! write of the file to the line that reports the running new version.
+//! `plegctl pods` on pods that real containerd runs with a kubelet's fields: each verdict, and `--watch` during the
+//! edit of a manifest until the new version runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ fn manifest(name: &str, image: &str) -> String {
     )
 }
 
-/// Writes the manifest of a pod with a time of an hour ago.
+/// Writes a manifest whose modification time is an hour ago.
 fn written(runtime: &RealRuntime, name: &str, text: &str) -> PathBuf {
     let path = directory(runtime).join(format!("{name}.yaml"));
     fs::write(&path, text).unwrap();
@@ -113,17 +113,17 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
 
     let runs = uid(&file("runs"), &text("runs"));
     runtime.run_pod(&of_file("runs", &runs), &[app()]);
-    // Its file was edited, but another version runs.
+    // The file was edited, and the old version still runs.
     let old = uid(&file("edited"), &text("edited"));
     runtime.run_pod(&of_file("edited", &old), &[app()]);
     written(&runtime, "edited", &manifest("edited", "x:2"));
     file("gone");
     let orphan = "0123456789abcdef0123456789abcdef";
-    runtime.run_pod(&of_file("nobodys", orphan), &[app()]);
-    // The API server has a pod with the same name as a file's.
+    runtime.run_pod(&of_file("orphan", orphan), &[app()]);
+    // A pod of the API server has the same name as the pod of a file.
     let twice = uid(&file("twice"), &text("twice"));
     runtime.run_pod(&of_file("twice", &twice), &[app()]);
-    // The kubelet has refused the pod, which only its own /pods shows.
+    // The kubelet has refused the pod. Only the kubelet's own /pods shows this.
     let refused = uid(&file("refused"), &text("refused"));
     written(&runtime, "broken", "kind: Pod\n");
     let mut ending = api_pod("ending", "00000000-0000-4000-8000-00000000e001");
@@ -137,7 +137,8 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
         kubelet(&json!([{"metadata": {"name": "refused-node1", "namespace": "kube-system", "uid": refused},
         "spec": {"nodeName": "node1"}, "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError",
         "message": "Allocate failed due to no devices"}}]));
-    // The pod has a sandbox and no container. It is created last, because after a minute it would be missing.
+    // The pod has a sandbox and no container. The test creates it last, because after a minute the verdict would be
+    // `missing`.
     let starts = uid(&file("starts"), &text("starts"));
     runtime.run_pod(&of_file("starts", &starts), &[]);
     let output = pods(&runtime, &["--api-pods", list.to_str().unwrap(), "--kubelet-url", &url]);
@@ -150,7 +151,7 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
         [
             "duplicate twice-node1",
             "missing gone-node1",
-            "orphan nobodys-node1",
+            "orphan orphan-node1",
             &broken,
             "refused refused-node1",
             "running runs-node1",
@@ -174,7 +175,7 @@ fn mirror_pod_is_matched_by_its_hash(version: Containerd) {
     let text = manifest("web", "x:1");
     let hash = uid(&written(&runtime, "web", &text), &text);
     let pod = runtime.run_pod(&of_file("web", &hash), &[app()]);
-    let shown = |hash: &str, container: &str| {
+    let mirror_state = |hash: &str, container: &str| {
         let mut mirror = api_pod("web-node1", "00000000-0000-4000-8000-00000000e003");
         mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": hash});
         mirror["status"]["containerStatuses"] =
@@ -187,10 +188,10 @@ fn mirror_pod_is_matched_by_its_hash(version: Containerd) {
         assert_eq!(report["pods"].as_array().unwrap().len(), 1, "{output}");
         report["pods"][0]["mirror"]["state"].as_str().unwrap().to_owned()
     };
-    assert_eq!(shown(&hash, &pod.containers[0]), "current");
-    // A file that was written a moment ago has no outdated mirror pod yet.
+    assert_eq!(mirror_state(&hash, &pod.containers[0]), "current");
+    // For a minute after a file was written, its mirror pod does not count as outdated.
     fs::write(directory(&runtime).join("web.yaml"), &text).unwrap();
-    assert_eq!(shown("0123456789abcdef0123456789abcdef", &pod.containers[0]), "young");
+    assert_eq!(mirror_state("0123456789abcdef0123456789abcdef", &pod.containers[0]), "young");
 }
 
 /// `pods --watch -o jsonl`.
@@ -238,18 +239,18 @@ fn watch_follows_an_edit_until_only_the_new_version_runs(version: Containerd) {
 
     let after = manifest("web", "x:2");
     let new = uid(&path, &after);
-    // Like an editor, the test replaces the file in one step.
+    // The test replaces the file with a rename, as editors do.
     let aside = path.with_file_name(".web.yaml");
     fs::write(&aside, &after).unwrap();
     let edited = Instant::now();
     fs::rename(&aside, &path).unwrap();
     let (op, uids, _) = watch.next();
-    let told = edited.elapsed();
+    let until_shown = edited.elapsed();
     assert_eq!((op.as_str(), &uids), ("REMOVE", &vec![old.clone()]));
     let (op, uids, _) = watch.next();
     assert_eq!((op.as_str(), &uids), ("ADD", &vec![new.clone()]));
 
-    // The test now does what the kubelet would do.
+    // Now the test acts as the kubelet.
     runtime.stop_pod(&running.sandbox_id);
     runtime.remove_pod(&running.sandbox_id);
     let (state, uids, gone) = watch.next();
@@ -266,7 +267,7 @@ fn watch_follows_an_edit_until_only_the_new_version_runs(version: Containerd) {
     assert_eq!(watch.0.wait().code, Some(0));
     let _ = writeln!(
         std::io::stderr(),
-        "{}: {told:?} from the edit to its line, old version gone after {} s, running after {} s ({seen:?} with its start)",
+        "{}: {until_shown:?} from the edit to its line, old version gone after {} s, new version running after {} s ({seen:?} after the call that started it)",
         runtime.name(),
         gone["afterSeconds"],
         runs["afterSeconds"],

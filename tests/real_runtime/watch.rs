@@ -1,4 +1,5 @@
-//! `plegctl watch` on real containerd, with a driver that changes the node at random and knows the expected events.
+//! `plegctl watch` on real containerd: a driver changes the node at random, and the watch must report the expected
+//! events.
 
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +38,7 @@ impl Watch {
     /// Reads to the end of the next relist and returns when that relist began.
     fn relist(&mut self) -> SystemTime {
         loop {
-            let line = self.running.line().expect("the watch goes on");
+            let line = self.running.line().expect("the watch still runs");
             let record: Value = serde_json::from_str(&line).unwrap();
             match record["kind"].as_str().unwrap() {
                 "Event" if record["delivered"] == true => self.events.push((

@@ -1,4 +1,4 @@
-//! A browser without a screen that gets real key presses, like one with a keyboard.
+//! Controls a browser without a screen through its debugging protocol, with real key presses.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::captures::{CaptureDir, argument};
 
 /// The time limit for each answer of the browser.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The arguments of every browser: no screen, no network, an empty profile.
 pub const ALONE: [&str; 9] = [
@@ -33,7 +33,7 @@ pub struct Browser {
     child: Child,
     to: File,
     from: Receiver<Value>,
-    asked: u64,
+    commands: u64,
     session: Option<Value>,
     _place: CaptureDir,
 }
@@ -71,30 +71,31 @@ impl Browser {
                 }
             }
         });
-        let mut browser = Self { child, to, from, asked: 0, session: None, _place: place };
+        let mut browser = Self { child, to, from, commands: 0, session: None, _place: place };
         let url = format!("file://{}", argument(&fs::canonicalize(page).unwrap()));
-        let target = browser.ask("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
-        let attached = browser.ask("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
+        let target = browser.command("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
+        let attached =
+            browser.command("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
         browser.session = Some(attached["sessionId"].clone());
         while browser.evaluate("document.readyState") != "complete"
             || browser.evaluate("!!document.getElementById('timeline')") != true
         {}
-        browser.ask("Page.bringToFront", &json!({}));
+        browser.command("Page.bringToFront", &json!({}));
         Some(browser)
     }
 
     /// Sends one command of the browser's debugging protocol.
-    pub fn ask(&mut self, method: &str, parameters: &Value) -> Value {
-        self.asked += 1;
-        let mut question = json!({ "id": self.asked, "method": method, "params": parameters });
+    pub fn command(&mut self, method: &str, parameters: &Value) -> Value {
+        self.commands += 1;
+        let mut command = json!({ "id": self.commands, "method": method, "params": parameters });
         if let Some(session) = &self.session {
-            question["sessionId"] = session.clone();
+            command["sessionId"] = session.clone();
         }
-        self.to.write_all(question.to_string().as_bytes()).unwrap();
+        self.to.write_all(command.to_string().as_bytes()).unwrap();
         self.to.write_all(&[0]).unwrap();
         loop {
-            let answer = self.from.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("{method}: {why}"));
-            if answer["id"] == self.asked {
+            let answer = self.from.recv_timeout(TIME_LIMIT).unwrap_or_else(|why| panic!("{method}: {why}"));
+            if answer["id"] == self.commands {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
             }
@@ -104,7 +105,7 @@ impl Browser {
     /// The value of an expression on the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let answer =
-            self.ask("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
+            self.command("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
     }
@@ -117,7 +118,7 @@ impl Browser {
             if kind == "keyDown" {
                 event["text"] = text.into();
             }
-            self.ask("Input.dispatchKeyEvent", &event);
+            self.command("Input.dispatchKeyEvent", &event);
         }
     }
 }

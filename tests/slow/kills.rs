@@ -1,4 +1,4 @@
-//! The state of a capture after kills.
+//! Kills a recorder many times and checks that the capture stays readable and complete.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,7 +20,7 @@ fn numbers() -> impl Iterator<Item = u64> {
     })
 }
 
-/// How often the real program is killed. Unit tests of the store cover a kill at any byte of a segment.
+/// The number of kills. Unit tests of the store also cover a kill at any byte of a segment.
 const KILLS: usize = 200;
 
 #[test]
@@ -34,7 +34,7 @@ fn capture_is_readable_and_complete_after_two_hundred_kills() {
             ["record", "-r", "sim:crash-loop", argument(&directory), "--period", "1ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         assert!(running.line().is_some_and(|line| line.starts_with("recording")), "kill {number}");
-        // A kill comes at a random time, which is the subject of this test.
+        // Kills the recorder at a random time.
         thread::sleep(Duration::from_micros(random % 25_000));
         running.signal("KILL");
         assert_eq!(running.wait().signal, Some(9));
@@ -43,11 +43,12 @@ fn capture_is_readable_and_complete_after_two_hundred_kills() {
         (relists, calls) = (capture.relists.len(), capture.calls.len());
         let damaged: Vec<_> = capture.segments.iter().filter(|segment| segment.damaged > 0).collect();
         assert!(damaged.is_empty(), "kill {number}: {damaged:?}");
-        // The entry that was being written may be cut; no later recorder and no later kill cuts more.
+        // A kill may cut the entry that the recorder was writing. A later recorder or kill must not cut more entries of
+        // a segment.
         let (last, earlier) = capture.segments.split_last().unwrap();
         for segment in earlier {
-            let then = cut.get(&segment.path).copied().unwrap_or_default();
-            assert_eq!(segment.cut, then, "kill {number}: {segment:?}");
+            let before = cut.get(&segment.path).copied().unwrap_or_default();
+            assert_eq!(segment.cut, before, "kill {number}: {segment:?}");
         }
         cut.insert(last.path.clone(), last.cut);
     }
@@ -67,7 +68,7 @@ fn kills_within_an_incident_leave_no_permanent_pin() {
         let how = ["record", "-r", "sim:hung-list", argument(&directory), "--slow", "10ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         running.until(&format!("incident {number}:"));
-        // The recorder prints its line before it writes.
+        // The recorder prints the incident before it writes it.
         while Capture::open(&directory).map_or(0, |capture| capture.incidents.len()) < number {
             thread::yield_now();
         }

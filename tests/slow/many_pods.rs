@@ -1,4 +1,5 @@
-//! Many files and many pods of the API server: all are reported, with memory proportional to their bytes.
+//! `pods --watch` with very many manifests and pods of the API server: it reports all of them, with memory proportional
+//! to their bytes.
 //!
 //! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test slow many_pods -- --nocapture` prints memory and time
 //! for this number of pods and another program.
@@ -14,11 +15,11 @@ use crate::support::socket::TempDir;
 
 const MIB: usize = 1024 * 1024;
 /// The memory of a run without pods: mostly the program, of which a debug build maps 20 MiB.
-const BASE: usize = 30 * MIB;
+const BASE_MEMORY: usize = 30 * MIB;
 /// A time limit for a debug build on a busy machine.
-const BOUND: std::time::Duration = std::time::Duration::from_secs(600);
+const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// The number of pods. It is so large that pods stored as trees would not fit.
+/// The number of pods. It is so large that plegctl would exceed the limits if it stored pods as trees.
 fn many() -> usize {
     std::env::var("PLEGCTL_PODS").map_or(3000, |many| many.parse().unwrap())
 }
@@ -29,7 +30,8 @@ fn peak_at_the_first_update(arguments: &[&str]) -> usize {
     let started = Instant::now();
     let program =
         std::env::var("PLEGCTL_PODS_OF").unwrap_or_else(|_| env!("CARGO_BIN_EXE_plegctl").to_owned());
-    let mut watch = Invocation::program(&program, &[&fixed, arguments].concat()).bound(BOUND).spawn();
+    let mut watch =
+        Invocation::program(&program, &[&fixed, arguments].concat()).time_limit(TIME_LIMIT).spawn();
     let update: Value = serde_json::from_str(&watch.line().unwrap()).unwrap();
     assert_eq!((update["op"].as_str(), update["pods"].as_array().unwrap().len()), (Some("ADD"), many()));
     let peak = peak_of(watch.pid()).unwrap();
@@ -52,8 +54,8 @@ fn memory_for_many_files_is_proportional_to_their_bytes() {
         fs::write(folder.path().join(format!("web-{number:05}.yaml")), text).unwrap();
     }
     let peak = peak_at_the_first_update(&["--manifests", folder.path().to_str().unwrap()]);
-    // A pod that the kubelet has completed has three times the bytes of its manifest.
-    assert!(peak < 12 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
+    // With the defaults that the kubelet adds, a pod has three times the bytes of its manifest.
+    assert!(peak < 12 * bytes + BASE_MEMORY, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }
 
 #[test]
@@ -80,5 +82,5 @@ fn memory_for_many_pods_of_the_api_server_is_proportional_to_their_bytes() {
     let peak = peak_at_the_first_update(&["--api-pods", list.to_str().unwrap()]);
     // Like any answer, the list takes at most eight times its bytes, including the program; the ratio falls with the
     // number of pods.
-    assert!(peak < (8 * bytes).min(4 * bytes + BASE), "{} MiB for {} MiB", peak / MIB, bytes / MIB);
+    assert!(peak < (8 * bytes).min(4 * bytes + BASE_MEMORY), "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }

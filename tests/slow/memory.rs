@@ -1,4 +1,4 @@
-//! Memory is proportional to the received bytes, whatever they contain.
+//! plegctl's memory is proportional to the received bytes, whatever they contain.
 //!
 //! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test slow memory -- --nocapture` prints the tables for another program
 //! without checking limits; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` the number of
@@ -27,13 +27,13 @@ const MIB: usize = 1024 * 1024;
 const ANSWERS: [usize; 2] = [16 * MIB, 8 * MIB];
 
 /// The memory limit for any answer within the kubelet's limit.
-const MOST: usize = 400 * MIB;
+const MEMORY_LIMIT: usize = 400 * MIB;
 
-/// How many times its bytes an answer may take. The promise is eight; the tests check less, because the tested program
-/// is larger than the released one.
-const TIMES: usize = 6;
+/// The limit for memory divided by received bytes. The documents promise eight; the test checks a smaller limit,
+/// because a test build needs other memory than the released program.
+const LARGEST_RATIO: usize = 6;
 
-/// An answer of about this number of bytes, made of the results of `entry` for 0, 1, 2 and so on.
+/// An answer of about this number of bytes, with the entries that `entry` creates for 0, 1, 2 and so on.
 fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
     let mut answer = Vec::with_capacity(bytes);
     for number in 0.. {
@@ -92,9 +92,9 @@ fn shapes(answer: usize) -> Vec<(&'static str, Bytes)> {
     ]
 }
 
-/// The part of the released program's file that is in memory. For a test build it is 26 MiB and more, because the
-/// system maps large parts at once.
-const PROGRAM: usize = 7 * MIB;
+/// The resident part of the released program's file. [`peak_of`] uses it instead of the resident part of a test build,
+/// which has 26 MiB and more.
+const PROGRAM_MEMORY: usize = 7 * MIB;
 
 /// The peak memory of a process in bytes, corrected for the size of the released program.
 pub fn peak_of(pid: u32) -> Option<usize> {
@@ -103,7 +103,7 @@ pub fn peak_of(pid: u32) -> Option<usize> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().trim_end_matches(" kB").parse::<usize>().ok()? * 1024)
     };
-    Some(bytes("VmHWM:")?.saturating_sub(bytes("RssFile:")?) + PROGRAM)
+    Some(bytes("VmHWM:")?.saturating_sub(bytes("RssFile:")?) + PROGRAM_MEMORY)
 }
 
 /// Runs the command and returns its result and the largest sampled memory.
@@ -153,12 +153,12 @@ fn endless_streamed_list_has_bounded_memory() {
         println!("{name:24} without an end: {:>8} MiB, exit {code:?}", most / MIB);
         if other.is_none() {
             assert_eq!(code, Some(2), "{name}");
-            assert!(most < MOST, "{name}: {} MiB", most / MIB);
+            assert!(most < MEMORY_LIMIT, "{name}: {} MiB", most / MIB);
         }
     }
 }
 
-/// One answer, and the memory of each command for it.
+/// Measures the memory of each command for one answer, and prints it.
 fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
     let bytes = answer.len();
     let server =
@@ -175,7 +175,10 @@ fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
         println!("{name:24} {size:>3} MiB {command:>12} {shown:>8} MiB {whole:>6}.{tenth}  exit {code:?}");
         if is_ours {
             assert!(code.is_some(), "{name}, {command}: ended by a signal");
-            assert!(most < TIMES * bytes && most < MOST, "{name}, {command}: {shown} MiB for {size} MiB");
+            assert!(
+                most < LARGEST_RATIO * bytes && most < MEMORY_LIMIT,
+                "{name}, {command}: {shown} MiB for {size} MiB"
+            );
         }
     }
 }
@@ -184,12 +187,12 @@ fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
 /// comparison stores (50 000 containers and sandboxes).
 const FLOOD: usize = 30_000;
 
-/// The memory limit of a watch with so many events: the stored pods, the event queue, and the program.
-const MOST_IN_A_FLOOD: usize = 128 * MIB;
+/// The memory limit of a watch during the flood: the stored pods, the event queue, and the program.
+const FLOOD_MEMORY_LIMIT: usize = 128 * MIB;
 
-/// One moment in the life of a pod: its sandbox and its container start, run and end. For every other sandbox there is
-/// no event, as on CRI-O.
-fn moment(number: usize) -> Bytes {
+/// The event with this number. Each pod has six events: its sandbox and its container are created, start and end. Every
+/// second pod has no event for the end of its sandbox, as on CRI-O.
+fn flood_event(number: usize) -> Bytes {
     let (pod, stage) = (number / 6, number % 6);
     let (sandbox, container) = (format!("{pod:064x}"), format!("{:064x}", pod | 1 << 60));
     let metadata = wire::PodSandboxMetadata {
@@ -230,10 +233,10 @@ fn many_short_lived_pods_have_bounded_memory() {
         let counted = Arc::clone(&sent);
         let server = RawServer::answering(
             Rpc::GetContainerEvents,
-            RawAnswer::made(move |number| {
-                let made = (number < 6 * flood).then(|| moment(number));
-                counted.fetch_add(usize::from(made.is_some()), Ordering::SeqCst);
-                made
+            RawAnswer::generated(move |number| {
+                let event = (number < 6 * flood).then(|| flood_event(number));
+                counted.fetch_add(usize::from(event.is_some()), Ordering::SeqCst);
+                event
             }),
         );
         let endpoint = server.endpoint();
@@ -270,7 +273,7 @@ fn many_short_lived_pods_have_bounded_memory() {
             summary["compare"]["notCompared"],
         );
         if other.is_none() {
-            assert!(most < MOST_IN_A_FLOOD, "{mode}: {} MiB", most / MIB);
+            assert!(most < FLOOD_MEMORY_LIMIT, "{mode}: {} MiB", most / MIB);
             assert_eq!(
                 (&summary["kind"], stream["events"].as_u64() > Some(0)),
                 (&"WatchSummary".into(), true),

@@ -1,15 +1,16 @@
-//! The HTML page of a capture's report: it needs no other file, and a browser shows it.
+//! The HTML page of `capture report -o html`: it needs no other file, works with a keyboard, and prints well.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::browser::{ALONE, Browser};
 use crate::support::captures::{CaptureDir, argument, record, skip};
 use crate::support::plegctl::plegctl;
 
+/// Records a scenario and writes the page of its report.
 fn page(place: &CaptureDir) -> PathBuf {
     let directory = place.path("capture");
     record("sim:hung-container", &directory, &["--period", "500ms", "--for", "6s", "--slow", "1s"]);
@@ -33,7 +34,7 @@ fn page_makes_no_network_requests() {
 }
 
 /// Takes a screenshot of the page; false if there is no browser.
-fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
+fn take_screenshot(page: &Path, to: &Path, more: &[&str]) -> bool {
     let place = CaptureDir::make();
     let run = Command::new("chromium")
         .args(ALONE)
@@ -49,6 +50,101 @@ fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
             true
         }
     }
+}
+
+/// Writes base64 as the file of its bytes.
+fn decode(text: &Value, to: &Path) -> Vec<u8> {
+    let encoded = to.with_extension("base64");
+    fs::write(&encoded, text.as_str().unwrap()).unwrap();
+    let bytes = Command::new("base64").arg("-d").arg(&encoded).output().unwrap().stdout;
+    fs::remove_file(encoded).unwrap();
+    fs::write(to, &bytes).unwrap();
+    bytes
+}
+
+/// Makes the browser's window this wide, and saves a screenshot of the first element that matches.
+fn screenshot(browser: &mut Browser, width: u32, of: &str, to: &Path) -> Vec<u8> {
+    let size = json!({ "width": width, "height": 1300, "deviceScaleFactor": 1, "mobile": false });
+    browser.command("Emulation.setDeviceMetricsOverride", &size);
+    browser.command("Emulation.setScrollbarsHidden", &json!({ "hidden": true }));
+    let edges = browser.evaluate(&format!(
+        "(() => {{ const box = document.querySelector('{of}').getBoundingClientRect();\
+         return {{ x: 0, y: box.top + scrollY, width: {width}, height: box.height, scale: 1 }}; }})()"
+    ));
+    let picture = json!({ "format": "png", "captureBeyondViewport": true, "clip": edges });
+    let taken = browser.command("Page.captureScreenshot", &picture);
+    decode(&taken["data"], to)
+}
+
+#[test]
+fn page_is_readable_on_a_phone_and_on_a_large_screen() {
+    let place = CaptureDir::make();
+    let page = page(&place);
+    let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
+    // Labels of the time axis that overlap, and elements that are partly outside of the page.
+    let overlaps = "[...document.querySelectorAll('#ticks span')].map((span) => span.getBoundingClientRect())\
+        .filter((box, at, all) => at > 0 && box.left < all[at - 1].right).length";
+    let outside = "[...document.querySelectorAll('svg, th, td, dd, li, .labels span, button')]\
+        .map((element) => element.getBoundingClientRect())\
+        .filter((box) => box.left < 0 || box.right > document.documentElement.clientWidth).length";
+    let scrolls = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    let without_colour = "[...document.querySelectorAll('.legend i')].filter((swatch) => {\
+        const style = getComputedStyle(swatch);\
+        return style.backgroundColor === 'rgba(0, 0, 0, 0)' && style.borderTopWidth === '0px';\
+    }).length";
+    for width in [360, 800, 1400] {
+        let drawn = screenshot(&mut browser, width, "body", &artefacts().join(format!("{width}.png")));
+        assert!(drawn.starts_with(b"\x89PNG") && drawn.len() > 20_000, "{width}: {} bytes", drawn.len());
+        for (what, expression) in [
+            ("overlapping labels", overlaps),
+            ("elements outside", outside),
+            ("pixels to scroll", scrolls),
+            ("swatches without a colour", without_colour),
+        ] {
+            assert_eq!(browser.evaluate(expression), 0, "{what} at {width}");
+        }
+        let labels = browser.evaluate("document.querySelectorAll('#ticks span').length");
+        assert!(labels.as_u64().is_some_and(|labels| (2..=14).contains(&labels)), "{labels} at {width}");
+        let lines = browser.evaluate("document.querySelectorAll('.labels b').length");
+        assert!(lines.as_u64().is_some_and(|lines| lines >= 6), "{lines} at {width}");
+    }
+}
+
+#[test]
+fn zoomed_timeline_has_labels_of_the_shown_times() {
+    let place = CaptureDir::make();
+    let page = page(&place);
+    let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
+    // The distance between the first two labels, in milliseconds.
+    let distance = "(() => { const [first, second] = [...document.querySelectorAll('#ticks span')]\
+        .map((label) => Date.parse(`1970-01-01T${label.textContent}Z`)); return second - first; })()";
+    let whole = browser.evaluate(distance).as_f64().unwrap();
+    for _ in 0..3 {
+        browser.evaluate("document.querySelector('[data-zoom=in]').click()");
+    }
+    let zoomed = browser.evaluate(distance).as_f64().unwrap();
+    assert!(zoomed > 0.0 && zoomed <= whole / 4.0, "{whole} {zoomed}");
+}
+
+#[test]
+fn readme_shows_a_picture_of_the_report() {
+    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images/report.png");
+    if env::var_os("PLEGCTL_BLESS").is_some() {
+        let place = CaptureDir::make();
+        let directory = place.path("capture");
+        let settings = ["--period", "500ms", "--for"];
+        record("sim:busy-deploy", &directory, &[&settings[..], &["25s"]].concat());
+        record("sim:hung-two-pods", &directory, &[&settings[..], &["20s"]].concat());
+        let output = plegctl(&["capture", "report", argument(&directory), "-o", "html"]);
+        let file = place.path("report.html");
+        fs::write(&file, output.stdout).unwrap();
+        let Some(mut browser) = Browser::open(&file) else { return skip("there is no chromium here") };
+        screenshot(&mut browser, 900, "section:has(svg)", &picture);
+    }
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    assert!(readme.contains("](docs/images/report.png)"));
+    let bytes = fs::read(picture).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 250_000, "{} bytes", bytes.len());
 }
 
 /// The directory for the screenshots, so that a person can look at them.
@@ -67,7 +163,7 @@ fn browser_shows_the_page_in_light_and_dark_mode() {
         [("light.png", [].as_slice()), ("dark.png", ["--blink-settings=preferredColorScheme=0"].as_slice())]
     {
         let to = artefacts.join(name);
-        if !picture(&page, &to, more) {
+        if !take_screenshot(&page, &to, more) {
             return skip("there is no chromium here");
         }
         let drawn = fs::read(&to).unwrap();
@@ -83,12 +179,12 @@ fn shown(browser: &mut Browser) -> (f64, f64) {
     (numbers[0], numbers[2])
 }
 
-/// Presses Tab until this element has the focus; each focused element is visible on the way.
+/// Presses Tab until this element has the focus. Each element that has the focus before must show it.
 fn tab_to(browser: &mut Browser, wanted: &str) {
     for _ in 0..20 {
         browser.press("Tab", 9, "");
         let width = browser.evaluate("getComputedStyle(document.activeElement).outlineWidth");
-        assert_eq!(width, "3px", "what has the focus cannot be seen");
+        assert_eq!(width, "3px", "the element with the focus has no outline");
         if browser.evaluate(&format!("document.activeElement.matches('{wanted}')")) == true {
             return;
         }
@@ -105,11 +201,11 @@ fn timeline_works_with_a_keyboard_only() {
     assert_eq!(all, (0.0, 1000.0));
     let range = "document.getElementById('shown').textContent";
     let whole = browser.evaluate(range);
-    // The buttons come first, and the test presses them as a user would.
+    // The buttons come before the timeline in the order of Tab.
     tab_to(&mut browser, "[data-zoom=in]");
     browser.press("Enter", 13, "\r");
     assert_eq!(shown(&mut browser), (250.0, 500.0));
-    assert_ne!(browser.evaluate(range), whole, "what is shown is said");
+    assert_ne!(browser.evaluate(range), whole, "the page does not describe the new range");
     tab_to(&mut browser, "[data-zoom=right]");
     browser.press(" ", 32, " ");
     assert_eq!(shown(&mut browser), (375.0, 500.0));
@@ -141,7 +237,7 @@ fn printed_page_is_readable() {
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
     let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
-    browser.ask("Emulation.setEmulatedMedia", &json!({ "media": "print", "features": dark }));
+    browser.command("Emulation.setEmulatedMedia", &json!({ "media": "print", "features": dark }));
     // The printed page is black on white, also in dark mode, and without elements that only work on a screen.
     let style = |of: &str, what: &str| format!("getComputedStyle(document.querySelector('{of}')).{what}");
     for (of, what, expected) in [
@@ -155,12 +251,9 @@ fn printed_page_is_readable() {
     }
     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
     assert_eq!(browser.evaluate(fits), true, "something is cut off at the edge");
-    let printed = browser.ask("Page.printToPDF", &json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
-    let encoded = place.path("printed");
-    fs::write(&encoded, printed["data"].as_str().unwrap()).unwrap();
-    let printed = Command::new("base64").arg("-d").arg(encoded).output().unwrap().stdout;
+    let printed = browser.command("Page.printToPDF", &json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
+    let printed = decode(&printed["data"], &artefacts().join("printed.pdf"));
     assert!(printed.starts_with(b"%PDF-") && printed.len() > 10_000, "{} bytes", printed.len());
-    fs::write(artefacts().join("printed.pdf"), printed).unwrap();
     let words = browser.evaluate("document.body.innerText");
     let words = words.as_str().unwrap();
     for word in ["Incidents", "shop/db-0", "Calls that were slow, failed or hung", "Pod events"] {

@@ -29,7 +29,7 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// Whether this runtime implements the RPC.
+    /// The error with which this runtime refuses an RPC that it does not implement.
     pub(super) fn refusal(self, rpc: Rpc) -> Option<ServiceError> {
         match rpc {
             Rpc::GetContainerEvents if self == Self::Containerd16 => {

@@ -44,7 +44,7 @@ impl Crictl {
         Ok(answer.into_inner())
     }
 
-    /// What `crictl ps` lists.
+    /// The running containers, by the call that `crictl ps` makes.
     pub async fn running(&mut self) -> Vec<wire::Container> {
         let state = Some(wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() });
         let filter = Some(wire::ContainerFilter { state, ..wire::ContainerFilter::default() });
@@ -53,7 +53,7 @@ impl Crictl {
         list.containers
     }
 
-    /// What `crictl ps` requests about an image.
+    /// The image, by the call that `crictl ps` makes.
     pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
         let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
         let target = wire::ImageStatusRequest { image, verbose: false };

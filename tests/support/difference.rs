@@ -1,10 +1,11 @@
-//! Shows what `PLEGCTL_BLESS=1` changes in a committed file.
+//! Updates a committed file if `PLEGCTL_BLESS=1`, and shows the difference.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// Writes `fresh` to `path` if `PLEGCTL_BLESS=1`, and prints the difference. Returns whether it did.
-pub fn blessed(path: &Path, fresh: &str) -> bool {
+/// If `PLEGCTL_BLESS` is set, writes `fresh` to `path` and prints the difference, if there is one.
+/// Returns whether the variable is set.
+pub fn update_if_blessed(path: &Path, fresh: &str) -> bool {
     if env::var_os("PLEGCTL_BLESS").is_none() {
         return false;
     }

@@ -8,10 +8,10 @@ use plegctl::cri::server::{Bytes, ServiceError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::node::encode;
-use super::reply::ConnectionEnd;
+use super::reply::ConnectionFault;
 use super::wire::ContainerEventResponse;
 
-/// What one `GetContainerEvents` call gets.
+/// The answer to one `GetContainerEvents` call: its events and its end.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Attempt {
@@ -24,7 +24,7 @@ pub struct Attempt {
 /// How a stream continues after its scripted events.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// The stream stays open and sends the events of the test.
+    /// The stream stays open and sends the events that the test pushes.
     StayOpen,
     /// The stream stays open and sends nothing.
     Stall,
@@ -33,7 +33,7 @@ pub enum End {
     /// The stream ends with a gRPC status.
     Fail(Code, String),
     /// The connection ends.
-    Cut(ConnectionEnd),
+    Cut(ConnectionFault),
 }
 
 impl Attempt {
@@ -52,7 +52,7 @@ impl Attempt {
         Self::ending(End::Fail(code, text.to_owned()))
     }
 
-    /// A stream without events that ends like this.
+    /// A stream without events and with this end.
     pub fn ending(end: End) -> Self {
         Self { first_after: Duration::ZERO, between: Duration::ZERO, events: Vec::new(), end }
     }
@@ -79,7 +79,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event whose creation time is this long before it is sent.
+    /// An event whose creation time is `age_nanos` before the moment at which the fake sends it.
     pub fn aged(message: ContainerEventResponse, age_nanos: i64) -> Self {
         Self { message, age_nanos: Some(age_nanos) }
     }
@@ -93,7 +93,7 @@ impl Event {
 }
 
 impl From<ContainerEventResponse> for Event {
-    /// An event that is sent unchanged.
+    /// An event that the fake sends unchanged.
     fn from(message: ContainerEventResponse) -> Self {
         Self { message, age_nanos: None }
     }

@@ -1,4 +1,4 @@
-//! A container runtime that the test scripts.
+//! A fake container runtime that answers as the test sets it.
 //!
 //! ```ignore
 //! let fake = FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
@@ -7,7 +7,7 @@
 //! assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1);
 //! ```
 //!
-//! It runs in a thread with its own tokio runtime, so it works while a test blocks or pauses its clock.
+//! The fake runs in a thread with its own tokio runtime, so it works while a test blocks or pauses its clock.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -22,7 +22,7 @@ use super::answer::{RequestTarget, RuntimeKind};
 use super::events::{Attempt, Event, OpenStreams};
 use super::log::{CallState, Log, ReceivedCall};
 use super::node::Node;
-use super::reply::{ConnectionEnd, Gate, Reply, Rule};
+use super::reply::{ConnectionFault, Gate, Reply, Rule};
 use super::server::Server;
 use super::socket::TempDir;
 
@@ -34,14 +34,14 @@ pub struct FakeRuntime {
     folder: TempDir,
 }
 
-/// What the server's thread and the test share.
+/// The state that the server's thread and the test share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) script: Mutex<Script>,
     pub(super) log: Arc<Log>,
 }
 
-/// The answers to give.
+/// The answers that the fake gives.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) hub: OpenStreams,
@@ -61,7 +61,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Gives every such call of this relist this reply; with an id, only calls about that id.
+    /// Gives every call of `rpc` in this relist this reply; with an id, only calls about that id.
     pub fn on(mut self, rpc: Rpc, id: Option<&str>, reply: Reply) -> Self {
         self.rules.push(Rule::always(rpc, id.map(str::to_owned), reply));
         self
@@ -126,7 +126,7 @@ impl FakeRuntime {
     }
 
     /// Removes all rules.
-    pub fn forgive(&self) {
+    pub fn remove_rules(&self) {
         self.script().rules.clear();
     }
 
@@ -184,7 +184,7 @@ impl FakeRuntime {
         self.wait_until(|calls| calls.iter().filter(|call| call.rpc == rpc).count() >= count)
     }
 
-    /// Ends like a killed daemon: connections close, and the socket file stays.
+    /// Stops the server like a killed daemon: connections close, and the socket file stays.
     pub fn stop(&mut self) {
         self.server = None;
     }
@@ -235,7 +235,7 @@ impl Script {
 
 /// A rule that is not complete yet.
 #[derive(Debug)]
-#[must_use = "say what the call meets"]
+#[must_use = "finish the rule with a reply"]
 pub struct RuleBuilder<'a> {
     fake: &'a FakeRuntime,
     rpc: Rpc,
@@ -296,7 +296,7 @@ impl RuleBuilder<'_> {
 
     /// Closes the connection instead of answering.
     pub fn close(self) {
-        self.reply(Reply::cut(ConnectionEnd::Close));
+        self.reply(Reply::connection_fault(ConnectionFault::Close));
     }
 
     fn sequence(self, replies: impl IntoIterator<Item = Reply>, last_stays: bool) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use plegctl::cri::Rpc;
 
-/// No test waits longer than this for an expected event.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for the calls that a test expects.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// One received call.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,9 +61,10 @@ impl Log {
     /// Waits until the calls fulfil the condition.
     pub(super) fn wait_until(&self, wanted: impl Fn(&[ReceivedCall]) -> bool) -> Vec<ReceivedCall> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let (calls, wait) = self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
+        let (calls, wait) =
+            self.changed.wait_timeout_while(calls, TIME_LIMIT, |calls| !wanted(calls)).unwrap();
         let calls = calls.clone();
-        assert!(!wait.timed_out(), "not seen within {PATIENCE:?}; the calls were {calls:#?}");
+        assert!(!wait.timed_out(), "not seen within {TIME_LIMIT:?}; the calls were {calls:#?}");
         calls
     }
 }

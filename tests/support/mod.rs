@@ -1,5 +1,5 @@
-//! The support code of the tests: a scripted runtime, sockets that are no runtime, recorded kubelets, and the real
-//! binary.
+//! The support code of the tests: a scripted runtime, sockets without a runtime, recordings of kubelets, and a runner
+//! for the real binary.
 
 mod answer;
 pub mod captures;
@@ -22,4 +22,4 @@ pub use answer::{RuntimeKind, STREAM_BATCH};
 pub use fake::FakeRuntime;
 pub use log::{CallState, ReceivedCall};
 pub use node::Node;
-pub use reply::{ConnectionEnd, Gate, Reply};
+pub use reply::{ConnectionFault, Gate, Reply};

@@ -1,14 +1,17 @@
-//! Runs the real binary.
+//! Runs the real binary, or another program, and collects its output and its exit status.
 //!
 //! ```ignore
 //! let output = plegctl(&["relist", "-r", &fake.endpoint()]);
 //! assert_eq!(output.code, Some(0), "{output}");
 //! ```
 //!
-//! By default plegctl runs on an empty node (`tests/support/empty-node`), whatever runs on this machine: that node has
-//! no kubelet, no runtime, no settings file and no socket. A test that needs this machine uses
-//! [`Invocation::on_this_machine`]. The module depends on no other module, so that any test target can include it by
-//! its path.
+//! By default plegctl sees an empty node (`tests/support/empty-node`) instead of this machine: the empty node has no
+//! kubelet, no runtime, no settings file and no socket. A test that needs this machine uses
+//! [`Invocation::on_this_machine`]. Every JSON document on stdout must fit its schema (`schema.rs`). The module depends on
+//! no other module, so that any test target can include it by its path.
+
+#[path = "schema.rs"]
+pub mod schema;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -20,23 +23,23 @@ use std::thread;
 use std::time::Duration;
 
 /// The time limit of a run.
-const BOUND: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long to wait for the stderr of a killed program.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The time limit for reading the stderr of a killed program.
+const STDERR_TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The host root that a debug build uses in tests: no process, no settings, no socket.
+/// The host root of the empty node. Only a test build of plegctl accepts it (`PLEGCTL_TEST_NODE`).
 const EMPTY_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node");
 
 /// The process table of the empty node.
 pub const EMPTY_PROC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node/proc");
 
-/// SIGPIPE in the masks of `/proc/PID/status`. Every Rust program ignores it and resets it for the programs that it
-/// starts.
+/// SIGPIPE in the masks of `/proc/PID/status`. Every Rust program ignores SIGPIPE, and resets it for the programs that
+/// it starts.
 const SIGPIPE: u64 = 1 << 12;
 
-/// Copies a program with `cp`. If this process wrote the copy itself, a test that starts a process at the same time could
-/// hold the file open for writing for a moment, and the kernel would not run it ("Text file busy").
+/// Copies a program with `cp`. If this process wrote the copy itself, a test that starts a process at the same time
+/// could hold the file open for writing for a moment, and the kernel would not run it ("Text file busy").
 pub fn copy_program(program: impl AsRef<OsStr>, copy: impl AsRef<OsStr>) {
     let status = Command::new("cp").arg("--").arg(program).arg(copy).status().unwrap();
     assert!(status.success(), "cp: {status}");
@@ -46,7 +49,7 @@ pub fn copy_program(program: impl AsRef<OsStr>, copy: impl AsRef<OsStr>) {
 /// action for every signal.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = if signals_are_ignored() {
-        // Signals may be ignored if the tests run in the background, and programs inherit that.
+        // If the tests run in the background, they may ignore signals, and every program that they start would too.
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program);
         command
@@ -77,13 +80,13 @@ pub fn plegctl_on_this_machine(arguments: &[impl AsRef<OsStr>]) -> Output {
     Invocation::new(arguments).on_this_machine().run()
 }
 
-/// A run that is not started yet: see [`command`].
+/// A program that is not started yet, with its settings: see [`command`].
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation {
     command: Command,
     stdin: Vec<u8>,
-    bound: Duration,
+    time_limit: Duration,
 }
 
 impl Invocation {
@@ -96,7 +99,7 @@ impl Invocation {
     pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
         let mut command = command(program);
         command.args(arguments);
-        Self { command, stdin: Vec::new(), bound: BOUND }
+        Self { command, stdin: Vec::new(), time_limit: TIME_LIMIT }
     }
 
     /// plegctl in a terminal; see [`Self::program_in_terminal`].
@@ -109,7 +112,7 @@ impl Invocation {
         Self::in_terminal_of((50, 200), program, arguments)
     }
 
-    /// The same in a terminal with this number of rows and columns.
+    /// A program in a terminal with this number of rows and columns.
     pub fn in_terminal_of((rows, columns): (u16, u16), program: &str, arguments: &[&str]) -> Self {
         let words = [&[program], arguments].concat();
         let words: Vec<String> = words.into_iter().map(quoted).collect();
@@ -118,13 +121,13 @@ impl Invocation {
             .env("TERM", "xterm-256color")
     }
 
-    /// Divides every silence limit by five: a call hangs likely after 1 s and certainly after 2 s. This is for tests of
-    /// the report, not of the limits.
+    /// Divides every silence limit by five: a hang is likely after 1 s and certain after 2 s. This saves time in tests
+    /// that do not test the limits.
     pub fn with_short_silences(self) -> Self {
         self.env("PLEGCTL_TEST_SILENCE_DIVISOR", "5")
     }
 
-    /// Ignores the machine's load. This is for calls that never answer, whose silence the load cannot explain.
+    /// Makes plegctl ignore the machine's load, for tests with calls that never answer: no load explains their silence.
     pub fn without_load(self) -> Self {
         self.env("PLEGCTL_TEST_NO_LOAD", "1")
     }
@@ -154,8 +157,8 @@ impl Invocation {
     }
 
     /// Sets the time limit, after which the program is killed and the test fails.
-    pub fn bound(mut self, bound: Duration) -> Self {
-        self.bound = bound;
+    pub fn time_limit(mut self, time_limit: Duration) -> Self {
+        self.time_limit = time_limit;
         self
     }
 
@@ -181,7 +184,7 @@ impl Invocation {
             stderr,
             ended: awaited(child),
             over: false,
-            bound: self.bound,
+            time_limit: self.time_limit,
         }
     }
 }
@@ -195,11 +198,11 @@ pub struct Running {
     stderr: Receiver<Vec<u8>>,
     ended: Receiver<ExitStatus>,
     over: bool,
-    bound: Duration,
+    time_limit: Duration,
 }
 
 impl Running {
-    /// The next line of its stdout without the line end; `None` at the end.
+    /// The next line of the program's stdout without the line end; `None` at the end.
     pub fn line(&mut self) -> Option<String> {
         let mut reader = self.stdout.take()?;
         let (sender, receiver) = mpsc::channel();
@@ -208,10 +211,13 @@ impl Running {
             let length = reader.read_line(&mut line).unwrap();
             let _ = sender.send((reader, (length > 0).then(|| line.trim_end_matches('\n').to_owned())));
         });
-        let Ok((reader, line)) = receiver.recv_timeout(self.bound) else {
+        let Ok((reader, line)) = receiver.recv_timeout(self.time_limit) else {
             self.fail("printed no line");
         };
         self.stdout = Some(reader);
+        if let Some(line) = &line {
+            schema::check(line);
+        }
         line
     }
 
@@ -228,7 +234,7 @@ impl Running {
             }
             let _ = sender.send((reader, seen.ends_with(&wanted)));
         });
-        let Ok((reader, true)) = receiver.recv_timeout(self.bound) else {
+        let Ok((reader, true)) = receiver.recv_timeout(self.time_limit) else {
             self.fail(&format!("did not write {words:?}"));
         };
         self.stdout = Some(reader);
@@ -244,17 +250,17 @@ impl Running {
         self.pid
     }
 
-    /// Closes the reading end of its stdout, as `head` does.
+    /// Closes the reading end of the program's stdout, as `head` does.
     pub fn close_stdout(&mut self) {
         self.stdout = None;
     }
 
-    /// Waits for its end without reading its stdout.
+    /// Waits for the end of the program without reading its stdout.
     pub fn wait_unread(mut self) -> Output {
         self.end(Vec::new())
     }
 
-    /// Waits for its end and collects the rest of its stdout.
+    /// Waits for the end of the program and collects the rest of its stdout.
     pub fn wait(mut self) -> Output {
         match self.stdout.take() {
             Some(stdout) => {
@@ -266,19 +272,23 @@ impl Running {
     }
 
     fn finish(mut self, stdout: &Receiver<Vec<u8>>) -> Output {
-        match stdout.recv_timeout(self.bound) {
+        match stdout.recv_timeout(self.time_limit) {
             Ok(stdout) => self.end(stdout),
             Err(_) => self.fail("did not end its stdout"),
         }
     }
 
     fn end(&mut self, stdout: Vec<u8>) -> Output {
-        let Ok(status) = self.ended.recv_timeout(self.bound) else { self.fail("did not end") };
+        let Ok(status) = self.ended.recv_timeout(self.time_limit) else { self.fail("did not end") };
         self.over = true;
-        let Ok(stderr) = self.stderr.recv_timeout(self.bound) else { self.fail("did not end its stderr") };
+        let Ok(stderr) = self.stderr.recv_timeout(self.time_limit) else {
+            self.fail("did not end its stderr")
+        };
+        let stdout = String::from_utf8(stdout).unwrap();
+        schema::check(&stdout);
         Output {
             command: self.command.clone(),
-            stdout: String::from_utf8(stdout).unwrap(),
+            stdout,
             stderr: String::from_utf8(stderr).unwrap(),
             code: status.code(),
             signal: status.signal(),
@@ -294,12 +304,12 @@ impl Running {
 
     fn fail(&mut self, what: &str) -> ! {
         self.kill();
-        // A child of the program may still hold it open.
-        let stderr = self.stderr.recv_timeout(LAST_WORDS).unwrap_or_default();
+        // A child of the program may keep stderr open, so this waits only for a limited time.
+        let stderr = self.stderr.recv_timeout(STDERR_TIME_LIMIT).unwrap_or_default();
         panic!(
             "{} {what} within {:?}; its stderr was:\n{}",
             self.command,
-            self.bound,
+            self.time_limit,
             String::from_utf8_lossy(&stderr)
         )
     }
@@ -317,9 +327,9 @@ impl Drop for Running {
 pub struct Output {
     /// The command line.
     pub command: String,
-    /// The part of its stdout that the test had not read.
+    /// The part of the program's stdout that the test had not read.
     pub stdout: String,
-    /// All of its stderr.
+    /// The program's complete stderr.
     pub stderr: String,
     /// The exit status; `None` if a signal ended the program.
     pub code: Option<i32>,

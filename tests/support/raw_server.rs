@@ -33,7 +33,7 @@ pub struct RawAnswer {
     /// Whether the last piece of the body repeats for ever.
     endless: bool,
     /// The source of further messages; after its end the body stays open.
-    made: Option<MessageSource>,
+    generated: Option<MessageSource>,
     trailers: Option<Vec<(&'static str, String)>>,
 }
 
@@ -55,13 +55,13 @@ impl RawAnswer {
             headers: vec![("content-type", "application/grpc".into())],
             data: messages.into_iter().map(|message| framed(&message.into(), 0)).collect(),
             endless: false,
-            made: None,
+            generated: None,
             trailers: Some(vec![("grpc-status", "0".into())]),
         }
     }
 
     /// The answer of a healthy, empty node.
-    pub fn sound(rpc: Rpc) -> Self {
+    pub fn healthy(rpc: Rpc) -> Self {
         let condition =
             |name: &str| wire::RuntimeCondition { r#type: name.into(), status: true, ..Default::default() };
         let conditions = vec![condition("RuntimeReady"), condition("NetworkReady")];
@@ -120,17 +120,17 @@ impl RawAnswer {
         self
     }
 
-    /// A stream of the messages that `make` creates for 0, 1, 2 and so on; after the first `None` it stays open without
+    /// A stream of the messages that `generate` creates for 0, 1, 2 and so on; after the first `None` it stays open without
     /// messages.
-    pub fn made(make: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
-        Self { made: Some(MessageSource(Arc::new(make))), ..Self::of(Vec::<Bytes>::new()) }
+    pub fn generated(generate: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
+        Self { generated: Some(MessageSource(Arc::new(generate))), ..Self::of(Vec::<Bytes>::new()) }
     }
 
     fn respond(&self) -> Response<RawBody> {
         let mut response = Response::new(RawBody {
             data: self.data.iter().rev().cloned().collect(),
             endless: self.endless,
-            made: self.made.clone(),
+            generated: self.generated.clone(),
             number: 0,
             trailers: self.trailers.as_deref().map(header_map),
         });
@@ -156,7 +156,7 @@ fn header_map(pairs: &[(&'static str, String)]) -> HeaderMap {
 struct RawBody {
     data: Vec<Bytes>,
     endless: bool,
-    made: Option<MessageSource>,
+    generated: Option<MessageSource>,
     number: usize,
     trailers: Option<HeaderMap>,
 }
@@ -169,11 +169,12 @@ impl Body for RawBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(MessageSource(make)) = &self.made {
-            let made = make(self.number);
+        if let Some(MessageSource(generate)) = &self.generated {
+            let message = generate(self.number);
             self.number += 1;
             // Nothing wakes the reader, so the stream stays open without messages.
-            return made.map_or(Poll::Pending, |made| Poll::Ready(Some(Ok(Frame::data(framed(&made, 0))))));
+            return message
+                .map_or(Poll::Pending, |message| Poll::Ready(Some(Ok(Frame::data(framed(&message, 0))))));
         }
         let data = match self.data.last() {
             Some(last) if self.endless && self.data.len() == 1 => Some(last.clone()),
@@ -184,7 +185,7 @@ impl Body for RawBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_empty() && self.made.is_none() && self.trailers.is_none()
+        self.data.is_empty() && self.generated.is_none() && self.trailers.is_none()
     }
 }
 
@@ -206,7 +207,7 @@ impl RawServer {
 
     /// Gives this answer to one RPC, and answers all others like a healthy, empty node.
     pub fn answering(rpc: Rpc, answer: RawAnswer) -> Self {
-        Self::start(move |asked| (asked == rpc).then(|| answer.clone()))
+        Self::start(move |called| (called == rpc).then(|| answer.clone()))
     }
 
     /// The socket's path.
@@ -239,7 +240,7 @@ where
                 let answer = Arc::clone(&answer);
                 async move {
                     let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()).unwrap();
-                    Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| RawAnswer::sound(rpc)).respond())
+                    Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| RawAnswer::healthy(rpc)).respond())
                 }
             });
             tokio::spawn(

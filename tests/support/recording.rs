@@ -16,7 +16,8 @@ use super::node::{ContainerInSandbox, Node};
 use super::reply::Reply;
 use super::wire::{self, pair};
 
-/// The recorded kubelet waits this long between two events.
+/// The fake runtime sends the events at this interval. The kubelet got its events at the same interval when it was
+/// recorded.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
 /// The histories of a file, by its name without `.jsonl.gz`.
@@ -56,6 +57,7 @@ fn step(recorded: &Value) -> Step {
     step
 }
 
+/// Adds a recorded fault to a step. The key is an RPC or an id; `nil:ID` means an answer without a status.
 fn faulty(step: Step, key: &str, fault: &Value) -> Step {
     let (key, reply) = match key.strip_prefix("nil:") {
         Some(id) => (id, Reply::empty()),
@@ -76,10 +78,10 @@ fn attempts(stream: &Map<String, Value>) -> Vec<Attempt> {
         _ => Attempt::fail(code(&stream["kind"]), "recorded failure"),
     };
     let fails = number(&stream["fails"]);
-    let first_after = Duration::from_secs_f64(stream["first_after"].as_f64().unwrap());
+    let delay_of_first_event = Duration::from_secs_f64(stream["first_after"].as_f64().unwrap());
     let events = list(&stream["messages"]).iter().map(event);
     let mut attempts = vec![failure; fails];
-    attempts.push(Attempt::open().events(events).paced(first_after, BETWEEN_EVENTS));
+    attempts.push(Attempt::open().events(events).paced(delay_of_first_event, BETWEEN_EVENTS));
     attempts
 }
 
@@ -173,6 +175,6 @@ fn code(name: &Value) -> Code {
         Some("NOT_FOUND") => Code::NotFound,
         Some("UNAVAILABLE") => Code::Unavailable,
         Some("UNIMPLEMENTED") => Code::Unimplemented,
-        _ => panic!("a gRPC code that no recording had so far: {name}"),
+        _ => panic!("add this gRPC code of a recording here: {name}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the fake runtime does instead of, or before, its default answer.
+//! The replies of the fake runtime that differ from its default answer, such as a delay, an error or a hang.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ pub(super) enum Action {
     Oversize(usize),
     Raw(Vec<Bytes>),
     Broken(usize, Code, String),
-    Cut(ConnectionEnd),
+    Cut(ConnectionFault),
 }
 
-/// How a connection ends.
+/// How a connection fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionEnd {
+pub enum ConnectionFault {
     /// Both directions close.
     Close,
     /// The fake closes its sending side and still reads.
@@ -85,9 +85,9 @@ impl Reply {
         Action::Broken(messages, code, text.to_owned()).into()
     }
 
-    /// The end of the connection instead of an answer.
-    pub fn cut(cut: ConnectionEnd) -> Self {
-        Action::Cut(cut).into()
+    /// A fault of the connection instead of an answer.
+    pub fn connection_fault(fault: ConnectionFault) -> Self {
+        Action::Cut(fault).into()
     }
 
     /// The same reply after this time.
@@ -103,7 +103,7 @@ impl From<Action> for Reply {
     }
 }
 
-/// Delays calls until the test opens it.
+/// A gate that delays calls until the test opens it.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<watch::Sender<bool>>);
 
@@ -129,7 +129,7 @@ impl Default for Gate {
     }
 }
 
-/// The calls that get replies, with these replies.
+/// The replies to the calls of one RPC, and for one id if `id` is set.
 #[derive(Debug)]
 pub(super) struct Rule {
     rpc: Rpc,

@@ -21,12 +21,12 @@ use super::answer::{self, RequestTarget};
 use super::events::{Attempt, End, Pushed};
 use super::fake::{Script, Shared};
 use super::log::{CallState, OpenCall, ReceivedCall};
-use super::reply::{Action, ConnectionEnd};
+use super::reply::{Action, ConnectionFault};
 
 /// A running server; dropping it ends the server and all connections.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// A second handle on the listening socket, of a type that can be shut down.
+    /// A second handle on the listening socket. It has the type `UnixStream`, which has a method to shut a socket down.
     listener: std::os::unix::net::UnixStream,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // A process that another test starts has a copy of the listening socket until it executes its program.
+        // A process that another test is starting may have a copy of the listening socket, which would keep it open.
         let _ = self.listener.shutdown(Shutdown::Both);
     }
 }
@@ -71,8 +71,9 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
+/// Serves one connection until it ends or a call cuts it.
 async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
-    // A second handle on the socket: shutting it down also affects hyper's handle.
+    // The test can shut the socket down through this second handle while hyper has the first one.
     let stream = stream.into_std().unwrap();
     let handle = stream.try_clone().unwrap();
     let stream = UnixStream::from_std(stream).unwrap();
@@ -84,11 +85,11 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
         cut = cuts.recv() => cut,
     };
     match cut {
-        Some(ConnectionEnd::Close) | None => return,
-        Some(ConnectionEnd::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
-        Some(ConnectionEnd::Freeze) => {}
+        Some(ConnectionFault::Close) | None => return,
+        Some(ConnectionFault::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
+        Some(ConnectionFault::Freeze) => {}
     }
-    // The socket stays open without a reader.
+    // Keeps the socket open, but nothing reads from it.
     std::future::pending::<()>().await;
 }
 
@@ -96,25 +97,26 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
 #[derive(Clone)]
 struct Connection {
     number: usize,
-    cut: mpsc::UnboundedSender<ConnectionEnd>,
+    cut: mpsc::UnboundedSender<ConnectionFault>,
     shared: Arc<Shared>,
 }
 
 impl Service for Connection {
-    async fn answer(self: Arc<Self>, asked: server::CallRequest) -> Result<server::Answer, ServiceError> {
-        handle(asked, Self::clone(&self)).await.map(server::Answer::stream)
+    async fn answer(self: Arc<Self>, request: server::CallRequest) -> Result<server::Answer, ServiceError> {
+        handle(request, Self::clone(&self)).await.map(server::Answer::stream)
     }
 }
 
-async fn handle(asked: server::CallRequest, connection: Connection) -> Result<Answer, ServiceError> {
+/// Logs a call and answers it by the script.
+async fn handle(request: server::CallRequest, connection: Connection) -> Result<Answer, ServiceError> {
     let shared = Arc::clone(&connection.shared);
-    let rpc = asked.rpc;
-    let target = RequestTarget::decode(rpc, asked.message).unwrap();
+    let rpc = request.rpc;
+    let target = RequestTarget::decode(rpc, request.message).unwrap();
     let call = ReceivedCall {
         rpc,
         id: target.id(),
-        deadline: asked.deadline,
-        authority: asked.authority,
+        deadline: request.deadline,
+        authority: request.authority,
         connection: connection.number,
         state: CallState::InFlight,
     };
@@ -164,14 +166,14 @@ fn script(shared: &Shared) -> MutexGuard<'_, Script> {
     shared.script.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// tokio takes a millisecond even for a sleep of zero.
+/// Waits for `time`. A sleep of zero in tokio lasts a millisecond, so this returns at once instead.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-/// Opens an event stream. Its headers are sent with the first message, as from a grpc-go server.
+/// Opens an event stream. The server sends the headers together with the first message, as grpc-go does.
 async fn stream(
     mut open_call: OpenCall,
     attempt: Attempt,
@@ -193,6 +195,7 @@ async fn stream(
     }
 }
 
+/// Sends the scripted events of a stream, then ends or continues it as scripted.
 async fn play(
     attempt: Attempt,
     mut pushed: Option<mpsc::UnboundedReceiver<Pushed>>,
@@ -233,7 +236,7 @@ async fn play(
     }
 }
 
-/// The messages of an answer: the known ones, then the messages of the stream.
+/// The messages of an answer: first those in `ready`, then those that arrive in `live`.
 struct Answer {
     ready: VecDeque<Pushed>,
     live: Option<mpsc::Receiver<Pushed>>,

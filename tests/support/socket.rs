@@ -1,4 +1,4 @@
-//! Temporary directories, and objects that are no runtime at the path of its socket.
+//! Temporary directories, and files and sockets that a user may name by mistake instead of a runtime's socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -40,7 +40,7 @@ impl Drop for TempDir {
     }
 }
 
-/// An object at its own path that is no CRI runtime.
+/// A file, a directory or a socket that is not the socket of a CRI runtime.
 #[derive(Debug)]
 pub struct NotARuntime {
     folder: TempDir,
@@ -56,7 +56,7 @@ impl NotARuntime {
     }
 
     /// A socket that answers everything with an HTTP/1.1 error page, like docker or podman.
-    pub fn speaks_http1() -> Self {
+    pub fn answers_http1() -> Self {
         Self::listening(|mut stream| {
             thread::spawn(move || {
                 // Reads the first bytes before it answers, because closing with unread bytes resets the connection.

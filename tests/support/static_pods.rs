@@ -34,7 +34,7 @@ pub fn nine_releases() -> Vec<Value> {
 }
 
 /// Mutated files: name, bytes and each kubelet's result (0, or name, namespace and UID).
-pub fn odd() -> Vec<(String, Vec<u8>, Value)> {
+pub fn mutated_files() -> Vec<(String, Vec<u8>, Value)> {
     let groups: Value = serde_json::from_str(&unpacked("static-pods-odd.json.gz")).unwrap();
     let files = groups.as_array().unwrap().iter().flat_map(|group| group["files"].as_object().unwrap());
     files

@@ -1,5 +1,5 @@
-//! The CRI messages of plegctl's own proto file. The fake works with bytes, so that it encodes a big node only once and
-//! can send what no message allows.
+//! The CRI messages of plegctl's own proto file. The fake sends bytes and not messages, so that it encodes a big node
+//! only once and can send invalid answers too.
 
 #[expect(missing_docs, reason = "generated from proto/cri.proto, which has the comments")]
 #[expect(clippy::pedantic, reason = "generated")]

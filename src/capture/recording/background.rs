@@ -1,15 +1,16 @@
-//! The calls and the diagnosis that run in parallel with relists, at most one of each kind at a time.
+//! Runs calls, searches and diagnoses in parallel with relists, at most one of each kind at a time. [`Background::next`]
+//! returns their results.
 
 use std::time::Duration;
 
 use super::IncidentDiagnosis;
-use crate::capture::node::{KubeletSample, SampledKubelet};
+use crate::capture::node::{KubeletMetricsSample, SampledKubeletState};
 use crate::clock::{Mono, Wall};
 use crate::cri::Version;
 use crate::kubelet::{KubeletProcess, Metrics};
 use crate::optional_future::SingleTask;
 
-/// The work in parallel with relists, and when each part of it was last started.
+/// The tasks in parallel with relists, and when each was last started.
 #[derive(Default)]
 pub struct Background<'a> {
     pub diagnosis: SingleTask<'a, Option<IncidentDiagnosis>>,
@@ -18,36 +19,36 @@ pub struct Background<'a> {
     /// The `Status` call; its result is whether it was answered.
     pub status: SingleTask<'a, bool>,
     pub status_requested: Option<Mono>,
-    /// Whether the last `Status` call was silent. No further one is made until a list call is answered.
+    /// Whether the last `Status` call was silent. The next one is sent after a list call has been answered.
     pub status_hangs: bool,
-    pub metrics: SingleTask<'a, KubeletSample>,
+    pub metrics: SingleTask<'a, KubeletMetricsSample>,
     pub metrics_requested: Mono,
-    /// Whether the kubelet's metrics were silent: they wait for the runtime, so they are not read again until a list
-    /// call is answered.
+    /// Whether the last request for the kubelet's metrics got no answer. The kubelet's answer waits for the runtime, so the
+    /// next request is sent after a list call has been answered.
     pub metrics_hang: bool,
     /// The time of the kubelet's last relist, according to its metrics.
     pub kubelet_relisted: Option<Wall>,
-    /// The search for the kubelet whose process was started since its settings were read.
+    /// The search for the settings of a kubelet that was started or restarted.
     pub search: SingleTask<'a, Option<KubeletProcess>>,
     /// The process id of the kubelet whose settings were read last.
     pub searched: Option<u32>,
     /// When the states of shims were read last.
     pub shims_read: Mono,
     /// The state of the kubelet's process at the last check.
-    pub kubelet: Option<SampledKubelet>,
+    pub kubelet: Option<SampledKubeletState>,
 }
 
 /// The result of work in parallel with relists.
 pub enum BackgroundResult {
-    /// The result of a diagnosis, if it had one.
+    /// The result of a diagnosis; `None` if the diagnosis failed.
     Diagnosis(Option<Box<IncidentDiagnosis>>),
-    /// The answer of Version, if it was answered.
+    /// The answer to Version; `None` if the call failed.
     Version(Option<Version>),
     /// The `Status` call has ended.
     Status,
     /// A sample of the kubelet's metrics.
-    KubeletMetrics(KubeletSample),
-    /// The kubelet that runs now, if it was found.
+    KubeletMetrics(KubeletMetricsSample),
+    /// The kubelet that runs now; `None` if the search did not find it.
     Kubelet(Option<Box<KubeletProcess>>),
 }
 

@@ -1,4 +1,5 @@
-//! Detects incidents, records them and starts their diagnoses.
+//! Collects observations of the node, passes them to the incident detector, and does what the detector decides: records
+//! incidents and starts their diagnoses.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,8 +11,8 @@ use super::kubelet_metrics::{KubeletMetricsReader, TIME_LIMIT};
 use super::state::RecordingState;
 use super::{IncidentDiagnosis, RecordingHost, RecordingNotice, RecordingSettings};
 use crate::capture::entry::kind;
-use crate::capture::incident::{IncidentAction, Observation, open_call};
-use crate::capture::node::{NodeSampler, SampledKubelet};
+use crate::capture::incident::{IncidentAction, Observation, open_call_text};
+use crate::capture::node::{NodeSampler, SampledKubeletState};
 use crate::capture::recorder::Recorder;
 use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc, Runtime, Version};
@@ -22,10 +23,10 @@ use crate::pleg::stream::{Health, Relist};
 use crate::threads::{blocking, locked};
 
 /// The interval of checks while a relist runs or an incident is open.
-const TICK: Duration = Duration::from_millis(500);
+const BUSY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The longest interval of checks at other times.
-const IDLE_TICK: Duration = Duration::from_secs(5);
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The shortest interval of `Status` calls.
 const STATUS_INTERVAL: Duration = Duration::from_secs(25);
@@ -33,19 +34,19 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(25);
 /// The interval of Version calls during an incident.
 const VERSION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long Version may be silent before it is sent on a second connection.
+/// The silence after which Version is sent on a second connection.
 const SECOND_VERSION_DELAY: Duration = Duration::from_secs(2);
 
-/// The age of the kubelet's last relist from which on its metrics are read often during an incident.
+/// The age of the kubelet's last relist from which on the kubelet's metrics are read more often during an incident.
 const OLD_KUBELET_RELIST: Duration = Duration::from_secs(60);
 
-/// The interval at which they are read then.
+/// The interval at which the kubelet's metrics are read in that case.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The shortest interval at which the states of shims are read.
 const SHIMS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Detects incidents in what relists, calls and samples show.
+/// Detects incidents from relists, pending calls and samples of the node.
 pub struct IncidentHandler<'a, H> {
     pub settings: RecordingSettings,
     pub host: &'a H,
@@ -58,40 +59,42 @@ pub struct IncidentHandler<'a, H> {
 }
 
 impl<H: RecordingHost> IncidentHandler<'_, H> {
-    /// Returns the time until the next check. While no relist runs and no incident is open, only the age of the last
-    /// relist changes by itself.
+    /// Returns the time until the next check. `relist` is the time at which the current relist began, if one runs. Otherwise,
+    /// and without an open incident, only the age of the last relist changes, so checks are rare.
     pub fn time_to_next_check(&self, relist: Option<Mono>) -> Duration {
         let state = locked(&self.state);
         let busy =
             relist.is_some() || state.detector.open_incident().is_some() || state.healthy == Some(false);
         let checked = state.checked.max(relist.unwrap_or_default());
         let pause = if busy {
-            TICK.min(self.settings.rules.slow)
+            BUSY_INTERVAL.min(self.settings.rules.slow)
         } else {
             let age = self.shared.last_list().map(|last| checked.since(last));
-            age.and_then(|age| state.detector.time_to_age_limit(age)).unwrap_or(IDLE_TICK).min(IDLE_TICK)
+            age.and_then(|age| state.detector.time_to_age_limit(age))
+                .unwrap_or(IDLE_INTERVAL)
+                .min(IDLE_INTERVAL)
         };
         checked.plus(pause).since(self.host.clock().mono())
     }
 
-    /// Checks pending calls, the age of PLEG and the kubelet, and passes them to the incident detector.
+    /// Passes the pending calls, the age of PLEG and the state of the kubelet to the incident detector.
     pub fn check(&mut self, relist: Option<Mono>) {
         let clock = &**self.host.clock();
         let now = clock.mono();
         let verdict = self.shared.check(clock, self.settings.rules.threshold);
         let mut state = locked(&self.state);
         state.checked = now;
-        // The kubelet reports itself as unhealthy before its first relist is over, which is no fault.
+        // Before the first relist is over, PLEG counts as unhealthy, which is no fault.
         let is_first = self.shared.last_list().is_none();
         if !is_first && state.healthy.replace(verdict.is_ok()) != Some(verdict.is_ok()) {
             let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
             let health = Health { time: clock.wall(), healthy: message.is_empty(), message };
             self.recorder.document(kind::HEALTH, &health);
         }
-        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open_call(open)));
+        let call = state.open_call.as_ref().map(|open| (now.since(open.started), open_call_text(open)));
         let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
         let (waited, what) = match (call, whole) {
-            // Many calls that are answered in time may be too much together.
+            // Many calls that are each answered in time may together take too long.
             (Some(call), Some(whole)) if call.0 >= whole.0 / 4 => (whole.0, call.1),
             (_, Some(whole)) => whole,
             (call, None) => call.unwrap_or_default(),
@@ -113,7 +116,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
-    /// Returns what is wrong with the kubelet, and whether it was restarted since the last check, both in words.
+    /// Checks the kubelet. Returns what is wrong with it, and how it was restarted since the last check, both as text for
+    /// the user.
     fn check_kubelet(&mut self) -> (Option<String>, Option<String>) {
         let found = self.sampler.kubelet();
         let before = std::mem::replace(&mut self.background.kubelet, found);
@@ -126,19 +130,21 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             self.record_node();
         }
         self.search_kubelet(found);
-        let pid = |state: Option<SampledKubelet>| state?.pid();
+        let pid = |state: Option<SampledKubeletState>| state?.pid();
         let restarted = match (before, found) {
-            (Some(SampledKubelet::Gone), Some(SampledKubelet::Running { .. })) => {
+            (Some(SampledKubeletState::Gone), Some(SampledKubeletState::Running { .. })) => {
                 Some("the kubelet was restarted".to_owned())
             }
             _ => pid(before).zip(pid(found)).filter(|(before, now)| before != now).map(|(before, now)| {
-                format!("the kubelet was restarted: process {before} is gone, {now} is there")
+                format!("the kubelet was restarted: process {before} is gone, process {now} runs")
             }),
         };
         let wrong = match found {
-            Some(SampledKubelet::Stopped { pid }) => Some(format!("the kubelet is stopped: process {pid}")),
-            Some(SampledKubelet::Gone) => Some("the kubelet is gone".to_owned()),
-            Some(SampledKubelet::Running { .. }) | None => self
+            Some(SampledKubeletState::Stopped { pid }) => {
+                Some(format!("the kubelet is stopped: process {pid}"))
+            }
+            Some(SampledKubeletState::Gone) => Some("the kubelet is gone".to_owned()),
+            Some(SampledKubeletState::Running { .. }) | None => self
                 .kubelet_age()
                 .filter(|age| *age > self.settings.rules.threshold)
                 .map(|_| "the kubelet has not relisted for longer than its threshold".to_owned()),
@@ -162,7 +168,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
     }
 
-    /// Records the end of a relist, and passes it to the incident detector.
+    /// Records the end of a relist, which began at `began`, and passes the relist to the incident detector.
     pub fn relist_finished(&mut self, began: u64, report: &Relist) {
         self.recorder.relist_finished(began, report);
         if report.outcome == Outcome::Ok {
@@ -177,11 +183,12 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         self.check(None);
     }
 
+    /// Carries out what the incident detector decided.
     fn perform(&mut self, actions: Vec<IncidentAction>, observation: &Observation) {
         for action in actions {
             match action {
                 IncidentAction::Record(incident) => {
-                    // The capture has a sample of the node at the begin and at the end of each incident.
+                    // The capture has a sample of the node at the beginning and at the end of each incident.
                     self.record_node();
                     let mut state = locked(&self.state);
                     if incident.to == 0 {
@@ -208,7 +215,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         self.background.diagnosis.start(self.host.diagnose(self.recorder.pending_calls()));
     }
 
-    /// Handles a result of work in parallel with relists. Returns the answer of Version, if the result is one.
+    /// Handles a result of work in parallel with relists. If the result is an answer to Version, returns the answer.
     pub fn background_finished(&mut self, result: BackgroundResult) -> Option<Version> {
         match result {
             BackgroundResult::Diagnosis(diagnosis) => self.diagnosed(*diagnosis?),
@@ -225,9 +232,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         None
     }
 
-    /// Searches for the settings of a kubelet that was started, or restarted, since they were last read.
-    fn search_kubelet(&mut self, found: Option<SampledKubelet>) {
-        let Some(SampledKubelet::Running { pid }) = found else { return };
+    /// Reads the settings of a kubelet that was started or restarted since the settings were last read.
+    fn search_kubelet(&mut self, found: Option<SampledKubeletState>) {
+        let Some(SampledKubeletState::Running { pid }) = found else { return };
         let is_known = self.background.searched == Some(pid) || self.background.search.is_running();
         let Some(root) = self.settings.search_kubelet.clone().filter(|_| !is_known) else { return };
         self.background.searched = Some(pid);
@@ -237,7 +244,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         });
     }
 
-    /// Reads the metrics of the kubelet that was found: their address may differ from that of the previous one.
+    /// Reads the metrics of the kubelet that was found, whose address may differ from the previous kubelet's address.
     fn found_kubelet(&mut self, found: KubeletProcess) {
         // Without readable settings, the recording continues without metrics.
         if let Some(reader) = self.host.kubelet_metrics(found) {
@@ -260,7 +267,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         if !incidents.is_empty() {
             state.culprit = culprit;
         }
-        // An incident that ends here is replaced by another one.
+        // If the diagnosis ends an incident, the detector has opened another one in its place.
         state.incidents += u64::from(incidents.iter().any(|incident| incident.to != 0));
         drop(state);
         for incident in incidents {
@@ -288,7 +295,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         self.request_version(now);
     }
 
-    /// Reads the kubelet's metrics, unless they are being read or were silent.
+    /// Reads the kubelet's metrics, unless a request is pending or the last one got no answer.
     fn request_kubelet_metrics(&mut self, now: Mono) {
         let is_possible = !self.background.metrics.is_running() && !self.background.metrics_hang;
         let Some(reader) = self.metrics.clone().filter(|_| is_possible) else { return };
@@ -297,8 +304,8 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         self.background.metrics.start(async move { reader.read(&*clock).await });
     }
 
-    /// Sends Version on a connection of its own, unless it is pending. Without an early answer, sends it on a second
-    /// connection too. Both calls wait as long as a relist would, so that the capture shows when they are answered.
+    /// Sends Version on a new connection, unless a Version call is pending. Without an early answer, sends it on a second
+    /// connection too. Both calls have the deadline of a relist's calls, so that the capture shows when they are answered.
     pub fn request_version(&mut self, now: Mono) {
         if self.background.version.is_running() {
             return;
@@ -325,7 +332,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         });
     }
 
-    /// Sends Status, unless it is pending, was silent or was sent a short time ago.
+    /// Sends Status, unless a Status call is pending, got no answer last time, or was sent a short time ago.
     fn request_status(&mut self) {
         let now = self.host.clock().mono();
         let background = &mut self.background;

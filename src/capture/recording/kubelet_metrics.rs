@@ -1,9 +1,9 @@
-//! Reads the kubelet's own metrics for the capture.
+//! Reads the kubelet's own `/metrics` for the capture, and keeps only the few metrics that a capture needs.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::capture::node::KubeletSample;
+use crate::capture::node::KubeletMetricsSample;
 use crate::clock::Clock;
 use crate::kubelet::{KubeletApi, Metrics, http};
 use crate::threads::locked;
@@ -11,10 +11,10 @@ use crate::threads::locked;
 /// The time limit for the kubelet's answer.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// Creates the kubelet's API anew, with its present credentials.
+/// Creates the client for the kubelet's API again, with the present credentials.
 type Renew = Box<dyn Fn() -> Option<KubeletApi>>;
 
-/// The kubelet's API, from which its metrics are read.
+/// Reads metrics through the kubelet's API.
 pub struct KubeletMetricsReader {
     api: Mutex<KubeletApi>,
     renew: Renew,
@@ -27,23 +27,25 @@ impl KubeletMetricsReader {
         Self { api: Mutex::new(api), renew: Box::new(renew) }
     }
 
-    /// Reads the metrics once, and keeps the few series that a capture needs.
-    pub async fn read(&self, clock: &dyn Clock) -> KubeletSample {
+    /// Reads the metrics once. A failed request gives a sample with the error.
+    pub async fn read(&self, clock: &dyn Clock) -> KubeletMetricsSample {
         let api = locked(&self.api).clone();
         let started = clock.mono();
         let answer = api.get("/metrics", TIME_LIMIT).await;
         let took = clock.mono().since(started).into();
         match answer.and_then(|answer| answer.document(&api.url("/metrics"))) {
-            Ok(text) => {
-                KubeletSample { took, text: Some(Metrics::relevant(&text)), ..KubeletSample::default() }
-            }
+            Ok(text) => KubeletMetricsSample {
+                took,
+                text: Some(Metrics::relevant(&text)),
+                ..KubeletMetricsSample::default()
+            },
             Err(why) => {
                 if matches!(why, http::Error::Unauthorized { .. })
                     && let Some(api) = (self.renew)()
                 {
                     *locked(&self.api) = api;
                 }
-                KubeletSample { took, silent: why.is_silent(), why: Some(why.to_string()), text: None }
+                KubeletMetricsSample { took, silent: why.is_silent(), why: Some(why.to_string()), text: None }
             }
         }
     }

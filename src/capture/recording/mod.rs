@@ -1,9 +1,9 @@
-//! Runs a recording: relists at its own pace, records each call with its answer, and detects and diagnoses incidents.
+//! Runs a recording: relists periodically, records each call with its answer, and detects and diagnoses incidents.
 //!
-//! A diagnosis is made while an incident lasts, because afterwards nobody can start it. A call that hangs is never made
-//! a second time. A disk that is full or does not answer stops only the writing.
+//! A diagnosis runs while the incident lasts, because afterwards its evidence is gone. A call that hangs is never repeated.
+//! A disk that is full or does not answer stops only the writing.
 //!
-//! The recording knows no terminal, no flags and no rule of the diagnosis: the command passes in what it needs as a
+//! The recording knows no terminal, no flags and no rule of the diagnosis. The command `record` provides these as a
 //! [`RecordingHost`] and [`RecordingSignals`].
 
 mod background;
@@ -34,7 +34,7 @@ use crate::host::HostRoot;
 use crate::kubelet::KubeletProcess;
 use crate::optional_future::or_pending;
 use crate::pleg::guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
-use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
+use crate::pleg::readers::{StreamReaders, readers_of, reason_of_empty_stream};
 use crate::pleg::stream::{Event, Stream};
 use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink,
@@ -48,24 +48,24 @@ use state::RecordingState;
 /// How often the node, the kubelet's metrics and the runtime's version are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The age at which the event stream is closed and opened again, as in `watch`.
-const LONGEST_STREAM: Duration = Duration::from_secs(600);
+/// The age at which the event stream is closed and opened again, the same as in `watch`.
+const MAX_STREAM_AGE: Duration = Duration::from_secs(600);
 
-/// How long the writer may take for the queued entries when a signal or `--for` ends the recording.
+/// The time limit for writing the queued entries when a signal or `--for` ends the recording.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 
-/// How long the writer may take when the recording ends by itself, so that nobody waits for its end.
+/// The time limit for writing the queued entries when `--count` ends the recording, because nobody waits for that end.
 const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The reason in the capture for the end after a number of relists.
+/// The reason that the capture contains if the recording ends after the requested number of relists.
 const ENDED_BY_COUNT: &str = "--count";
 
 /// The settings of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSettings {
-    /// Pause between relists, and the age from which on PLEG is not healthy.
+    /// The pause between relists, and the age from which on PLEG is not healthy.
     pub timing: PlegTiming,
-    /// The kubelet releases whose relist is made.
+    /// The kubelet releases whose way of relisting is used.
     pub era: Era,
     /// When an incident begins, and what is pinned around it.
     pub rules: IncidentRules,
@@ -73,8 +73,8 @@ pub struct RecordingSettings {
     pub count: Option<NonZeroU64>,
     /// Whether incidents are diagnosed.
     pub diagnose: bool,
-    /// The host root below which the settings of a restarted kubelet are read again; `None` if the user named the
-    /// kubelet.
+    /// The host root for the search for a restarted kubelet's settings; `None` if the user named the kubelet, so that there
+    /// is no search.
     pub search_kubelet: Option<HostRoot>,
 }
 
@@ -88,7 +88,7 @@ pub trait RecordingHost {
     fn find_runtime(&self) -> bool;
     /// Returns a client with a connection of its own.
     fn client(&self) -> Option<Client>;
-    /// Returns a reader for the metrics of this kubelet, if they may be read.
+    /// Returns a reader for the metrics of this kubelet; `None` if plegctl has no access to them.
     fn kubelet_metrics(&self, kubelet: KubeletProcess) -> Option<KubeletMetricsReader>;
     /// Diagnoses the node, without repeating the pending calls.
     async fn diagnose(&self, pending: Vec<LivePendingCall>) -> Option<IncidentDiagnosis>;
@@ -126,9 +126,9 @@ pub enum RecordingNotice<'a> {
     StreamUnavailable(io::Error),
     /// The runtime has no events, for this reason.
     StreamNotRecorded(&'a str),
-    /// An incident began or ended; with its number in the capture.
+    /// An incident began or ended: its number in the capture, and the incident.
     Incident(u64, &'a Incident),
-    /// An incident was diagnosed; with its number and the first line of the diagnosis.
+    /// An incident was diagnosed: its number in the capture, and the first line of the diagnosis.
     Diagnosed(u64, &'a str),
 }
 
@@ -143,7 +143,7 @@ pub struct IncidentDiagnosis {
     pub culprit: Option<IncidentCulprit>,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingSummary {
     /// The number of relists, failed ones included.
@@ -168,7 +168,7 @@ pub struct BegunRecorder {
     pub version: Option<Version>,
 }
 
-/// A running recording.
+/// A running recording: its relists, and the work in parallel with them.
 pub struct Recording<'a, H, S> {
     host: &'a H,
     count: Option<NonZeroU64>,
@@ -179,7 +179,7 @@ pub struct Recording<'a, H, S> {
     parallel: ParallelWork<'a, H, S>,
 }
 
-/// Everything that goes on while a relist runs.
+/// The work in parallel with relists: checks for incidents, signals, samples of the node and the event stream.
 struct ParallelWork<'a, H, S> {
     handler: IncidentHandler<'a, H>,
     signals: S,
@@ -190,29 +190,34 @@ struct ParallelWork<'a, H, S> {
     unnamed_session: Option<Session>,
 }
 
-/// Something that interrupts the wait for a relist.
+/// A reason to work while a relist runs or is not yet due.
 enum Interruption {
+    /// A signal arrived.
     Signal(RecordingSignal),
+    /// The next sample of the node is due.
     Sample,
-    Tick,
+    /// The next check for incidents is due.
+    Check,
+    /// The event stream has an event or an end.
     Stream(StreamItem),
 }
 
-/// Tracks whether the runtime's event stream can be read. The client records the events, so they are ignored here.
+/// Tracks whether the runtime's event stream can be read. It ignores the events, because the client's observer records
+/// them.
 #[derive(Default)]
 struct StreamAvailability {
-    /// Why this runtime ends its stream without an event, if the reason is known.
-    meaning_of_empty: Cell<Option<&'static str>>,
-    /// Whether such an end was seen.
+    /// The known reason for which this runtime ends its stream without any event, for example a disabled feature.
+    reason_of_empty: Cell<Option<&'static str>>,
+    /// Whether the stream ended without any event for that reason.
     ended_at_once: Cell<bool>,
-    /// Whether the user has been informed that the stream cannot be opened at the moment.
+    /// Whether the user knows that the stream cannot be opened at the moment.
     reported_unavailable: Cell<bool>,
 }
 
 impl StreamObserver for StreamAvailability {
     fn stream(&self, notice: Stream) {
-        let meaning_of_empty = self.meaning_of_empty.get();
-        if meaning_of_empty.is_some() && notice.error.as_deref() == meaning_of_empty {
+        let reason_of_empty = self.reason_of_empty.get();
+        if reason_of_empty.is_some() && notice.error.as_deref() == reason_of_empty {
             self.ended_at_once.set(true);
         }
     }
@@ -223,14 +228,14 @@ impl StreamObserver for StreamAvailability {
 
     fn stream_failed(&self) {}
 
-    fn crowded(&self) {}
+    fn cache_too_large(&self) {}
 
     fn sink(&self) -> Box<dyn Sink + '_> {
         Box::<Vec<Event>>::default()
     }
 }
 
-/// Records pod events, and remembers the pending call.
+/// Records the pod events of a relist, and remembers the pending call.
 struct RelistSink<'a> {
     recorder: &'a Recorder,
     state: &'a Mutex<RecordingState>,
@@ -238,7 +243,7 @@ struct RelistSink<'a> {
 
 impl Sink for RelistSink<'_> {
     fn event(&mut self, event: Event) {
-        // Events of the first relist are left out: the lists contain the same.
+        // Events of the first relist are left out, because the lists contain the same information.
         if !event.initial {
             self.recorder.document(kind::EVENT, &event);
         }
@@ -254,7 +259,8 @@ impl Sink for RelistSink<'_> {
 }
 
 impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
-    /// Prepares a recording. `client` is the client for relists.
+    /// Prepares a recording. `client` makes the calls of relists; `kubelet` is the process id of the kubelet that `metrics`
+    /// reads.
     pub fn new(
         settings: RecordingSettings,
         host: &'a H,
@@ -267,7 +273,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let BegunRecorder { recorder, last_incident, session, version } = begun;
         let now = host.clock().mono();
         let availability = StreamAvailability::default();
-        availability.meaning_of_empty.set(version.as_ref().and_then(empty_stream));
+        availability.reason_of_empty.set(version.as_ref().and_then(reason_of_empty_stream));
         let shared = Arc::new(SharedState::new(false));
         let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
         let detector = IncidentDetector::new(settings.rules, last_incident);
@@ -300,7 +306,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         }
     }
 
-    /// Returns the state that the kubelet's PLEG metrics are read from.
+    /// Returns the state from which the metrics page renders the kubelet's PLEG metrics.
     pub fn shared_state(&self) -> Arc<SharedState> {
         Arc::clone(&self.parallel.handler.shared)
     }
@@ -311,7 +317,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         Arc::new(move || locked(&state).metrics_page(&recorder.status()))
     }
 
-    /// Records until a signal or the number of relists ends the recording.
+    /// Records until a signal or the requested number of relists ends the recording.
     pub async fn run(mut self) -> RecordingSummary {
         let why = loop {
             let ended = match self.timer.next(self.host.clock().mono()) {
@@ -331,7 +337,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         self.finish(why)
     }
 
-    /// Searches for the runtime again, if none was found at the start.
+    /// Searches for the runtime again if no runtime was found at the start.
     fn find_runtime(&mut self) {
         let Some(session) = &mut self.parallel.unnamed_session else { return };
         if !self.host.find_runtime() {
@@ -390,8 +396,8 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
 }
 
 impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
-    /// Handles everything that happens until `work` is done. `relist` is when the current relist began. Fails with the
-    /// reason if the recording is over.
+    /// Runs the parallel work until `work` is done. `relist` is the time at which the current relist began, if one runs.
+    /// Fails with the reason if the recording is over.
     async fn work_during<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -411,11 +417,11 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
         }
     }
 
-    /// Waits for the next thing that happens, and handles it; returns the reason if the recording is over. May be
-    /// dropped while it waits.
+    /// Waits for the next interruption or background result, and handles it. Returns the reason if the recording is over.
+    /// The future may be dropped while it waits.
     async fn handle_next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
         let Self { handler, signals, sample_ticks, guarded_stream, availability, .. } = self;
-        let tick = handler.time_to_next_check(relist);
+        let time_to_check = handler.time_to_next_check(relist);
         let items = guarded_stream.as_mut().map(|stream| stream.next_item(std::future::ready(())));
         let interruption = tokio::select! {
             biased;
@@ -427,7 +433,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
             }
             signal = signals.next() => Interruption::Signal(signal),
             _ = sample_ticks.tick() => Interruption::Sample,
-            () = tokio::time::sleep(tick) => Interruption::Tick,
+            () = tokio::time::sleep(time_to_check) => Interruption::Check,
             item = or_pending(items) => Interruption::Stream(item),
         };
         match interruption {
@@ -441,7 +447,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
                 signals.suspend().await;
             }
             Interruption::Sample => handler.sample(),
-            Interruption::Tick => {
+            Interruption::Check => {
                 if let Some(guarded_stream) = guarded_stream {
                     guarded_stream.check(availability);
                 }
@@ -459,7 +465,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
     /// Records the name of a runtime that answered Version for the first time, and prepares its event stream.
     fn runtime_answered(&mut self, version: Version) {
         let Some(mut session) = self.unnamed_session.take() else { return };
-        self.availability.meaning_of_empty.set(empty_stream(&version));
+        self.availability.reason_of_empty.set(reason_of_empty_stream(&version));
         self.handler.host.notify(RecordingNotice::RuntimeAnswered(&version));
         session.runtime.clone_from(&version.runtime_name);
         session.runtime_version.clone_from(&version.runtime_version);
@@ -467,8 +473,8 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
         self.guarded_stream = guarded_stream(self.handler.host, version);
     }
 
-    /// After a relist, requests the version of a runtime that has just answered its first call, and opens the event
-    /// stream if it is due, as the kubelet does.
+    /// After a relist, requests the version of a runtime that has just answered its first call. Opens the event stream if it
+    /// is due, as the kubelet does.
     async fn relist_finished(&mut self, answered: bool) {
         let host = self.handler.host;
         if answered && self.unnamed_session.is_some() {
@@ -477,13 +483,13 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
         let Some(guarded_stream) = &mut self.guarded_stream else { return };
         let availability = &self.availability;
         if let Err(why) = guarded_stream.open_if_due(availability).await {
-            // Threads or descriptors may be available again later.
+            // The process may have run out of threads or file descriptors, so a later attempt may succeed.
             guarded_stream.postpone();
             if !availability.reported_unavailable.replace(true) {
                 host.notify(RecordingNotice::StreamUnavailable(why));
             }
         } else if availability.ended_at_once.get() {
-            let why = availability.meaning_of_empty.get().unwrap_or_default();
+            let why = availability.reason_of_empty.get().unwrap_or_default();
             host.notify(RecordingNotice::StreamNotRecorded(why));
             self.guarded_stream = None;
         } else if guarded_stream.is_open() {
@@ -492,16 +498,16 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
     }
 }
 
-/// Returns the event stream of a runtime that allows several readers.
+/// Returns the event stream, if the runtime allows a second reader next to the kubelet.
 fn guarded_stream(host: &impl RecordingHost, version: Version) -> Option<GuardedStream> {
-    let replayed = matches!(host.endpoint(), Endpoint::Capture { .. });
+    let replayed = matches!(host.endpoint(), Endpoint::Own { .. });
     if replayed || readers_of(&version) != StreamReaders::Several {
         return None;
     }
     let settings = StreamSettings {
         // A recorder outlives any number of restarts of its runtime.
         retries: u32::MAX,
-        longest: LONGEST_STREAM,
+        max_age: MAX_STREAM_AGE,
         guarded: matches!(host.endpoint(), Endpoint::Unix { .. }),
         // The recorder does not process the events.
         hint: true,

@@ -1,4 +1,5 @@
-//! The state of a recording that its metrics page shows.
+//! The state of a recording that relists, the incident handler and the metrics page share, and the recorder's own metrics for
+//! Prometheus.
 
 use std::fmt::{self, Write as _};
 
@@ -19,14 +20,14 @@ pub struct RecordingState {
     pub healthy: Option<bool>,
     /// The number of incidents so far.
     pub incidents: u64,
-    /// The culprit in the last diagnosis of the open incident.
+    /// The culprit that the last diagnosis of the open incident named.
     pub culprit: Option<IncidentCulprit>,
 }
 
 /// The call that a diagnosis names, with its pod and container. An unknown part is empty.
 #[derive(Clone, Debug, Default)]
 pub struct IncidentCulprit {
-    /// The rule.
+    /// The id of the rule, for example `D03`.
     pub rule: String,
     /// The RPC.
     pub rpc: String,

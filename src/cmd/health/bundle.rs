@@ -1,5 +1,5 @@
-//! `health --bundle FILE.tar.gz`: everything that a colleague needs to judge this node, in one file that
-//! `health --from` reads. The bundle causes no further calls to a runtime that hangs.
+//! `health --bundle FILE.tar.gz`: writes everything that a colleague needs to judge this node into one archive, and
+//! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -19,6 +19,7 @@ use crate::cri::{
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
+use crate::ordered::IntoOrdered;
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist};
 use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
@@ -29,33 +30,48 @@ const BLOCK: usize = 512;
 /// The name of the report in the archive.
 const REPORT: &str = "health.json";
 
-/// The index of the archive.
+/// The list of the files in a bundle of `health`, `index.json`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-struct BundleIndex<'a> {
+pub struct BundleIndex<'a> {
     api_version: &'static str,
     kind: &'static str,
+    /// When the probing began.
     taken_at: Wall,
+    /// The node's name.
     node: &'a str,
+    /// The files of the archive.
     files: Vec<BundledFile<'a>>,
-    /// What could not be collected.
+    /// The files that could not be collected.
     missing: Vec<MissingFile>,
+    /// What a bundle never contains, for privacy.
     left_out: [&'static str; 4],
 }
 
+/// A file of the archive.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 struct BundledFile<'a> {
+    /// The name in the archive.
     name: &'a str,
+    /// What the file contains.
     about: &'static str,
+    /// The size in bytes.
     bytes: usize,
+    /// Whether the beginning is missing, because the file was too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     beginning_cut_off: bool,
 }
 
+/// A file that could not be collected.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MissingFile {
+    /// The file.
     what: String,
+    /// Why it could not be collected.
     why: String,
 }
 
@@ -68,13 +84,13 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let mut missing: Vec<MissingFile> = Vec::new();
     let mut input_files = vec![InputFile::whole(REPORT, "the report of `plegctl health`", pretty(report)?)];
-    let order = RelistRequest {
+    let request = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
         era: KubeletVersion::CONFIRMED.era(),
         inspect: Inspect::Everything { concurrency: 1 },
     };
-    match relist(&Remembered::of(evidence), clock, order).await {
+    match relist(&ReceivedAnswers::of(evidence), clock, request).await {
         Ok(relist) => {
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
             input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
@@ -123,7 +139,7 @@ pub(super) async fn write(
     save::write(path, |file| {
         let mut archive = GzEncoder::new(file, Compression::default());
         for input_file in [&index].into_iter().chain(&input_files) {
-            member(&mut archive, input_file, at)?;
+            write_member(&mut archive, input_file, at)?;
         }
         // Two empty blocks end a tar archive.
         archive.write_all(&[0; 2 * BLOCK])?;
@@ -138,8 +154,8 @@ fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes one file in the POSIX format (ustar).
-fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<()> {
+/// Writes one file of the archive in the POSIX tar format (ustar).
+fn write_member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<()> {
     let seconds = at.nanos().max(0) / 1_000_000_000;
     let mut header = Vec::with_capacity(BLOCK);
     let mut field = |text: &str, length: usize| {
@@ -170,15 +186,15 @@ fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<
     out.write_all(&vec![0; rest])
 }
 
-/// Whether the bytes are a compressed archive.
-pub(super) fn is_packed(bytes: &[u8]) -> bool {
+/// Whether the bytes are a gzip file.
+pub(super) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Returns the report in an archive.
-pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let most = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
-    let mut archive = GzDecoder::new(bytes).take(most);
+/// Returns the content of `health.json` in an archive.
+pub(super) fn extract_report(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let size_limit = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
+    let mut archive = GzDecoder::new(bytes).take(size_limit);
     loop {
         let mut header = [0; BLOCK];
         archive.read_exact(&mut header).map_err(|why| format!("it is not a bundle: {why}"))?;
@@ -208,34 +224,35 @@ pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A runtime that returns the answers which the run of `health` has received.
-struct Remembered<'a> {
+/// A runtime that answers from the evidence of the finished run of `health`, so that a relist report can be made
+/// without further calls.
+struct ReceivedAnswers<'a> {
     evidence: &'a Evidence,
     sandboxes: BTreeMap<&'a str, &'a Sandbox>,
     containers: BTreeMap<&'a str, &'a Container>,
     status_calls: BTreeMap<&'a str, &'a StatusRecord>,
 }
 
-impl<'a> Remembered<'a> {
+impl<'a> ReceivedAnswers<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         let sandboxes = runtime.sandboxes.items().into_iter().flatten();
         let containers = runtime.containers.items().into_iter().flatten();
         Self {
             evidence,
-            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
-            containers: containers.map(|container| (container.id.as_str(), container)).collect(),
+            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).into_map(),
+            containers: containers.map(|container| (container.id.as_str(), container)).into_map(),
             status_calls: runtime
                 .status_calls
                 .iter()
                 .map(|record| (record.target.id.as_str(), record))
-                .collect(),
+                .into_map(),
         }
     }
 
     fn status<T>(&self, rpc: Rpc, id: &str, answer: impl FnOnce(&StatusRecord) -> T) -> Call<T> {
         let Some(record) = self.status_calls.get(id) else {
-            return nothing(rpc);
+            return not_called(rpc);
         };
         Call {
             rpc,
@@ -249,7 +266,7 @@ impl<'a> Remembered<'a> {
     }
 }
 
-fn nothing<T>(rpc: Rpc) -> Call<T> {
+fn not_called<T>(rpc: Rpc) -> Call<T> {
     let detail = "this call was not made".to_owned();
     Call {
         rpc,
@@ -263,25 +280,25 @@ fn nanos(at: Option<Wall>) -> i64 {
     at.map_or(0, Wall::nanos)
 }
 
-impl Runtime for Remembered<'_> {
+impl Runtime for ReceivedAnswers<'_> {
     async fn version(&self) -> Call<Version> {
-        nothing(Rpc::Version)
+        not_called(Rpc::Version)
     }
 
     async fn status(&self) -> Call<RuntimeStatus> {
-        nothing(Rpc::Status)
+        not_called(Rpc::Status)
     }
 
     async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
-        nothing(Rpc::RuntimeConfig)
+        not_called(Rpc::RuntimeConfig)
     }
 
     async fn list_sandboxes(&self, _: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
-        self.evidence.runtime.sandboxes.first.clone().unwrap_or_else(|| nothing(Rpc::ListPodSandbox))
+        self.evidence.runtime.sandboxes.first.clone().unwrap_or_else(|| not_called(Rpc::ListPodSandbox))
     }
 
     async fn list_containers(&self, _: &Filter<ContainerState>) -> Call<Vec<Container>> {
-        self.evidence.runtime.containers.first.clone().unwrap_or_else(|| nothing(Rpc::ListContainers))
+        self.evidence.runtime.containers.first.clone().unwrap_or_else(|| not_called(Rpc::ListContainers))
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
@@ -307,7 +324,7 @@ impl Runtime for Remembered<'_> {
     }
 
     async fn container_stats(&self, _: &str) -> Call<()> {
-        nothing(Rpc::ContainerStats)
+        not_called(Rpc::ContainerStats)
     }
 
     async fn container_events(&self) -> Result<EventStream, cri::Error> {
@@ -330,7 +347,7 @@ mod tests {
     fn archive(input_files: &[InputFile]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         for input_file in input_files {
-            member(&mut packed, input_file, Wall::from_nanos(0)).unwrap();
+            write_member(&mut packed, input_file, Wall::from_nanos(0)).unwrap();
         }
         packed.write_all(&[0; 2 * BLOCK]).unwrap();
         packed.finish().unwrap()
@@ -340,8 +357,8 @@ mod tests {
     fn the_report_is_found_among_others() {
         let other = InputFile::new("journal.txt", "", "x".repeat(700));
         let report = InputFile::new(REPORT, "", "{}");
-        assert_eq!(report_of(&archive(&[other.clone(), report])).unwrap(), b"{}");
-        assert_eq!(report_of(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
+        assert_eq!(extract_report(&archive(&[other.clone(), report])).unwrap(), b"{}");
+        assert_eq!(extract_report(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
     }
 
     /// The end of a log is kept; plegctl's own documents are never cut.
@@ -356,7 +373,7 @@ mod tests {
             result: Ok(sandboxes),
         });
         evidence.runtime.containers.first =
-            Some(Call { result: Ok(Vec::new()), ..nothing(Rpc::ListContainers) });
+            Some(Call { result: Ok(Vec::new()), ..not_called(Rpc::ListContainers) });
         let long = "x".repeat(MAX_BYTES + 1);
         evidence.input_files.push(InputFile::new("journal.txt", "", long.clone()));
         let mut report = judge(&evidence);
@@ -365,7 +382,7 @@ mod tests {
         write(&path, &report, &evidence, &ManualClock::default()).await.unwrap();
         let packed = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let read = report_of(&packed).unwrap();
+        let read = extract_report(&packed).unwrap();
         assert!(read.len() > MAX_BYTES, "{}", read.len());
         assert_eq!(serde_json::from_slice::<HealthReport>(&read).unwrap(), report);
         let mut archive = Vec::new();
@@ -401,7 +418,7 @@ mod tests {
         let whole = archive(&[InputFile::new(REPORT, "", vec![b'x'; 5000])]);
         let mut half = whole.clone();
         half.truncate(whole.len() / 2);
-        assert!(report_of(&half).is_err());
-        assert!(report_of(b"\x1f\x8bnothing").unwrap_err().starts_with("it is not a bundle"));
+        assert!(extract_report(&half).is_err());
+        assert!(extract_report(b"\x1f\x8bnothing").unwrap_err().starts_with("it is not a bundle"));
     }
 }

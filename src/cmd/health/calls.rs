@@ -1,4 +1,4 @@
-//! Prints every call when it ends, for `health -vv`.
+//! `health -vv`: prints a line on stderr when a call to the runtime ends.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -13,27 +13,28 @@ use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
-/// Writes one line on stderr for each call.
+/// Prints each call with its duration and its outcome.
 #[derive(Default)]
-pub(super) struct EveryCall(Mutex<OpenCalls>);
+pub(super) struct CallPrinter(Mutex<PrintedCalls>);
 
 #[derive(Default)]
-struct OpenCalls {
-    last: u64,
+struct PrintedCalls {
+    last_number: u64,
+    /// The description of each pending call, by its number.
     calls: HashMap<u64, String>,
 }
 
-impl CallObserver for EveryCall {
+impl CallObserver for CallPrinter {
     fn call_started(&self, rpc: Rpc, request: Bytes) -> u64 {
         let what = match RequestSubject::read(rpc, request) {
             Ok(RequestSubject::One(id)) => format!("{rpc} {}", short_id(&id)),
-            Ok(RequestSubject::Sandboxes(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
-            Ok(RequestSubject::Containers(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
+            Ok(RequestSubject::Sandboxes(filter)) if !filter.matches_all() => format!("{rpc} with a filter"),
+            Ok(RequestSubject::Containers(filter)) if !filter.matches_all() => format!("{rpc} with a filter"),
             _ => rpc.to_string(),
         };
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.last += 1;
-        let number = open.last;
+        open.last_number += 1;
+        let number = open.last_number;
         open.calls.insert(number, what);
         number
     }

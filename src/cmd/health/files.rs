@@ -1,58 +1,73 @@
-//! Writes the files of `health`: `--state`, `--save`, `--bundle`. The verdict is printed first; each file is
-//! written in a thread that is left behind if its disk does not answer.
+//! Writes the files of `health`: `--state`, `--save` and `--bundle`. Each file is written in a thread, which is
+//! abandoned if the disk does not answer in time.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Diagnosis, Error, HealthArgs, bundle};
+use super::{Error, HealthArgs, ReportWithEvidence, bundle};
+use crate::clock::Clock;
 use crate::cmd::context::{Context, block_on};
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
+use crate::diagnosis::report::HealthReport;
 use crate::report::save::{self, save};
 use crate::threads;
 
 /// The time limit for writing a file.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time limit with `--npd`: node-problem-detector kills plegctl five seconds after its start.
-const NPD_PATIENCE: Duration = Duration::from_millis(500);
+const NPD_TIME_LIMIT: Duration = Duration::from_millis(500);
 
-/// Writes the requested files. A state file that cannot be written is only a remark; another file is an
-/// error.
+/// Writes the files that the user requested. If the state file cannot be written, this is only a remark; for the
+/// other files it is an error.
 pub(super) fn write(
     arguments: &HealthArgs,
     context: &Context,
-    found: Diagnosis,
+    found: ReportWithEvidence,
     health_state: Option<HealthState>,
 ) -> Result<(), Error> {
-    let patience = if arguments.npd { NPD_PATIENCE } else { PATIENCE };
+    let time_limit = if arguments.npd { NPD_TIME_LIMIT } else { TIME_LIMIT };
+    // With a state file, the next run skips calls. Without the file, it makes all calls.
     if let (Some(path), Some(health_state)) = (arguments.state.clone(), health_state) {
         let state = path.clone();
-        let written = in_time(&path, patience, move || Ok(save(&health_state, &state)?));
+        let written = in_time(&path, time_limit, move || Ok(save(&health_state, &state)?));
         if let Err(why) = written {
             context.remark(&format!("{why}: the next run makes all calls again"));
         }
     }
-    let Diagnosis { report, evidence } = found;
+    let ReportWithEvidence { report, evidence } = found;
     let report = Arc::new(report);
     let saved = arguments.save.clone().map_or(Ok(()), |path| {
         let (report, file) = (Arc::clone(&report), path.clone());
-        in_time(&path, patience, move || Ok(save(&*report, &file)?))
+        in_time(&path, time_limit, move || Ok(save(&*report, &file)?))
     });
-    let bundled = arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
-        let (clock, file) = (Arc::clone(&context.clock), path.clone());
-        in_time(&path, patience, move || block_on(bundle::write(&file, &report, &evidence, &*clock))?)
-    });
+    let bundled =
+        arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
+            write_bundle(&path, Arc::clone(&context.clock), report, evidence)
+        });
     bundled.and(saved)
+}
+
+/// Writes a bundle.
+pub(super) fn write_bundle(
+    path: &Path,
+    clock: Arc<dyn Clock>,
+    report: Arc<HealthReport>,
+    evidence: Box<Evidence>,
+) -> Result<(), Error> {
+    let file = path.to_path_buf();
+    in_time(path, TIME_LIMIT, move || block_on(bundle::write(&file, &report, &evidence, &*clock))?)
 }
 
 /// Runs `work`, which writes to `path`; fails if that takes too long.
 fn in_time(
     path: &Path,
-    patience: Duration,
+    time_limit: Duration,
     work: impl FnOnce() -> Result<(), Error> + Send + 'static,
 ) -> Result<(), Error> {
     let failed = |source: io::Error| Err(save::Error { path: path.to_path_buf(), source }.into());
-    threads::with_time_limit(patience, work).unwrap_or_else(failed)
+    threads::with_time_limit(time_limit, work).unwrap_or_else(failed)
 }

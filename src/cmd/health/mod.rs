@@ -1,55 +1,58 @@
-//! `plegctl health`: the verdict and the culprit.
+//! `plegctl health`: reports whether PLEG is healthy and which call, pod and container block it.
 //!
 //! ```text
 //! $ plegctl health
 //! UNHEALTHY: ContainerStatus of shop/db-0/postgres does not answer (D01, certain)
 //! ```
 //!
-//! Makes each call once, within a time limit (the *budget*), and reports which calls it could not make. It changes
-//! nothing: steps that would change the node are printed for the user.
+//! The command makes each call once, within a time limit (the *budget*), and reports which calls it could not make.
+//! It changes nothing on the node; it prints the steps that a user can do.
 //!
-//! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints the
-//! report.
+//! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints
+//! the report.
 
 mod bundle;
+#[cfg(test)]
+pub(super) use bundle::BundleIndex;
 mod calls;
 mod files;
-#[cfg(test)]
-mod proof;
 mod recorded;
+#[cfg(test)]
+mod replay_tests;
 mod saved;
 
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 
-use self::calls::EveryCall;
+use self::calls::CallPrinter;
 use super::context::{Context, block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::health::{self as text, npd, screen};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, health_state, positive_duration};
-use crate::clock::Mono;
+use crate::clock::{Clock, Mono};
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::{HealthReport, Verdict};
-use crate::diagnosis::stacks::Wanted;
+use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, Keep, KubeletInputs, LazyKubeletApi,
-    MetricsSource, SimulatedPod, SimulatedProcesses, gather, judge,
+    MetricsSource, OpenCalls, SimulatedPod, SimulatedProcesses, gather, judge,
 };
-use crate::host::{self, time_on_and_for_processors};
+use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
+use crate::report::escape::escaped;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 
 /// The default budget.
@@ -65,7 +68,7 @@ const NPD_BUDGET: Duration = Duration::from_secs(4);
 pub const SIMULATED_KUBELET: u32 = 813;
 
 /// The refresh interval of the progress line.
-const SPIN: Duration = Duration::from_millis(120);
+const REFRESH: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
 pub struct HealthArgs {
@@ -89,7 +92,7 @@ pub struct HealthArgs {
     #[arg(long, value_name = "URL")]
     kubelet_healthz: Option<String>,
 
-    /// The kubelet's metrics: a URL, a file, or `-` for stdin [default: its own API's, where a credential is given]
+    /// The kubelet's metrics: a URL, a file, or `-` for stdin [default: those of its API, if a credential is given]
     #[arg(long, value_name = "SOURCE")]
     kubelet_metrics: Option<String>,
 
@@ -97,7 +100,7 @@ pub struct HealthArgs {
     kubelet: KubeletAccess,
 
     /// Reach the kubelet of this node through the API server, with the kubeconfig or the pod's service account
-    #[arg(long, value_name = "NAME", conflicts_with = "KubeletAccess")]
+    #[arg(long, alias = "node-name", value_name = "NAME", conflicts_with = "KubeletAccess")]
     node: Option<String>,
 
     /// The kubeconfig for --node [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
@@ -108,8 +111,8 @@ pub struct HealthArgs {
     #[arg(long, value_name = "NAME", requires = "node")]
     context: Option<String>,
 
-    /// Release of the kubelet whose relist is estimated [default: what the running kubelet's metrics say, else the
-    /// newest confirmed]
+    /// Release of the kubelet whose relist is estimated, such as 1.34 [default: this node's kubelet's, if its metrics
+    /// report it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -117,7 +120,7 @@ pub struct HealthArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     runtime_request_timeout: Option<Duration>,
 
-    /// Age of the last relist from which on PLEG is not healthy [default: 3m]
+    /// PLEG is not healthy if its last relist is at least this old [default: 3m]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     threshold: Option<Duration>,
 
@@ -135,8 +138,8 @@ pub struct HealthArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "bundle", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
 
-    /// Source of a goroutine dump when a call is silent: `auto` (what the runtime provides without a signal), `never`,
-    /// a file or `unix://SOCKET`
+    /// Source of a goroutine dump when a call is silent: `auto` (what the runtime provides without a signal),
+    /// `never`, a file or `unix://SOCKET`
     #[arg(long, value_name = "SOURCE", default_value = "auto")]
     stacks: String,
 
@@ -148,16 +151,16 @@ pub struct HealthArgs {
     #[arg(long, conflicts_with_all = ["deep", "output"])]
     npd: bool,
 
-    /// Store in this file which calls hung, so that the next run makes only Version and those calls. With --npd, a
-    /// likely finding counts from the second run on, and so does a recovery
+    /// Store in this file which calls hang. The next runs make only Version and, after a pause, one such call. With
+    /// --npd, plegctl reports a likely finding, and the end of a finding, only after a second run has confirmed it
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     state: Option<PathBuf>,
 
-    /// Which findings make the exit status 1
+    /// Exit with status 1 for findings of this severity and above
     #[arg(long, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOnVerdict,
 
-    /// How to print; `name` is NAMESPACE/NAME of each pod that holds something up
+    /// How to print; `name` prints NAMESPACE/NAME of each pod that keeps the kubelet waiting
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name, Output::Prometheus]))]
     output: Output,
 }
@@ -165,27 +168,32 @@ pub struct HealthArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOnVerdict {
     /// An unhealthy PLEG
+    #[value(alias = "error")]
     Critical,
     /// A degraded PLEG too
     Warning,
+    /// Nothing
+    Never,
 }
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     let mut state = None;
     let end = match &arguments.from {
-        Some(path) => {
-            RunEnd::Ended(Box::new(Diagnosis { report: saved::saved(path)?, evidence: None }), None)
-        }
+        Some(path) => RunEnd::Ended(
+            Box::new(ReportWithEvidence { report: saved::read_report(path)?, evidence: None }),
+            None,
+        ),
         None => match context.endpoint() {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
-                    context.observer(Arc::<EveryCall>::default());
+                    context.set_observer(Arc::<CallPrinter>::default());
                 }
                 state = arguments.state.as_deref().map(|path| health_state::read(path, &endpoint, context));
-                let answer = answer(arguments, context, &endpoint, state.as_mut());
-                // With `-vv`, calls that are given up at the end are printed too.
-                if context.verbose >= 2 { block_on(answer) } else { block_on_to_the_end(answer) }??
+                let diagnosis = diagnose_with_state(arguments, context, &endpoint, state.as_mut());
+                // With `-vv`, plegctl also prints each call that it gives up at the end. `block_on` drops these calls,
+                // and a dropped call is printed; `block_on_to_the_end` does not drop them.
+                if context.verbose >= 2 { block_on(diagnosis) } else { block_on_to_the_end(diagnosis) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
                 writeln!(io::stdout(), "D06 no container runtime found")?;
@@ -194,10 +202,10 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             Err(error) => return Err(error),
         },
     };
-    let (found, still) = match end {
-        RunEnd::Ended(found, still) => (*found, still),
+    let (found, hung_for) = match end {
+        RunEnd::Ended(found, hung_for) => (*found, hung_for),
         RunEnd::Interrupted(found) => {
-            // An interrupted run is not stored as state.
+            // An incomplete run must not overwrite the state of the last complete run.
             if let Some(found) = found {
                 let printed = print(arguments, context, &found.report, None);
                 files::write(arguments, context, *found, None)?;
@@ -208,38 +216,42 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     };
     let report = &found.report;
     let mut exit = match (report.verdict, arguments.fail_on) {
-        (Verdict::Healthy, _) | (Verdict::Degraded, FailOnVerdict::Critical) => Exit::Good,
-        (Verdict::Degraded, FailOnVerdict::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
         (Verdict::Unknown, _) => Exit::NoAnswer,
+        (Verdict::Healthy, _) | (_, FailOnVerdict::Never) | (Verdict::Degraded, FailOnVerdict::Critical) => {
+            Exit::Good
+        }
+        (Verdict::Degraded, FailOnVerdict::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
     };
     if let Some(state) = state.as_mut().filter(|_| arguments.npd) {
-        exit = health_state::announced_exit(state, report, exit);
+        exit = health_state::reported_exit(state, report, exit);
     }
-    // The verdict is printed first, because the disk of the files may be what hangs. The files are written
-    // even if nobody reads stdout.
-    let printed = print(arguments, context, report, still);
+    // The verdict is printed first, because the disk of the files may hang too. The files are written even if
+    // printing fails.
+    let printed = print(arguments, context, report, hung_for);
     files::write(arguments, context, found, state)?;
     printed?;
     Ok(exit)
 }
 
-/// The result of a run.
-struct Diagnosis {
+/// A health report and, for a bundle, the evidence for it.
+struct ReportWithEvidence {
     report: HealthReport,
-    /// The evidence, if a bundle is written.
+    /// The evidence; `None` if no bundle is requested.
     evidence: Option<Box<Evidence>>,
 }
 
 /// How the run ended.
 enum RunEnd {
-    /// The run is complete or its budget is spent; the duration says how long a remembered hang has lasted.
-    Ended(Box<Diagnosis>, Option<Duration>),
-    /// The user interrupted the run: what was known by then, unless even the report took too long.
-    Interrupted(Option<Box<Diagnosis>>),
+    /// The run is complete, or its budget is spent. The duration is the age of a hang that the state file contains.
+    Ended(Box<ReportWithEvidence>, Option<Duration>),
+    /// The user interrupted the run. The report contains what was known by then; it is missing after a second
+    /// interrupt.
+    Interrupted(Option<Box<ReportWithEvidence>>),
 }
 
-/// Runs the diagnosis. If the last run left a hung call in the state file, only that call is repeated.
-async fn answer(
+/// Runs the diagnosis. If the state file contains a hung call, makes only `Version` and, after a pause, that call, and
+/// returns the stored report while the hang lasts.
+async fn diagnose_with_state(
     arguments: &HealthArgs,
     context: &Context,
     endpoint: &Endpoint,
@@ -250,7 +262,7 @@ async fn answer(
     };
     if let Some(report) = Box::pin(health_state::repeat_hung_call(state, context, endpoint)).await? {
         let age = state.hang().map(|hang| hang.age(report.taken_at));
-        return Ok(RunEnd::Ended(Box::new(Diagnosis { report, evidence: None }), age));
+        return Ok(RunEnd::Ended(Box::new(ReportWithEvidence { report, evidence: None }), age));
     }
     let end = gather_and_judge(arguments, context, endpoint).await?;
     if let RunEnd::Ended(found, _) = &end {
@@ -280,40 +292,47 @@ async fn gather_and_judge(
     inputs.mode = mode;
     // The budget starts with the process, so it includes the search for the endpoint.
     inputs.began = Mono::default();
+    // Tests set a divisor, so that they do not wait for the real limits of silence.
     inputs.patience = arguments.patience / inputs.silence_divisor;
     inputs.stacks = match arguments.stacks.as_str() {
-        // A capture has its own.
-        "auto" if inputs.stacks == Wanted::Never => Wanted::Auto,
+        // If a capture contains the recorded judgement of a goroutine dump, `inputs.stacks` already has it, and `auto`
+        // keeps it.
+        "auto" if inputs.stacks == WantedDump::Never => WantedDump::Auto,
         "auto" => inputs.stacks,
-        "never" => Wanted::Never,
-        source => Wanted::From(source.to_owned()),
+        "never" => WantedDump::Never,
+        source => WantedDump::From(source.to_owned()),
     };
     inputs.probe_shims = arguments.probe_shims;
     if let Some(proc) = &arguments.proc {
         inputs.proc = Some(proc.clone());
-        inputs.played = None;
+        inputs.simulated_processes = None;
         inputs.proc_is_explicit = true;
     }
     if arguments.bundle.is_some() {
         inputs.keep = Keep::InputFiles;
     }
     inputs.stop = Some(stopped);
-    let progress = ProgressLine::begin(context.quiet || arguments.npd || context.verbose >= 2);
-    let now = |probe: &str| progress.now(probe);
+    let progress = ProgressLine::begin(
+        context.quiet || arguments.npd || context.verbose >= 2,
+        Arc::clone(&inputs.calls),
+        Arc::clone(&context.clock),
+    );
+    let show_probe = |probe: &str| progress.show(probe);
     let interrupted = async {
         stop_signals.next().await;
-        // The run holds the other end.
+        // The first interrupt makes `gather` finish early; the second interrupt abandons it.
         stop.send_replace(true);
         stop_signals.next().await;
     };
     let evidence = tokio::select! {
-        evidence = Box::pin(gather(&inputs, &now)) => Some(evidence),
+        evidence = Box::pin(gather(&inputs, &show_probe)) => Some(evidence),
         () = interrupted => None,
-        never = progress.turn() => match never {},
+        never = progress.refresh_forever() => match never {},
     };
     progress.end();
     let Some(mut evidence) = evidence else { return Ok(RunEnd::Interrupted(None)) };
     if let Some(playback) = context.playback() {
+        // Each remark names something that the capture does not contain, so the report lists it as not checked.
         playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
     }
     let report = judge(&evidence);
@@ -324,31 +343,70 @@ async fn gather_and_judge(
         std::mem::forget(evidence);
         None
     };
-    let found = Box::new(Diagnosis { report, evidence });
+    let found = Box::new(ReportWithEvidence { report, evidence });
     if *stop.borrow() {
         return Ok(RunEnd::Interrupted(Some(found)));
     }
     let report = &found.report;
-    let of_metrics = || {
+    let version_in_metrics = || {
         let version = report.kubelet.as_ref()?.version.as_deref()?;
         KubeletVersion::parse(version).ok()
     };
-    if let Some(note) = arguments.kubelet_version.or_else(of_metrics).and_then(KubeletVersion::note) {
+    if let Some(note) = arguments.kubelet_version.or_else(version_in_metrics).and_then(KubeletVersion::note) {
         context.remark(&note);
     }
     Ok(RunEnd::Ended(found, None))
 }
 
-/// Runs the diagnosis for `watch` or `record`, which pass their hung calls so that these are not repeated.
-/// With `keep_waiting`, calls that hang at the end stay pending for that long.
+/// Runs the diagnosis for `watch` or `record`. These commands pass their pending calls (`known`) and the calls that
+/// they gave up (`given_up`), so that the diagnosis does not repeat them. With `keep_waiting`, calls that hang at the
+/// end of the diagnosis stay pending for that time.
 pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
     known: Vec<CallersPendingCall>,
     given_up: Vec<CallersAbandonedCall>,
-    stacks: Wanted,
+    stacks: WantedDump,
     keep_waiting: Option<Duration>,
 ) -> Result<HealthReport, Error> {
+    let mut inputs = inputs_of_caller(context, endpoint, keep_waiting.unwrap_or(BUDGET), known)?;
+    inputs.callers_abandoned = given_up;
+    inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
+    // Only a runtime behind a socket can provide a new goroutine dump. A capture keeps the one that it contains.
+    if matches!(endpoint, Endpoint::Unix { .. }) {
+        inputs.stacks = stacks;
+    }
+    Ok(Box::pin(crate::diagnosis::run(&inputs, &|_| ())).await)
+}
+
+/// Runs the diagnosis for `top` and writes a bundle to `path`, as `health --bundle` does. The diagnosis does not repeat
+/// the pending calls of the caller (`known`).
+pub async fn save_bundle(
+    context: &Context,
+    endpoint: &Endpoint,
+    known: Vec<CallersPendingCall>,
+    path: &Path,
+) -> Result<Arc<HealthReport>, Error> {
+    let mut inputs = inputs_of_caller(context, endpoint, BUDGET, known)?;
+    inputs.keep = Keep::InputFiles;
+    if matches!(endpoint, Endpoint::Unix { .. }) {
+        inputs.stacks = WantedDump::Auto;
+    }
+    let evidence = Box::new(Box::pin(gather(&inputs, &|_| ())).await);
+    let report = Arc::new(judge(&evidence));
+    let (bundled, clock, path) = (Arc::clone(&report), Arc::clone(&context.clock), path.to_path_buf());
+    let written = tokio::task::spawn_blocking(move || files::write_bundle(&path, clock, bundled, evidence));
+    written.await.map_err(|why| Error::Start(io::Error::other(why)))??;
+    Ok(report)
+}
+
+/// Describes the runtime, the node and the kubelet for a command that has pending calls of its own.
+fn inputs_of_caller(
+    context: &Context,
+    endpoint: &Endpoint,
+    deadline: Duration,
+    known: Vec<CallersPendingCall>,
+) -> Result<Inputs<Client>, Error> {
     let api = own_api(&KubeletAccess::default(), context, endpoint)?;
     let kubelet = KubeletInputs {
         healthz: own_healthz(context, endpoint),
@@ -356,17 +414,12 @@ pub async fn diagnose(
         api,
         ..KubeletInputs::default()
     };
-    let mut inputs = inputs(context, endpoint, (BUDGET, keep_waiting.unwrap_or(BUDGET)), kubelet)?;
+    let mut inputs = inputs(context, endpoint, (BUDGET, deadline), kubelet)?;
     inputs.callers_pending.extend(known);
-    inputs.callers_abandoned = given_up;
-    inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
-    // A simulated or recorded runtime has no goroutine dump.
-    if matches!(endpoint, Endpoint::Unix { .. }) {
-        inputs.stacks = stacks;
-    }
-    Ok(Box::pin(crate::diagnosis::run(&inputs, &|_| ())).await)
+    Ok(inputs)
 }
 
+/// Describes the runtime, the node and the kubelet of this endpoint for `gather`.
 fn inputs(
     context: &Context,
     endpoint: &Endpoint,
@@ -394,34 +447,40 @@ fn inputs(
             forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
             // This very process serves the answers, so its waits for a processor may delay them.
-            inputs.cpu_time = time_on_and_for_processors;
-            play_around(&mut inputs, context, scenario)?;
+            inputs.cpu_time = cpu_and_waiting_time;
+            add_simulated_processes(&mut inputs, context, scenario)?;
         }
-        Endpoint::Capture { .. } => {
+        Endpoint::Own { .. } => {
             forget_own_healthz(&mut inputs.kubelet);
             if let Some(playback) = context.playback() {
-                recorded::take(&mut inputs, playback);
+                recorded::fill_inputs(&mut inputs, playback);
             }
         }
     }
     Ok(inputs)
 }
 
-/// Removes the health check of this machine's kubelet, which does not belong to a simulated or recorded node.
+/// Removes the URL of a health check on this machine, because this machine's kubelet does not belong to a simulated or
+/// recorded node. A path stays: with `--node`, it goes through the API server to the named node.
 fn forget_own_healthz(kubelet: &mut KubeletInputs) {
     kubelet.healthz = kubelet.healthz.take().filter(|url| url.starts_with('/'));
 }
 
-/// Adds the processes and the kubelet of a scenario to the inputs.
-fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -> Result<(), Error> {
+/// Adds the processes and the kubelet of a scenario to the inputs, if the scenario has them.
+fn add_simulated_processes(
+    inputs: &mut Inputs<Client>,
+    context: &Context,
+    scenario: &str,
+) -> Result<(), Error> {
     let scenario = sim::load(scenario)?;
-    let Some(around) = scenario.processes.clone() else { return Ok(()) };
+    let Some(processes) = scenario.processes.clone() else { return Ok(()) };
+    // The state letters of /proc/PID/stat.
     let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
-    let pods = sim::pod_processes(&scenario, &around, context.clock.wall()).into_iter();
-    inputs.played = Some(SimulatedProcesses {
-        kubelet: match around.kubelet {
+    let pods = sim::pod_processes(&scenario, &processes, context.clock.wall()).into_iter();
+    inputs.simulated_processes = Some(SimulatedProcesses {
+        kubelet: match processes.kubelet {
             KubeletProcessState::Dead => None,
-            life => Some((SIMULATED_KUBELET, letter(life == KubeletProcessState::Stopped))),
+            state => Some((SIMULATED_KUBELET, letter(state == KubeletProcessState::Stopped))),
         },
         has_kubelet: true,
         owns_socket: false,
@@ -429,13 +488,14 @@ fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -
             .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,
                 uid: pod.uid,
-                shim: letter(pod.shim_is_stopped),
+                shim: if pod.kernel_wait.is_some() { 'D' } else { letter(pod.shim_is_stopped) },
+                kernel_wait: pod.kernel_wait.map(|wait| (wait.reason, wait.owner)),
                 shim_process: None,
                 containers: pod.containers,
             })
             .collect(),
     });
-    let url = KubeletPages::new(around, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
+    let url = KubeletPages::new(processes, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
     inputs.kubelet.healthz = Some(format!("{url}/healthz"));
     inputs.kubelet.metrics.get_or_insert_with(|| MetricsSource::Url(format!("{url}/metrics")));
     Ok(())
@@ -452,19 +512,19 @@ impl HealthArgs {
             (None, None) => own_healthz(context, endpoint),
         };
         let api = match &self.node {
-            Some(node) => Some(self.through(node.clone())),
+            Some(node) => Some(self.via_api_server(node.clone())),
             None => own_api(&self.kubelet, context, endpoint)?,
         };
         let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
-        // `--node` requests go through the API server, but if the node is this one, its kubelet's health
-        // check needs none.
-        let is_here = |node: &String| {
+        // With `--node`, requests go through the API server. If the named node is this node, the kubelet's health
+        // check is requested directly too.
+        let is_own_node = |node: &String| {
             matches!(endpoint, Endpoint::Unix { .. }) && context.node_name().as_ref() == Some(node)
         };
-        let asked_through_server = self.kubelet_healthz.is_none() && self.node.as_ref().is_some_and(is_here);
+        let asks_directly_too = self.kubelet_healthz.is_none() && self.node.as_ref().is_some_and(is_own_node);
         Ok(KubeletInputs {
             healthz,
-            healthz_on_node: asked_through_server.then(|| own_healthz(context, endpoint)).flatten(),
+            healthz_on_node: asks_directly_too.then(|| own_healthz(context, endpoint)).flatten(),
             metrics: metrics.or_else(|| api.clone().map(MetricsSource::Api)),
             api,
             version: self.kubelet_version,
@@ -473,8 +533,8 @@ impl HealthArgs {
         })
     }
 
-    /// Connects to the kubelet of a node through the API server's proxy.
-    fn through(&self, node: String) -> LazyKubeletApi {
+    /// Returns the API of a node's kubelet through the API server's proxy; connects on first use.
+    fn via_api_server(&self, node: String) -> LazyKubeletApi {
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
         LazyKubeletApi::made_by(move |limit| {
             let places = KubeconfigSources::of_environment(kubeconfig.clone());
@@ -484,8 +544,8 @@ impl HealthArgs {
     }
 }
 
-/// Returns the kubelet's API from the user's flags, else that of this node's kubelet if the runtime is this
-/// node's.
+/// Returns the kubelet's API that the user's flags name. Without flags, returns the API of this node's kubelet if the
+/// runtime runs on this node.
 fn own_api(
     given: &KubeletAccess,
     context: &Context,
@@ -493,7 +553,7 @@ fn own_api(
 ) -> Result<Option<LazyKubeletApi>, Error> {
     let api = match endpoint {
         Endpoint::Unix { .. } => given.api_or_own(context),
-        Endpoint::Sim { .. } | Endpoint::Capture { .. } => given.api(context),
+        Endpoint::Sim { .. } | Endpoint::Own { .. } => given.api(context),
     };
     match api {
         Ok(api) => Ok(api.map(LazyKubeletApi::known)),
@@ -506,10 +566,10 @@ fn own_api(
     }
 }
 
-/// Returns the URL of the health check of this node's kubelet, unless it has none.
+/// Returns the URL of the health check of this node's kubelet, unless the kubelet serves none.
 fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
-    let Endpoint::Unix { .. } = endpoint else { return Some(usual_healthz()) };
-    let Some(running) = context.kubelet() else { return Some(usual_healthz()) };
+    let Endpoint::Unix { .. } = endpoint else { return Some(default_healthz()) };
+    let Some(running) = context.kubelet() else { return Some(default_healthz()) };
     let port = running.port("healthz-port", "healthzPort", host::healthz_port());
     let address = running.setting("healthz-bind-address", "healthzBindAddress").ok().flatten();
     let address = address.and_then(|address| address.value.parse::<IpAddr>().ok());
@@ -522,10 +582,11 @@ fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
 }
 
 /// Returns the kubelet's default health check.
-fn usual_healthz() -> String {
+fn default_healthz() -> String {
     format!("http://127.0.0.1:{}/healthz", host::healthz_port())
 }
 
+/// Parses the source of the kubelet's metrics: a URL, a file or `-`.
 fn metrics(source: &str) -> Result<MetricsSource, Error> {
     if source.contains("://") {
         http::check(source).map_err(Error::Kubelet)?;
@@ -538,12 +599,12 @@ fn print(
     arguments: &HealthArgs,
     context: &Context,
     report: &HealthReport,
-    still: Option<Duration>,
+    hung_for: Option<Duration>,
 ) -> io::Result<()> {
     if arguments.npd {
-        return writeln!(io::stdout(), "{}", npd(report, still));
+        return writeln!(io::stdout(), "{}", npd(report, hung_for));
     }
-    let style = text::Style {
+    let style = text::ScreenStyle {
         color: context.style().color,
         wide: arguments.output == Output::Wide,
         terminal: Context::terminal_size(),
@@ -556,32 +617,46 @@ fn print(
     })
 }
 
-/// The progress line on stderr, if stderr is a terminal.
-struct ProgressLine(ProgressBar);
+/// The progress line on stderr, if stderr is a terminal that can rewrite a line: the present step, how many calls are
+/// answered, and which one has been silent longest.
+struct ProgressLine {
+    bar: ProgressBar,
+    step: Mutex<String>,
+    calls: Arc<OpenCalls>,
+    clock: Arc<dyn Clock>,
+}
 
 impl ProgressLine {
-    fn begin(quiet: bool) -> Self {
-        let bar = if quiet || !Context::is_seen(&io::stderr()) {
+    fn begin(quiet: bool, calls: Arc<OpenCalls>, clock: Arc<dyn Clock>) -> Self {
+        let bar = if quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
             ProgressBar::hidden()
         } else {
-            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            match ProgressStyle::with_template("{wide_msg}") {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
         };
-        Self(bar)
+        Self { bar, step: Mutex::default(), calls, clock }
     }
 
-    /// Refreshes the line. It uses no thread of its own, because none may be available on this node.
-    async fn turn(&self) -> Infallible {
+    /// Refreshes the line. A future does this and not a thread, because the node may have no free thread.
+    async fn refresh_forever(&self) -> Infallible {
         loop {
-            tokio::time::sleep(SPIN).await;
-            self.0.tick();
+            tokio::time::sleep(REFRESH).await;
+            if !self.bar.is_hidden() {
+                let step = self.step.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let line = self.calls.line(self.clock.mono(), &step);
+                self.bar.set_message(escaped(&line).into_owned());
+            }
         }
     }
 
-    fn now(&self, probe: &str) {
-        self.0.set_message(probe.to_owned());
+    fn show(&self, probe: &str) {
+        probe.clone_into(&mut self.step.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn end(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

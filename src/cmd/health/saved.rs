@@ -1,5 +1,5 @@
-//! Reads a saved report, from a file, standard input or a bundle: a `HealthReport`, or a `RelistReport`,
-//! which is judged now.
+//! `health --from FILE`: reads a saved report from a file, standard input or a bundle. A `HealthReport` is returned
+//! as it is. A `RelistReport` is converted to evidence and judged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,22 +21,22 @@ use crate::pleg::{CallRecord, KubeletState};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
 /// Reads the report at `path`; `-` is standard input.
-pub(super) fn saved(path: &Path) -> Result<HealthReport, Error> {
+pub(super) fn read_report(path: &Path) -> Result<HealthReport, Error> {
     let (name, bytes) = if path == Path::new("-") {
         ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
     } else {
         (path.display().to_string(), load(path, LARGEST_REPORT))
     };
     let bytes = bytes.map_err(|source| Error::Read { name: name.clone(), source })?;
-    let report = if bundle::is_packed(&bytes) {
-        bundle::report_of(&bytes).and_then(|bytes| report(&bytes))
+    let report = if bundle::is_gzip(&bytes) {
+        bundle::extract_report(&bytes).and_then(|bytes| parse_report(&bytes))
     } else {
-        report(&bytes)
+        parse_report(&bytes)
     };
     report.map_err(|why| Error::NoHealthReport { name, why })
 }
 
-fn report(bytes: &[u8]) -> Result<HealthReport, String> {
+fn parse_report(bytes: &[u8]) -> Result<HealthReport, String> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct ReportHeading {
@@ -176,9 +176,10 @@ fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
     })
 }
 
-/// Returns the facts of a status answer, as far as the report keeps them.
+/// Returns the facts of a status answer, as far as the report contains them.
 fn facts(relist: &RelistReport, kind: ItemKind, id: &str) -> StatusFacts {
-    // A field that the report does not contain counts as present: without it, the call would be an error in the report.
+    // A relist reports a status answer without its required fields as an error, so an answer that is "ok" in the
+    // report had them.
     let answered = StatusFacts { present: true, created_at: Some(relist.taken_at), ..StatusFacts::default() };
     let of_container = |container: &ReportedContainer| {
         let status = container.status.as_ref();

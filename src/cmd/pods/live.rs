@@ -1,4 +1,5 @@
-//! `pods --watch`: prints updates of the sources, and what the runtime does with them.
+//! `pods --watch`: prints each update of the kubelet's sources of pods, and then how far the runtime has come with
+//! it, until Ctrl-C.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -23,42 +24,57 @@ use crate::manifests::podconfig::{
 use crate::report::{PodRef, Seconds};
 use crate::threads;
 
-/// The maximum number of updates in the queue to this thread. The kubelet's own queues are not longer.
+/// The maximum number of updates in the queue from the sources. The kubelet's own queues are not longer.
 const QUEUE: usize = 16;
 /// How often the runtime's lists are called while a change is expected.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The factor by which the interval grows after [`FAST_PERIOD`]: then it is one second, as in the kubelet.
-const LATER_FACTOR: u32 = 4;
-/// How long after the newest change the short interval is used.
+/// The factor by which the interval grows after [`FAST_PERIOD`]: from then on it is one second, as in the kubelet.
+const SLOW_FACTOR: u32 = 4;
+/// How long the short interval is used after the newest change.
 const FAST_PERIOD: Duration = Duration::from_secs(15);
 
-/// An update, as one JSON line.
+/// An update of the kubelet's sources of pods.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodUpdate")]
-struct PodUpdate {
+pub struct PodUpdate {
+    /// When the update was read.
     time: Wall,
+    /// The kubelet's name of the operation.
     op: Op,
+    /// The source.
     source: PodSource,
+    /// Whether every source has been read. Until then, the kubelet removes no unwanted pods.
     ready: bool,
+    /// The pods of the update.
     pods: Vec<PodRef>,
 }
 
-/// The progress of a pod, as one JSON line.
+/// The progress of a pod in the runtime after an update.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodFollow")]
-struct PodFollow {
+pub struct PodFollow {
+    /// When the runtime listed the pod in this state.
     time: Wall,
+    /// The pod.
     pod: PodRef,
+    /// The state.
     state: &'static str,
+    /// The time since the update.
     after_seconds: Seconds,
 }
 
-/// An error of a source, as one JSON line.
+/// An error of a source of pods.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodSourceError")]
-struct PodSourceError<'a> {
+pub struct PodSourceError<'a> {
+    /// When the error occurred.
     time: Wall,
+    /// The source.
     source: PodSource,
+    /// The error.
     error: &'a str,
 }
 
@@ -70,33 +86,32 @@ pub async fn run(
     configured: Configured,
 ) -> Result<Exit, Error> {
     let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
-    let mut client = if arguments.no_cri { None } else { Some(connected(context)?) };
+    let mut client = if arguments.no_cri { None } else { Some(connect(context)?) };
     let mut config = PodConfig::new(configured.names());
-    let (sender, mut heard) = mpsc::channel(QUEUE);
+    let (sender, mut messages) = mpsc::channel(QUEUE);
     let printer = Printer { arguments, context };
     for (source, why) in &configured.unread {
-        printer.trouble(*source, why)?;
+        printer.source_error(*source, why)?;
     }
     start(configured, arguments.periods(context), &sender);
     drop(sender);
     context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
     let mut following = PodFollower::default();
-    let mut looks = interval(POLL_INTERVAL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut number = 0u32;
+    let mut ticks = interval(POLL_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tick_number = 0u32;
     // Whether a source may still send updates.
-    let mut talking = true;
-    // The last printed error of the runtime's lists.
-    let mut unasked = None;
+    let mut sources_open = true;
+    let mut last_list_error = None;
     loop {
         let waiting = client.is_some() && following.is_following();
-        if !talking && !waiting {
+        if !sources_open && !waiting {
             return Ok(Exit::Good);
         }
         tokio::select! {
             biased;
             () = stop_signals.next() => return Ok(Exit::Good),
-            news = heard.recv(), if talking => match news {
+            news = messages.recv(), if sources_open => match news {
                 Some(SourceMessage::Set(source, pods)) => {
                     let updates = config.set(source, pods);
                     for update in updates.iter().filter_map(|update| printer.shown(update)) {
@@ -104,24 +119,24 @@ pub async fn run(
                         following.follow(&update, context.clock.mono());
                     }
                 }
-                Some(SourceMessage::Error(source, why)) => printer.trouble(source, &why)?,
-                None => talking = false,
+                Some(SourceMessage::Error(source, why)) => printer.source_error(source, &why)?,
+                None => sources_open = false,
             },
-            _ = looks.tick(), if waiting => {
-                number = number.wrapping_add(1);
-                let late = following.youngest(context.clock.mono()).is_some_and(|age| age > FAST_PERIOD);
-                if late && !number.is_multiple_of(LATER_FACTOR) {
+            _ = ticks.tick(), if waiting => {
+                tick_number = tick_number.wrapping_add(1);
+                let is_slow = following.youngest(context.clock.mono()).is_some_and(|age| age > FAST_PERIOD);
+                if is_slow && !tick_number.is_multiple_of(SLOW_FACTOR) {
                     continue;
                 }
-                let Some(asked) = &client else { continue };
+                let Some(connected) = &client else { continue };
                 // A list that hangs ends at its deadline; until then updates wait in their queue.
                 let pods = tokio::select! {
                     () = stop_signals.next() => return Ok(Exit::Good),
-                    pods = listed(asked) => pods,
+                    pods = listed(connected) => pods,
                 };
                 match pods {
                     Ok(pods) => {
-                        unasked = None;
+                        last_list_error = None;
                         for step in following.observe(&pods, context.clock.mono()) {
                             printer.step(&step)?;
                         }
@@ -138,9 +153,9 @@ pub async fn run(
                     // The same error four times a second would hide the updates.
                     Err(why) => {
                         let why = why.to_string();
-                        if unasked.as_ref() != Some(&why) {
+                        if last_list_error.as_ref() != Some(&why) {
                             context.remark(&format!("the runtime's pods are not known: {why}"));
-                            unasked = Some(why);
+                            last_list_error = Some(why);
                         }
                     }
                 }
@@ -149,11 +164,12 @@ pub async fn run(
     }
 }
 
-fn connected(context: &Context) -> Result<Client, Error> {
+fn connect(context: &Context) -> Result<Client, Error> {
     let endpoint = context.endpoint()?;
     context.client(&endpoint, ONE_SHOT_TIMEOUT)
 }
 
+/// Starts to follow each source; the updates arrive at the receiver of `sender`.
 fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceMessage>) {
     if let Some(source) = configured.file {
         tokio::spawn(follow_files(source, periods.file, sender.clone()));
@@ -164,15 +180,15 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
     match configured.api {
         Some(Api::Server(server)) => _ = tokio::spawn(follow_api(server, sender.clone())),
         Some(Api::Document(document)) => {
-            let told = sender.clone();
+            let sender_of_lists = sender.clone();
             // Standard input may be silent for hours.
             let reading = threads::spawn("document", move || {
-                sources::each_state(&document, &mut |state| {
-                    let heard = match state {
+                sources::each_pod_list(&document, &mut |pods| {
+                    let message = match pods {
                         Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
                         Err(why) => SourceMessage::Error(PodSource::Api, why),
                     };
-                    told.blocking_send(heard).is_ok()
+                    sender_of_lists.blocking_send(message).is_ok()
                 });
             });
             if let Err(why) = reading {
@@ -189,17 +205,18 @@ async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<SourceMe
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let answer = sources::ask(&mut url).await;
+        let answer = sources::fetch_url(&mut url).await;
         let set = answer.set.map(|set| SourceMessage::Set(PodSource::Http, set));
-        let trouble = answer.error.map(|why| SourceMessage::Error(PodSource::Http, why));
-        for heard in set.into_iter().chain(trouble) {
-            if sender.send(heard).await.is_err() {
+        let source_error = answer.error.map(|why| SourceMessage::Error(PodSource::Http, why));
+        for message in set.into_iter().chain(source_error) {
+            if sender.send(message).await.is_err() {
                 return;
             }
         }
     }
 }
 
+/// Prints updates and progress, as text or as JSON or YAML documents.
 struct Printer<'a> {
     arguments: &'a PodsArgs,
     context: &'a Context,
@@ -264,7 +281,7 @@ impl Printer<'_> {
         out.flush()
     }
 
-    fn trouble(&self, source: PodSource, why: &str) -> io::Result<()> {
+    fn source_error(&self, source: PodSource, why: &str) -> io::Result<()> {
         if self.as_lines() {
             let time = self.context.clock.wall();
             let mut out = io::stdout().lock();

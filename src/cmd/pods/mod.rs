@@ -1,16 +1,19 @@
-//! `plegctl pods`: the pods that the kubelet should run, from every source, and their state.
+//! `plegctl pods`: lists the pods that the kubelet should run, from every source, and compares them with the pods
+//! that the runtime runs and with the kubelet's own status.
 //!
 //! ```text
 //! $ plegctl pods
 //! NAMESPACE     POD       SOURCE   VERDICT   AGE     WHY
 //! kube-system   etcd-n1   file     stale     4d2h    another version runs (uid 9bfb…): the kubelet has not taken this text, …
 //!
-//! file: ready, 4 pods; api: not read, nothing is said of its pods (give --api-pods or --kubeconfig)
+//! source file: ready, 4 pods
 //! ```
 //!
-//! It reads the sources as the kubelet does and changes none of them.
+//! The command reads the sources as the kubelet does and changes none of them.
 
 mod live;
+#[cfg(test)]
+pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
 pub mod report;
 mod sources;
 
@@ -41,7 +44,7 @@ use report::PodsReport;
 use sources::{Api, Configured};
 
 /// The default time limit for the kubelet's answer about its own pods.
-const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
+const KUBELET_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct PodsArgs {
@@ -54,7 +57,7 @@ pub struct PodsArgs {
     #[arg(long, value_name = "URL")]
     manifest_url: Option<String>,
 
-    /// A header to send there, as KEY:VALUE; may be given more than once
+    /// A header for --manifest-url, as KEY:VALUE; may be given more than once
     #[arg(long, value_name = "K:V", value_parser = header)]
     manifest_url_header: Vec<(String, String)>,
 
@@ -75,10 +78,11 @@ pub struct PodsArgs {
     kubelet: KubeletAccess,
 
     /// Name of the node [default: this node's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "node", value_name = "NAME")]
     node_name: Option<String>,
 
-    /// Release of the kubelet whose rules and UIDs count, such as 1.31 [default: the newest confirmed]
+    /// Release of the kubelet whose rules and UIDs count, such as 1.34 [default: this node's kubelet's, if its metrics
+    /// report it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -101,7 +105,7 @@ pub struct PodsArgs {
     #[command(flatten)]
     selection: Selection,
 
-    /// How to print; `wide` has UIDs, `name` is NAMESPACE/NAME; with --watch a document for each update and step
+    /// How to print; `wide` has UIDs, `name` prints NAMESPACE/NAME; with --watch there is a document for each update and step
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
 }
@@ -113,7 +117,7 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     if arguments.watch {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
     }
-    let (report, heard) = block_on(once(arguments, context, &kubelet, configured))??;
+    let (report, has_answer) = block_on(once(arguments, context, &kubelet, configured))??;
     arguments.output.print(&document(&report), |out| match arguments.output {
         Output::Name => text::names(&report, out),
         output => {
@@ -121,18 +125,18 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
             text::table(&report, wide, context.clock.wall(), context.style(), out)
         }
     })?;
-    let looked_for = arguments.selection.in_words();
-    if report.pods.is_empty() && !looked_for.is_empty() {
-        context.remark(&format!("No pods found{looked_for}"));
+    let selection = arguments.selection.in_words();
+    if report.pods.is_empty() && !selection.is_empty() {
+        context.remark(&format!("No pods found{selection}"));
     }
-    if !heard {
+    if !has_answer {
         return Ok(Exit::NoAnswer);
     }
     let good = report.pods.iter().all(|pod| pod.verdict.is_good());
     Ok(if good { Exit::Good } else { Exit::Bad })
 }
 
-/// Reads all sources once. The second value says whether there is any answer.
+/// Reads all sources, the runtime and the kubelet once. Also returns whether any source could be read.
 async fn once(
     arguments: &PodsArgs,
     context: &Context,
@@ -144,26 +148,26 @@ async fn once(
         (None, Some(Api::Server(server))) if arguments.kubeconfig.is_some() => Some(server.clone()),
         _ => None,
     };
-    let kubelets = async {
+    let kubelets_pods = async {
         let found = match (api, proxy) {
             (Some(api), _) => Ok(api),
-            // The user's own credential may not reach the kubelet; then the report has less, which is no
-            // error.
+            // The credential in the user's kubeconfig may give no access to the kubelet. The report then lacks the
+            // kubelet's own status, which is no error.
             (None, Some(server)) => server.kubelet().await.map_err(|why| why.to_string()),
             (None, None) => return None,
         };
         Some(match found {
             Ok(api) => {
-                kubelet_pods(&api, &kubelet.node_name, context.timeout.unwrap_or(KUBELET_PATIENCE)).await
+                kubelet_pods(&api, &kubelet.node_name, context.timeout.unwrap_or(KUBELET_TIMEOUT)).await
             }
             Err(why) => Err(why),
         })
     };
-    let runtimes =
+    let runtimes_pods =
         async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
-    let ((states, rows), runtime, kubelets) =
-        tokio::join!(sources::read_once(configured), runtimes, kubelets);
-    let heard = rows.iter().any(|row| row.ready);
+    let ((states, rows), runtime, kubelets_pods) =
+        tokio::join!(sources::read_once(configured), runtimes_pods, kubelets_pods);
+    let has_answer = rows.iter().any(|row| row.ready);
     let (runtime, runtime_error) = match runtime {
         Ok(pods) => (Some(pods), None),
         Err(None) => (None, Some("--no-cri".to_owned())),
@@ -172,7 +176,7 @@ async fn once(
             (None, Some(why.to_string()))
         }
     };
-    let (kubelets, kubelet_error) = match kubelets {
+    let (kubelets_pods, kubelet_error) = match kubelets_pods {
         None => (None, None),
         Some(Ok(pods)) => (Some(pods), None),
         Some(Err(why)) => {
@@ -184,16 +188,16 @@ async fn once(
         }
     };
     let now = context.clock.wall();
-    let question =
-        VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
-    let mut pods = pod_rows(&question);
+    let input =
+        VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets_pods.as_ref(), now };
+    let mut pods = pod_rows(&input);
     pods.retain(|pod| arguments.shows(pod));
     let node = kubelet.node_name.clone();
     let report = PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
-    Ok((report, heard))
+    Ok((report, has_answer))
 }
 
-/// Returns the kubelet that the user named, else the read-only port of this node's kubelet.
+/// Returns the API of the kubelet that the user named, else the read-only port of this node's kubelet.
 fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<KubeletApi>, Error> {
     if let Some(api) = arguments.kubelet.api(context)? {
         return Ok(Some(api));
@@ -215,10 +219,10 @@ fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<Kubelet
 async fn kubelet_pods(
     api: &KubeletApi,
     node: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<HashMap<String, CompactJson>, String> {
     let url = api.url("/pods");
-    let answer = api.get("/pods", patience).await.and_then(|answer| answer.bytes(&url));
+    let answer = api.get("/pods", timeout).await.and_then(|answer| answer.bytes(&url));
     let text = answer.map_err(|why| why.to_string())?;
     let list =
         ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;
@@ -240,7 +244,7 @@ async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, 
 
 impl PodsArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
-        let release = note_release(self.kubelet_version.unwrap_or(KubeletVersion::CONFIRMED), context);
+        let release = note_release(context.assumed_release(self.kubelet_version), context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
         Kubelet::new(release, node_name.unwrap_or_else(|| "localhost".to_owned()))
     }
@@ -252,6 +256,7 @@ impl PodsArgs {
             || self.kubeconfig.is_some()
     }
 
+    /// Whether the user selects this row.
     fn shows(&self, pod: &PodRow) -> bool {
         let labels = LazyCell::new(|| pod.labels.read());
         let label = |key: &str| labels.get(key).map(String::as_str);
@@ -259,6 +264,7 @@ impl PodsArgs {
         self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
+    /// Whether the user selects this pod of a source.
     fn shows_wanted(&self, pod: &WantedPod) -> bool {
         let labels = LazyCell::new(|| pod.content.labels.read());
         let label = |key: &str| labels.get(key).and_then(|value| value.as_str());
@@ -269,13 +275,15 @@ impl PodsArgs {
 
     /// Returns the intervals from the flags, else from the running kubelet's settings.
     fn periods(&self, context: &Context) -> Periods {
-        let told = |flag: &str, key: &str| {
+        let configured = |flag: &str, key: &str| {
             let running = context.kubelet().filter(|_| !self.names_a_source())?;
             let setting = running.setting(flag, key).ok()??;
             go_duration(&setting.value).filter(|period| !period.is_zero())
         };
-        let file = || told("file-check-frequency", "fileCheckFrequency").unwrap_or(FILE_CHECK_FREQUENCY);
-        let http = || told("http-check-frequency", "httpCheckFrequency").unwrap_or(HTTP_CHECK_FREQUENCY);
+        let file =
+            || configured("file-check-frequency", "fileCheckFrequency").unwrap_or(FILE_CHECK_FREQUENCY);
+        let http =
+            || configured("http-check-frequency", "httpCheckFrequency").unwrap_or(HTTP_CHECK_FREQUENCY);
         Periods {
             file: self.file_check_frequency.unwrap_or_else(file),
             http: self.http_check_frequency.unwrap_or_else(http),

@@ -1,4 +1,4 @@
-//! The report of `plegctl pods`.
+//! The report of `plegctl pods`, as it is printed in JSON.
 
 use serde::Serialize;
 
@@ -7,6 +7,7 @@ use crate::manifests::podconfig::{PodRow, PodSource};
 
 /// One source in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SourceRow {
     /// The name of the source.
     pub name: PodSource,
@@ -19,8 +20,9 @@ pub struct SourceRow {
     pub error: Option<String>,
 }
 
-/// The whole report.
+/// The pods that the kubelet should run, and what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "PodsReport")]
 pub struct PodsReport {
     /// When the sources were read.

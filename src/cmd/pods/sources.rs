@@ -1,4 +1,5 @@
-//! Finds the sources of pods that the kubelet uses, and reads each of them once.
+//! Finds the kubelet's sources of pods (manifest files, a URL, the API server): those that the user names, else those
+//! of the running kubelet. This module reads each source once; the module `live` watches the sources for changes.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,8 +23,8 @@ use crate::manifests::podconfig::{
 use crate::report::load::open_with_timeout;
 use crate::threads;
 
-/// The largest list of pods that is read; ten thousand pods have about sixty megabytes.
-const API_LIMIT: u64 = 256 << 20;
+/// The largest list of pods that is read. The list of ten thousand pods has about sixty megabytes.
+const MAX_POD_LIST_SIZE: u64 = 256 << 20;
 
 /// The sources of one kubelet.
 pub struct Configured {
@@ -33,7 +34,7 @@ pub struct Configured {
     pub url: Option<Url>,
     /// The source of the API server's pods.
     pub api: Option<Api>,
-    /// The sources that cannot be read from here, with the reason.
+    /// The sources that plegctl cannot read, with the reason.
     pub unread: BTreeMap<PodSource, String>,
 }
 
@@ -42,7 +43,7 @@ pub struct Url {
     /// Parses the answers.
     pub source: UrlSource,
     /// The URL.
-    pub place: String,
+    pub address: String,
     /// Headers to send.
     pub headers: Vec<(String, String)>,
 }
@@ -50,16 +51,16 @@ pub struct Url {
 /// The source of the API server's pods.
 pub enum Api {
     /// A list in a file or on standard input.
-    Document(Document),
+    Document(PodListInput),
     /// The API server.
     Server(ApiServer),
 }
 
 /// A list of pods that the user provides.
-pub struct Document {
+pub struct PodListInput {
     /// The file, or `-`.
     pub path: PathBuf,
-    /// The node whose pods count.
+    /// The name of the node. plegctl ignores pods of other nodes.
     pub node: String,
 }
 
@@ -86,41 +87,44 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
             },
         )
     };
-    // The kubelet hashes its absolute path, so a relative path is resolved against the working directory.
+    // The UID of a static pod depends on the absolute path of the manifests, so plegctl makes a relative path
+    // absolute.
     let given =
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let url =
-        |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), place: url, headers };
+        |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), address: url, headers };
     let node = || kubelet.node_name.clone();
-    let document =
-        arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
+    let input = arguments
+        .api_pods
+        .as_ref()
+        .map(|path| Api::Document(PodListInput { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = KubeconfigSources { flag: Some(path.clone()), ..KubeconfigSources::default() };
         let (name, request_timeout) = (arguments.context.clone(), context.timeout);
-        Api::Server(ApiServer { places, context: name, node: node(), request_timeout })
+        Api::Server(ApiServer { kubeconfig: places, context: name, node: node(), request_timeout })
     });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
         url: arguments.manifest_url.clone().map(|text| url(text, arguments.manifest_url_header.clone())),
-        api: document.or(server),
+        api: input.or(server),
         unread: BTreeMap::new(),
     };
     if !arguments.names_a_source() {
         let Some(running) = context.kubelet() else { return Err(Error::NoSource) };
-        own(&mut found, running, context, file, url);
-        own_api(&mut found, running, context, node());
+        add_kubelets_sources(&mut found, running, context, file, url);
+        add_api_source(&mut found, running, context, node());
         if found.names().is_empty() {
             return Err(Error::NoSource);
         }
     }
     if let Some(url) = &found.url {
-        http::check(&url.place).map_err(Error::Kubelet)?;
+        http::check(&url.address).map_err(Error::Kubelet)?;
     }
     Ok(found)
 }
 
-/// Returns the sources of this node's kubelet.
-fn own(
+/// Adds the file and URL sources of this node's kubelet to `found`.
+fn add_kubelets_sources(
     found: &mut Configured,
     running: &KubeletProcess,
     context: &Context,
@@ -130,10 +134,10 @@ fn own(
     match running.setting("pod-manifest-path", "staticPodPath") {
         Ok(Some(setting)) => {
             context.note(1, &format!("source file: {} ({})", setting.value, setting.source));
-            // The kubelet knows its files by its own path, whatever the host root is here.
-            let here = context.host.path(&setting.value);
-            let manifest_dir = (here != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
-            found.file = Some(file(&here, manifest_dir));
+            // UIDs depend on the path that the kubelet uses, not on the path below the host root.
+            let host_path = context.host.path(&setting.value);
+            let manifest_dir = (host_path != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
+            found.file = Some(file(&host_path, manifest_dir));
         }
         Ok(None) => {}
         Err(why) => {
@@ -152,13 +156,17 @@ fn own(
     }
 }
 
-/// Uses the kubelet's own credential for the API server: it may list the pods of its node.
-fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
+/// Adds the API server as a source, with the kubelet's own credential, which may list the pods of its node.
+fn add_api_source(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
     if let Some(path) = running.flag("kubeconfig") {
         let places = KubeconfigSources::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
-        found.api =
-            Some(Api::Server(ApiServer { places, context: None, node, request_timeout: context.timeout }));
+        found.api = Some(Api::Server(ApiServer {
+            kubeconfig: places,
+            context: None,
+            node,
+            request_timeout: context.timeout,
+        }));
     } else if let Some(why) = running.settings().unresolved_path("kubeconfig") {
         found.unread.insert(PodSource::Api, format!("cannot find the kubelet's kubeconfig: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
@@ -174,9 +182,9 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     let mut errors: BTreeMap<PodSource, String> = configured.unread;
     let mut refused = BTreeMap::new();
     let (mut url, api) = (configured.url, configured.api);
-    let asked = async {
+    let fetched = async {
         match &mut url {
-            Some(url) => Some(ask(url).await),
+            Some(url) => Some(fetch_url(url).await),
             None => None,
         }
     };
@@ -186,7 +194,7 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
             None => None,
         }
     };
-    let (answer, list) = tokio::join!(asked, listed);
+    let (answer, list) = tokio::join!(fetched, listed);
     if let Some(mut source) = configured.file {
         let scan = source.scan();
         errors.extend(scan.error.map(|why| (PodSource::File, format!("{}: {why}", source.path().display()))));
@@ -223,35 +231,38 @@ async fn api_once(api: Api) -> Result<Vec<Arc<WantedPod>>, String> {
     match api {
         Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
         // Standard input may be silent for long, and must not delay the other sources.
-        Api::Document(document) => match threads::blocking(move || last_state(&document)).await {
-            Ok(state) => state,
+        Api::Document(input) => match threads::blocking(move || last_pod_list(&input)).await {
+            Ok(list) => list,
             Err(why) => Err(why.to_string()),
         },
     }
 }
 
 /// Fetches the URL once.
-pub async fn ask(url: &mut Url) -> UrlAnswer {
-    match manifest_url::fetched(&url.place, &url.headers).await {
+pub async fn fetch_url(url: &mut Url) -> UrlAnswer {
+    match manifest_url::fetch(&url.address, &url.headers).await {
         Ok(answer) => url.source.answered(answer.status, &answer.body),
         Err(why) => UrlAnswer { set: None, error: Some(why) },
     }
 }
 
-/// Returns the last complete state in a file or on stdin.
-fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
+/// Returns the last list of pods in a file or on stdin, or the error that ends the input.
+fn last_pod_list(input: &PodListInput) -> Result<Vec<Arc<WantedPod>>, String> {
     let mut last = None;
-    each_state(document, &mut |state| {
-        last = Some(state);
+    each_pod_list(input, &mut |pods| {
+        last = Some(pods);
         true
     });
-    last.unwrap_or_else(|| Err(format!("{} is empty", document.path.display())))
+    last.unwrap_or_else(|| Err(format!("{} is empty", input.path.display())))
 }
 
-/// Passes every state in a file or on stdin to `take`, one JSON document after the other, until `take` stops
-/// it.
-pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool) {
-    let Document { path, node } = document;
+/// Passes every list of pods in a file or on stdin to `take`, one JSON document after the other, until `take`
+/// returns `false` or a list cannot be used.
+pub fn each_pod_list(
+    input: &PodListInput,
+    take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool,
+) {
+    let PodListInput { path, node } = input;
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let opened: io::Result<Box<dyn Read>> = match path.to_str() {
         Some("-") => Ok(Box::new(io::stdin())),
@@ -264,17 +275,19 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
             return;
         }
     };
-    let left = Rc::new(Cell::new(API_LIMIT));
-    let reader = io::BufReader::new(SizeLimited { input, left: Rc::clone(&left) });
+    let bytes_left = Rc::new(Cell::new(MAX_POD_LIST_SIZE));
+    let reader = io::BufReader::new(SizeLimited { input, bytes_left: Rc::clone(&bytes_left) });
     for list in serde_json::Deserializer::from_reader(reader).into_iter::<PodListDocument>() {
-        let state = match list {
-            _ if left.get() == 0 => Err(format!("{name}: a list of more than {} MiB", API_LIMIT >> 20)),
+        let pods = match list {
+            _ if bytes_left.get() == 0 => {
+                Err(format!("{name}: a list of more than {} MiB", MAX_POD_LIST_SIZE >> 20))
+            }
             Ok(list) => ApiPods::of(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}")),
             Err(why) => Err(format!("{name}: {}", PodListError::from(why))),
         };
-        left.set(API_LIMIT);
-        let broken = state.is_err();
-        if !take(state) || broken {
+        bytes_left.set(MAX_POD_LIST_SIZE);
+        let is_error = pods.is_err();
+        if !take(pods) || is_error {
             return;
         }
     }
@@ -283,13 +296,13 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
 /// Limits the size of one document, but not the number of documents.
 struct SizeLimited {
     input: Box<dyn Read>,
-    left: Rc<Cell<u64>>,
+    bytes_left: Rc<Cell<u64>>,
 }
 
 impl Read for SizeLimited {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.by_ref().take(self.left.get()).read(buffer)?;
-        self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
+        let read = self.input.by_ref().take(self.bytes_left.get()).read(buffer)?;
+        self.bytes_left.set(self.bytes_left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
         Ok(read)
     }
 }

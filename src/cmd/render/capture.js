@@ -5,10 +5,24 @@
   const from = Date.parse(svg.dataset.from), seconds = Number(svg.dataset.seconds);
   let left = 0, span = width;
   const time = (x) => new Date(from + x / width * seconds * 1000).toISOString().slice(0, 19) + "Z";
+  const steps = [.01, .05, .1, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+  const ticks = () => {
+    const long = span / width * seconds, begin = from / 1000 + left / width * seconds;
+    const most = Math.max(2, svg.clientWidth / 80);
+    const step = steps.find((step) => long / step < most) || Math.ceil(long / most / 86400) * 86400;
+    let text = "";
+    for (let at = Math.ceil(begin / step); at * step <= begin + long; at++) {
+      const share = (at * step - begin) / long * 100;
+      const time = new Date(at * step * 1000).toISOString().slice(step < 86400 ? 11 : 5, step < 1 ? 22 : step < 60 ? 19 : step < 86400 ? 16 : 10);
+      text += `<i style="left:${share}%"><span>${time}</span></i>`;
+    }
+    document.getElementById("ticks").innerHTML = text;
+  };
   const show = () => {
     span = Math.min(width, Math.max(width / 5000, span));
     left = Math.min(width - span, Math.max(0, left));
     svg.setAttribute("viewBox", `${left} 0 ${span} ${height}`);
+    ticks();
     shown.textContent = `${time(left)} to ${time(left + span)}`;
   };
   const moves = {
@@ -22,5 +36,6 @@
     const name = keys[event.key];
     if (name && !event.ctrlKey && !event.metaKey) { event.preventDefault(); move(name); }
   });
+  addEventListener("resize", ticks);
   show();
 })();

@@ -1,4 +1,4 @@
-//! Formats the messages of `record` and the output of `capture` as text.
+//! Formats the messages of `plegctl record`, and the output of `plegctl capture` as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,34 +15,34 @@ use crate::capture::{self, Exported};
 use crate::clock::Wall;
 use crate::cri;
 use crate::diagnosis::HealthReport;
-use crate::diagnosis::words::plural;
 use crate::report::RuntimeRef;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
-/// Says that the recording begins.
-pub fn recording(endpoint: &str, directory: &Path, most: u64) -> String {
+/// Formats the message that a recording begins.
+pub fn recording_started(endpoint: &str, directory: &Path, max_bytes: u64) -> String {
     let directory = directory.display().to_string();
-    format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(most))
+    format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(max_bytes))
 }
 
-/// Says that the runtime is missing or does not answer Version.
+/// Formats the message that the runtime is missing or does not answer `Version`.
 pub fn no_runtime(why: Option<&cri::Error>) -> String {
     let why = why.map_or_else(|| "no container runtime is found".to_owned(), ToString::to_string);
     format!("waiting for the runtime, and recording that it is missing: {}", escaped(&why))
 }
 
-/// Names the runtime that was found later.
-pub fn found(endpoint: &str) -> String {
+/// Formats the message that the runtime was found during the recording.
+pub fn runtime_found(endpoint: &str) -> String {
     format!("found the runtime at {}", escaped(endpoint))
 }
 
-/// Says that the runtime answered Version.
-pub fn met(name: &str, release: &str) -> String {
+/// Formats the message that the runtime answered `Version`.
+pub fn runtime_answered(name: &str, release: &str) -> String {
     format!("the runtime is {} {}", escaped(name), escaped(release))
 }
 
-/// Says that the directory cannot be written yet.
+/// Formats the message that the directory cannot be written yet.
 pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
     let why = why.map_or_else(
         || format!("the disk of `{}` does not answer", directory.display()),
@@ -51,25 +51,21 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
     format!("waiting for the disk; recording is paused: {}", escaped(&why))
 }
 
-/// Says that the event stream cannot be opened at the moment.
-pub fn not_listening_now(why: &str) -> String {
+/// Formats the message that the event stream cannot be opened at the moment.
+pub fn stream_unavailable(why: &str) -> String {
     format!("the event stream is not recorded for now: {}", escaped(why))
 }
 
-/// Says that the event stream is not read.
-pub fn not_listening(why: &str) -> String {
+/// Formats the message that this recording does not contain the event stream.
+pub fn stream_not_recorded(why: &str) -> String {
     format!("the event stream is not recorded: {}", escaped(why))
 }
 
-/// `1 relist`, `2 relists`.
-fn counted(count: u64, one: &str) -> String {
-    plural(usize::try_from(count).unwrap_or(usize::MAX), one)
-}
-
-/// Says that the recording is over.
-pub fn recorded(summary: &RecordingSummary) -> String {
+/// Formats the message that a recording has ended.
+pub fn recording_ended(summary: &RecordingSummary) -> String {
     let status = &summary.status;
-    let lost = if status.lost > 0 { format!(", {} entries lost", status.lost) } else { String::new() };
+    let lost =
+        if status.lost > 0 { format!(", {} lost", plural(status.lost, "entry")) } else { String::new() };
     let trouble = match &status.trouble {
         Some(trouble) => format!(": {}", escaped(trouble)),
         None if !summary.written => "; the disk was too slow for the last entries".to_owned(),
@@ -77,14 +73,14 @@ pub fn recorded(summary: &RecordingSummary) -> String {
     };
     format!(
         "recorded {} and {}: {} in {}{lost}{trouble}",
-        counted(summary.relists, "relist"),
-        counted(summary.incidents, "incident"),
+        plural(summary.relists, "relist"),
+        plural(summary.incidents, "incident"),
         bytes(status.extent.bytes),
-        counted(status.extent.segments, "segment")
+        plural(status.extent.segments, "segment")
     )
 }
 
-/// Describes an incident that began or ended.
+/// Formats the message that an incident began or ended.
 pub fn incident(number: u64, incident: &Incident) -> String {
     match incident.duration() {
         None => format!("incident {number}: {}", escaped(&incident.why)),
@@ -103,12 +99,12 @@ pub fn verdict_line(report: &HealthReport) -> String {
     }
 }
 
-/// Describes the diagnosis of an incident.
+/// Formats the message with the diagnosis of an incident.
 pub fn diagnosed(number: u64, summary: &str) -> String {
     format!("incident {number}: {}", escaped(summary))
 }
 
-/// Formats a time to the millisecond, in a form that `@TIME` accepts.
+/// Formats a time to the millisecond. The user can copy this text into an endpoint `capture:PATH@TIME`.
 pub fn brief(time: impl std::fmt::Display) -> String {
     let text = time.to_string();
     match text.split_at_checked("2026-11-22T03:00:00.000".len()) {
@@ -117,10 +113,11 @@ pub fn brief(time: impl std::fmt::Display) -> String {
     }
 }
 
+/// Formats how long an incident lasted.
 fn lasted(incident: &ListedIncident) -> String {
     match (incident.lasted_seconds, incident.at_least_seconds) {
         (Some(lasted), _) => took(lasted.duration()),
-        // Nobody saw its end.
+        // The recorder ended before the incident did.
         (None, Some(least)) => format!(">{}", took(least.duration())),
         (None, None) => "open".to_owned(),
     }
@@ -133,15 +130,16 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
         "{} to {}, {}, {} in {}",
         brief(list.from),
         brief(list.to),
-        counted(list.relists, "relist"),
+        plural(list.relists, "relist"),
         bytes(list.bytes),
-        counted(list.segments, "segment")
+        plural(list.segments, "segment")
     )?;
     if list.dropped > 0 {
-        writeln!(out, "{} older segments were deleted to stay within the limits", list.dropped)?;
+        let dropped = plural(list.dropped, "older segment");
+        writeln!(out, "deleted to stay within the limits: {dropped}")?;
     }
     if list.damaged_bytes > 0 {
-        writeln!(out, "{} cannot be read; `plegctl capture check` says where", bytes(list.damaged_bytes))?;
+        writeln!(out, "{} cannot be read; `plegctl capture check` shows where", bytes(list.damaged_bytes))?;
     }
     if list.incidents.is_empty() {
         return writeln!(out, "no incidents");
@@ -165,28 +163,33 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
 pub fn exported(exported: Exported) -> String {
     let names = match exported.names {
         0 => String::new(),
-        names => format!(", {names} names replaced"),
+        names => format!(", {} replaced", plural(names, "name")),
     };
     let left_out = match exported.left_out {
         0 => String::new(),
         left_out => format!(", {left_out} left out: {TOO_COSTLY}"),
     };
-    format!("{} entries written{names}{left_out}", exported.entries)
+    format!("{} written{names}{left_out}", plural(exported.entries, "entry"))
 }
 
-/// Why a part of a capture was not judged.
+/// The reason why a part of a capture was left out or not judged.
 const TOO_COSTLY: &str = "unpacking it would exceed the limit for a capture of this size";
 
 /// Describes how much of a capture was not judged.
 pub fn not_judged(report: &CaptureReport) -> Option<String> {
     let count = report.documents_not_judged.saturating_add(report.answers_not_judged);
-    (count > 0).then(|| format!("{count} documents and answers not judged: {TOO_COSTLY}"))
+    match count {
+        0 => None,
+        1 => Some(format!("1 document or answer not judged: {TOO_COSTLY}")),
+        _ => Some(format!("{count} documents and answers not judged: {TOO_COSTLY}")),
+    }
 }
 
-/// The width of a strip: with its label it fills a terminal of 80 columns.
+/// The number of characters in a strip. A strip is a line of text that draws a value over time; see [`strip`]. A label
+/// of 9 characters and a strip fill a terminal of 80 columns.
 const STRIP: usize = 71;
 
-/// The runtime, its version and its endpoint.
+/// Formats the runtime's name, version and endpoint.
 pub fn runtime(runtime: &RuntimeRef) -> String {
     let RuntimeRef { endpoint, name, version, .. } = runtime;
     format!(
@@ -196,20 +199,22 @@ pub fn runtime(runtime: &RuntimeRef) -> String {
     )
 }
 
-/// Prints `capture report`: one strip for latency and one for age, then incidents, calls and events.
+/// Prints the result of `capture report`: one strip of characters for relist latency and one for the age of PLEG,
+/// then incidents, calls and events.
 pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&runtime(&report.runtime)))?;
     let threshold = report.threshold_seconds;
     writeln!(out, "latency  {}", strip(report, latency(report), report.slow_seconds.duration()))?;
     writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;
     let slowest = report.relists.iter().map(|point| point.duration_seconds).max().unwrap_or_default();
-    let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
+    let largest_age = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
+    // `oldest` is the largest age of PLEG. The time after `of` is the age from which on PLEG is not healthy.
     writeln!(
         out,
         "         relists: {}, slowest {}, oldest {} of {}; `!` beyond, `x` failed",
         report.relists.len(),
         took(slowest.duration()),
-        took(oldest.duration()),
+        took(largest_age.duration()),
         took(threshold.duration())
     )?;
     for incident in &report.incidents {
@@ -224,17 +229,17 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         )?;
         writeln!(out, "  opened because: {}", escaped(&incident.why))?;
     }
-    for line in none_yet(report) {
+    for line in waits_for_first_relist(report) {
         writeln!(out, "\n{line}")?;
     }
     for jump in &report.jumps {
-        writeln!(out, "\n{}", jumped(jump))?;
+        writeln!(out, "\n{}", clock_jump(jump))?;
     }
-    for line in silences(&report.kubelet) {
+    for line in kubelet_samples(&report.kubelet) {
         writeln!(out, "\n{line}")?;
     }
     for stacks in &report.stacks {
-        let (time, summary, findings) = held_up(stacks);
+        let (time, summary, findings) = stack_findings(stacks);
         writeln!(out, "\nthe runtime's goroutines at {time}: {}", escaped(summary))?;
         for finding in findings {
             writeln!(out, "  {}", escaped(&finding))?;
@@ -243,11 +248,10 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     if !report.calls.is_empty() {
         writeln!(out)?;
         let rows = report.calls.iter().map(|call| {
-            let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
             vec![
                 brief(call.time),
                 call.rpc.clone(),
-                super::words::or_none(whose),
+                super::words::or_none(&call.subject()),
                 took(call.duration_seconds.duration()),
                 call.outcome.to_owned(),
             ]
@@ -255,18 +259,19 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         table::write(out, style, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
     }
     if report.calls_left_out > 0 {
-        writeln!(out, "and {} faster ones", report.calls_left_out)?;
+        writeln!(out, "and {}", plural(report.calls_left_out, "faster call"))?;
     }
     if !report.events.is_empty() {
         writeln!(out)?;
         let rows = report.events.iter().map(|event| {
-            let said = |value: &serde_json::Value| super::words::or_none(value.as_str().unwrap_or_default());
+            let text_of =
+                |value: &serde_json::Value| super::words::or_none(value.as_str().unwrap_or_default());
             let pod = event.get("pod").unwrap_or(&serde_json::Value::Null);
-            let field = |key: &str| said(event.get(key).unwrap_or(&serde_json::Value::Null));
-            let of_pod = |key: &str| said(pod.get(key).unwrap_or(&serde_json::Value::Null));
+            let field = |key: &str| text_of(event.get(key).unwrap_or(&serde_json::Value::Null));
+            let pod_field = |key: &str| text_of(pod.get(key).unwrap_or(&serde_json::Value::Null));
             vec![
                 brief(field("time")),
-                format!("{}/{}", of_pod("namespace"), of_pod("name")),
+                format!("{}/{}", pod_field("namespace"), pod_field("name")),
                 field("name"),
                 field("type"),
             ]
@@ -277,28 +282,29 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         writeln!(out, "{line}")?;
     }
     if report.events_left_out > 0 {
-        writeln!(out, "and {} more events", report.events_left_out)?;
+        writeln!(out, "and {}", plural(report.events_left_out, "more event"))?;
     }
     Ok(())
 }
 
 /// Describes a jump of the wall clock.
-pub fn jumped(jump: &JumpPoint) -> String {
-    // Rounded to milliseconds, because two clocks are never read at the same moment.
+pub fn clock_jump(jump: &JumpPoint) -> String {
+    // Rounded to milliseconds, because the two clocks cannot be read at exactly the same moment.
     let by = (jump.by_seconds.as_f64() * 1000.0).round() / 1000.0;
-    let way = if by < 0.0 { "back" } else { "forward" };
+    let direction = if by < 0.0 { "back" } else { "forward" };
     format!(
-        "the wall clock was set {way} by {}, to {}",
+        "the wall clock was set {direction} by {}, to {}",
         took(Duration::from_secs_f64(by.abs())),
         brief(jump.time)
     )
 }
 
-/// Lists when the kubelet's metrics were silent, which is a fact of its own.
-pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
-    let Some(last) = looks.last() else { return Vec::new() };
-    let oldest = looks.iter().filter_map(|look| look.age_seconds).max();
-    let mut lines: Vec<String> = looks
+/// Describes the samples of the kubelet's metrics: when they could not be read, how many there are, and the highest
+/// age.
+pub fn kubelet_samples(samples: &[KubeletPoint]) -> Vec<String> {
+    let Some(last) = samples.last() else { return Vec::new() };
+    let oldest = samples.iter().filter_map(|sample| sample.age_seconds).max();
+    let mut lines: Vec<String> = samples
         .chunk_by(|left, right| left.outcome == right.outcome)
         .filter_map(|run| {
             let (first, last) = (run.first()?, run.last()?);
@@ -306,9 +312,10 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
             (first.outcome != "ok").then(|| {
                 let why = first.message.as_deref().unwrap_or(first.outcome);
                 format!(
-                    "the kubelet's metrics from {} to {}, {count} times: {}",
+                    "the kubelet's metrics from {} to {}, {}: {}",
                     brief(first.time),
                     brief(last.time),
+                    plural(count, "time"),
                     escaped(why)
                 )
             })
@@ -317,17 +324,17 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
     let age =
         oldest.map(|oldest| format!(", the age of its last relist was at most {}", took(oldest.duration())));
     lines.push(format!(
-        "the kubelet's metrics: {} samples up to {}{}",
-        looks.len(),
+        "the kubelet's metrics: {} up to {}{}",
+        plural(samples.len(), "sample"),
         brief(last.time),
         age.unwrap_or_default()
     ));
     lines
 }
 
-/// Returns when a goroutine dump was judged, the result, and its evidence line by line.
-pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
-    fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
+/// Returns the time and the summary of a judged goroutine dump, and its findings with their evidence line by line.
+pub fn stack_findings(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
+    fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
         value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
     }
     let findings = stacks.get("findings").and_then(serde_json::Value::as_array).into_iter().flatten();
@@ -336,18 +343,18 @@ pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
         let evidence = evidence.filter_map(|line| line.as_str().map(|line| format!("  {line}")));
         let head = format!(
             "{} {} ({})",
-            said(finding, "/id"),
-            said(finding, "/title"),
-            said(finding, "/confidence")
+            text_at(finding, "/id"),
+            text_at(finding, "/title"),
+            text_at(finding, "/confidence")
         );
         std::iter::once(head).chain(evidence).collect::<Vec<_>>()
     });
-    (said(stacks, "/time"), said(stacks, "/summary"), lines.collect())
+    (text_at(stacks, "/time"), text_at(stacks, "/summary"), lines.collect())
 }
 
-/// Describes how long no relist succeeded after a recorder started.
-pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
-    report.none_yet().into_iter().map(|(from, to)| {
+/// Describes each long wait from the start of a recorder until its first successful relist.
+pub fn waits_for_first_relist(report: &CaptureReport) -> impl Iterator<Item = String> {
+    report.times_without_relist().into_iter().map(|(from, to)| {
         format!(
             "no relist succeeded from {} (start of the recorder) to {}, {}: the age shown until then is a \
              lower bound; a kubelet that has just started reports \"pleg has yet to be successful\"",
@@ -358,22 +365,27 @@ pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
     })
 }
 
-/// A value that grows with time, between two moments.
-struct Grows {
+/// A latency or an age, which grows by one second in each second. A strip shows it from the time `from` to the time
+/// `to`.
+struct GrowingValue {
+    /// The time at which the value was 0, which may be earlier than `from`.
     since: Wall,
     from: Wall,
     to: Wall,
+    /// Whether a relist failed at `to`.
     failed: bool,
 }
 
-fn latency(report: &CaptureReport) -> impl Iterator<Item = Grows> {
+/// Returns the latency of each relist while the relist runs.
+fn latency(report: &CaptureReport) -> impl Iterator<Item = GrowingValue> {
     report.relists.iter().map(|point| {
         let (began, failed) = (point.began(), point.error.is_some());
-        Grows { since: began, from: began, to: point.time, failed }
+        GrowingValue { since: began, from: began, to: point.time, failed }
     })
 }
 
-fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
+/// Returns the age of PLEG, which grows until the lists of a relist are answered.
+fn age(report: &CaptureReport) -> impl Iterator<Item = GrowingValue> {
     let mut before = report.from;
     report.relists.iter().flat_map(move |point| {
         let from = before.max(point.since);
@@ -381,40 +393,42 @@ fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
         let (since, failed) = (point.since, false);
         match point.listed() {
             Some(listed) => {
-                let own = Grows { since: point.began(), from: listed, to: point.time, failed };
-                [Some(Grows { since, from, to: listed, failed }), Some(own)]
+                let after = GrowingValue { since: point.began(), from: listed, to: point.time, failed };
+                [Some(GrowingValue { since, from, to: listed, failed }), Some(after)]
             }
-            None => [Some(Grows { since, from, to: point.time, failed: true }), None],
+            None => [Some(GrowingValue { since, from, to: point.time, failed: true }), None],
         }
         .into_iter()
         .flatten()
     })
 }
 
-/// Draws the largest value of each column as one letter: eight heights up to `limit`, `!` above it.
+/// Draws a strip of [`STRIP`] characters, each for an equal part of the report's time. A character shows the largest
+/// value of its part: one of eight bars up to `limit`, `!` above it, `x` if a relist failed.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "a share of the columns or of eight heights"
+    reason = "the numbers are small, and a result that is out of range is limited to a column or a height"
 )]
-fn strip(report: &CaptureReport, values: impl Iterator<Item = Grows>, limit: Duration) -> String {
+fn strip(report: &CaptureReport, values: impl Iterator<Item = GrowingValue>, limit: Duration) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let column = report.to.duration_since(report.from).as_secs_f64().max(1e-9) / STRIP as f64;
-    let ends = |place: usize| report.from.plus(Duration::from_secs_f64(column * (place + 1) as f64));
+    let column_seconds = report.to.duration_since(report.from).as_secs_f64().max(1e-9) / STRIP as f64;
+    let end_of_column =
+        |place: usize| report.from.plus(Duration::from_secs_f64(column_seconds * (place + 1) as f64));
     let mut columns: [Option<(f64, bool)>; STRIP] = [None; STRIP];
-    for grows in values {
+    for value in values {
         let place = |time: Wall| {
-            let place = (time.duration_since(report.from).as_secs_f64() / column) as usize;
+            let place = (time.duration_since(report.from).as_secs_f64() / column_seconds) as usize;
             place.min(STRIP - 1)
         };
-        let last = place(grows.to);
+        let last = place(value.to);
         // After a jump back of the clock, a relist still has at least one column.
-        for here in place(grows.from).min(last)..=last {
-            let value = ends(here).min(grows.to).duration_since(grows.since).as_secs_f64();
-            if let Some(place) = columns.get_mut(here) {
-                let (worst, bad) = place.unwrap_or((0.0, false));
-                *place = Some((worst.max(value), bad || grows.failed && here == last));
+        for index in place(value.from).min(last)..=last {
+            let seconds = end_of_column(index).min(value.to).duration_since(value.since).as_secs_f64();
+            if let Some(column) = columns.get_mut(index) {
+                let (largest, failed) = column.unwrap_or((0.0, false));
+                *column = Some((largest.max(seconds), failed || value.failed && index == last));
             }
         }
     }
@@ -437,7 +451,7 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     let rows = report.segments.iter().filter(faulty).map(|segment| {
         vec![
             escaped(&segment.path).into_owned(),
-            segment.fault_at.map_or_else(|| super::words::NONE.to_owned(), |at| at.to_string()),
+            segment.fault_offset.map_or_else(|| super::words::NONE.to_owned(), |at| at.to_string()),
             bytes(segment.damaged_bytes),
             bytes(segment.cut_bytes),
             segment.entries.to_string(),
@@ -451,9 +465,9 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
     for loss in &report.losses {
         writeln!(
             out,
-            "{}: {} entries were not kept: {}",
+            "{}: lost {}: {}",
             brief(loss.time),
-            loss.entries,
+            plural(loss.entries, "entry"),
             escaped(&loss.why)
         )?;
     }
@@ -463,22 +477,23 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
         writeln!(out, "{} {what}", bytes(report.cut_bytes))?;
     }
     if report.not_judged_answers > 0 {
-        writeln!(out, "{} answers not judged: {TOO_COSTLY}", report.not_judged_answers)?;
+        writeln!(out, "{} not judged: {TOO_COSTLY}", plural(report.not_judged_answers, "answer"))?;
     }
     if report.damaged_bytes == 0 && missing == 0 && report.not_judged_answers == 0 {
         return writeln!(
             out,
-            "{} entries in {} segments, all readable",
-            report.entries,
-            report.segments.len()
+            "{} in {}, all readable",
+            plural(report.entries, "entry"),
+            plural(report.segments.len(), "segment")
         );
     }
     writeln!(
         out,
-        "{} entries in {} segments: {} unreadable, {missing} answers lost because of that",
-        report.entries,
-        report.segments.len(),
-        bytes(report.damaged_bytes)
+        "{} in {}: {} unreadable, {} lost because of that",
+        plural(report.entries, "entry"),
+        plural(report.segments.len(), "segment"),
+        bytes(report.damaged_bytes),
+        plural(missing, "answer")
     )
 }
 
@@ -529,7 +544,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn hang_in_the_first_relist_grows_in_both_strips_and_has_a_note() {
+    fn hang_of_the_first_relist_is_in_both_strips_and_has_a_note() {
         let text = text(&hung_at_once());
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!x", "{text}");
         assert_eq!(letters(&text, "latency"), "!x", "{text}");
@@ -540,7 +555,11 @@ pub(super) mod tests {
     fn jump_of_hours_is_shown_in_whole_hours() {
         let by_seconds = crate::report::Seconds::from_nanos(-10_799_999_999_886);
         let jump = JumpPoint { time: Wall::default(), by_seconds };
-        assert!(jumped(&jump).starts_with("the wall clock was set back by 3h, to "), "{}", jumped(&jump));
+        assert!(
+            clock_jump(&jump).starts_with("the wall clock was set back by 3h, to "),
+            "{}",
+            clock_jump(&jump)
+        );
     }
 
     #[test]
@@ -569,8 +588,8 @@ pub(super) mod tests {
             },
         ];
         let text = text(&quick);
-        assert!(!text.contains("had succeeded"), "{text}");
-        // The age grows between two relists, when no relist runs.
+        assert!(!text.contains("no relist succeeded from "), "{text}");
+        // The age grows also between the two relists, while no relist runs and the latency strip is empty.
         assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!", "{text}");
         assert_eq!(letters(&text, "latency"), "▁ ▁", "{text}");
     }

@@ -1,25 +1,38 @@
-//! Writes `capture report -o html`: one page without external parts.
+//! Writes `capture report -o html`: one page that loads nothing from elsewhere.
 //!
-//! The drawing works without the script, which only zooms. All text from outside is escaped and never becomes
-//! a part of the script.
+//! The drawing is an SVG, below labels in HTML, which keep their size when the script zooms the SVG. One unit of the SVG's
+//! height is one pixel. All text from the capture is escaped and never becomes a part of the script.
 
 use std::io::{self, Write};
 
 use serde::Deserialize;
 
 use super::capture::brief;
-use crate::capture::report::{CallBar, CaptureReport, RelistPoint};
+use crate::capture::list::ListedIncident;
+use crate::capture::report::{CallBar, CaptureReport};
 use crate::clock::Wall;
-use crate::report::Seconds;
+use crate::ordered;
+use crate::pleg::latency::LatencyHistogram;
 use crate::report::escape::is_hostile;
+use crate::report::plural;
 
-/// The width and heights of the drawing, in its own units.
+/// The width of the drawing, in units of the SVG.
 const WIDTH: f64 = 1000.0;
+/// The height of the latency plot and of the age plot, in pixels.
 const PLOT: f64 = 120.0;
-const ROW: f64 = 14.0;
-
-/// The number of points that a line has at most, more than a screen has columns.
-const MOST_POINTS: usize = 1500;
+/// The height of the title of a part, in pixels.
+const TITLE: f64 = 24.0;
+/// The height of the calls of one pod, with their label, in pixels.
+const LANE: f64 = 28.0;
+/// The maximum number of pods whose calls are drawn; the pods with the longest calls come first.
+const MAX_LANES: usize = 12;
+/// The maximum number of points of a line; a screen has fewer columns.
+const MAX_POINTS: usize = 1500;
+/// The distances between two labels of an axis, in seconds.
+const STEPS: [f64; 18] = [
+    1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0,
+    21_600.0, 43_200.0, 86_400.0,
+];
 
 const STYLE: &str = include_str!("capture.css");
 const SCRIPT: &str = include_str!("capture.js");
@@ -36,16 +49,18 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          script-src 'unsafe-inline'\"><title>{}</title>\n<style>{STYLE}</style></head><body>",
-        html(&title)
+        escape_html(&title)
     )?;
     writeln!(
         out,
-        "<header><h1>{}</h1><p>{} — {}<br>{}</p></header>",
-        html(&title),
+        "<header><h1>{}</h1><p><time>{}</time> — <time>{}</time><br>{}<br>written by plegctl {}</p></header>",
+        escape_html(&title),
         brief(report.from),
         brief(report.to),
-        html(&super::capture::runtime(&report.runtime))
+        escape_html(&super::capture::runtime(&report.runtime)),
+        env!("CARGO_PKG_VERSION")
     )?;
+    figures(report, out)?;
     incidents(report, out)?;
     drawing(report, out)?;
     stacks(report, out)?;
@@ -55,8 +70,8 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<script>{SCRIPT}</script></body></html>")
 }
 
-/// Escapes text from outside.
-fn html(text: &str) -> String {
+/// Escapes text from the capture.
+fn escape_html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -89,15 +104,69 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         let verdict = incident.verdict.as_deref().unwrap_or("unknown");
         writeln!(
             out,
-            "<article class=\"incident {}\"><h3>Incident {}: {}</h3><p>{} — {lasted}<br>opened because: {}</p></article>",
-            html(verdict),
+            "<article class=\"incident {}\"><h3>Incident {}: {}</h3><p>{} — {lasted}<br>opened because: {}</p>",
+            escape_html(verdict),
             incident.number,
-            html(incident.summary.as_deref().unwrap_or(&incident.why)),
+            escape_html(incident.summary.as_deref().unwrap_or(&incident.why)),
             brief(incident.from),
-            html(&incident.why)
+            escape_html(&incident.why)
         )?;
+        finding(incident, out)?;
+        writeln!(out, "</article>")?;
     }
     writeln!(out, "</section>")
+}
+
+/// Writes the evidence and the next steps of an incident's primary finding.
+fn finding(incident: &ListedIncident, out: &mut dyn Write) -> io::Result<()> {
+    let Some(primary) = &incident.primary else { return Ok(()) };
+    for (title, list, of) in [("Evidence", "ul", "/evidence"), ("Next steps", "ol", "/next")] {
+        let lines = primary.pointer(of).and_then(serde_json::Value::as_array).into_iter().flatten();
+        let lines: Vec<&str> = lines.filter_map(serde_json::Value::as_str).collect();
+        if lines.is_empty() {
+            continue;
+        }
+        writeln!(out, "<h4>{title}</h4><{list}>")?;
+        for line in lines {
+            writeln!(out, "<li>{}</li>", escape_html(line))?;
+        }
+        writeln!(out, "</{list}>")?;
+    }
+    writeln!(
+        out,
+        "<p>What this means: <code>plegctl explain {}</code>. The worst moment again: <code>plegctl health -r \
+         capture:PATH@incident:{}</code></p>",
+        escape_html(text_at(primary, "/id")),
+        incident.number
+    )
+}
+
+/// Writes the figures of all relists.
+fn figures(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let took = super::words::took;
+    let failed = report.relists.iter().filter(|point| point.error.is_some()).count();
+    let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
+    let mut shown = vec![("relists", report.relists.len().to_string()), ("failed", failed.to_string())];
+    if let Some(latency) = latencies(report).quantiles() {
+        shown.push(("p50", took(latency.p50.duration())));
+        shown.push(("p99", took(latency.p99.duration())));
+        shown.push(("longest", took(latency.max.duration())));
+    }
+    let threshold = took(report.threshold_seconds.duration());
+    shown.push(("highest age", format!("{} of {threshold}", took(oldest.duration()))));
+    write!(out, "<dl>")?;
+    for (name, value) in shown {
+        write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>")?;
+    }
+    writeln!(out, "</dl>")
+}
+
+fn latencies(report: &CaptureReport) -> LatencyHistogram {
+    let mut latencies = LatencyHistogram::default();
+    for point in &report.relists {
+        latencies.add(point.duration_seconds.duration());
+    }
+    latencies
 }
 
 /// Writes the goroutine findings.
@@ -107,9 +176,14 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "<section><h2>Inside the runtime</h2>")?;
     for stacks in &report.stacks {
-        let (time, summary, findings) = super::capture::held_up(stacks);
-        writeln!(out, "<article class=\"incident\"><h3>{}</h3><p>{}</p>", html(summary), html(time))?;
-        let lines: Vec<String> = findings.iter().map(|line| html(line)).collect();
+        let (time, summary, findings) = super::capture::stack_findings(stacks);
+        writeln!(
+            out,
+            "<article class=\"incident\"><h3>{}</h3><p>{}</p>",
+            escape_html(summary),
+            escape_html(time)
+        )?;
+        let lines: Vec<String> = findings.iter().map(|line| escape_html(line)).collect();
         writeln!(out, "<pre>{}</pre></article>", lines.join("\n"))?;
     }
     writeln!(out, "</section>")
@@ -117,15 +191,16 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes the notes on the clock and the kubelet.
 fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
-    let jumps = report.jumps.iter().map(super::capture::jumped);
-    let spells = super::capture::none_yet(report);
-    let lines: Vec<String> = spells.chain(jumps).chain(super::capture::silences(&report.kubelet)).collect();
+    let jumps = report.jumps.iter().map(super::capture::clock_jump);
+    let waits = super::capture::waits_for_first_relist(report);
+    let lines: Vec<String> =
+        waits.chain(jumps).chain(super::capture::kubelet_samples(&report.kubelet)).collect();
     if lines.is_empty() {
         return Ok(());
     }
     writeln!(out, "<section><h2>Notes</h2><ul>")?;
     for line in lines {
-        writeln!(out, "<li>{}</li>", html(&line))?;
+        writeln!(out, "<li>{}</li>", escape_html(&line))?;
     }
     writeln!(out, "</ul></section>")
 }
@@ -144,178 +219,351 @@ impl DrawingScale {
 
 fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let scale = DrawingScale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
-    let rows = rows_of(&report.calls);
-    let lanes = rows.iter().map(|(row, _)| row + 1).max().unwrap_or(0);
-    #[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
-    let bars = lanes as f64 * ROW;
-    let height = 2.0 * PLOT + bars + 6.0 * ROW;
+    let mut shapes = Vec::new();
+    let mut labels = Vec::new();
+    let latency_top = TITLE;
+    let age_top = latency_top + PLOT + TITLE;
+    let both_plots = (latency_top, age_top + PLOT - latency_top);
+    for (from, to) in report.times_not_recorded() {
+        block("gap", &scale, from, to, both_plots, "no relist was recorded", &mut shapes);
+    }
+    for (from, to) in report.times_without_relist() {
+        let why = "no relist has succeeded yet: the age is a lower bound";
+        block("none-yet", &scale, from, to, (age_top, PLOT), why, &mut shapes);
+    }
+    latency_plot(report, &scale, latency_top, &mut shapes, &mut labels);
+    age_plot(report, &scale, age_top, &mut shapes, &mut labels);
+    let mut bottom = age_top + PLOT;
+    if !report.calls.is_empty() {
+        labels.push(part_title(bottom, "Calls by pod"));
+        bottom = lanes(&report.calls, &scale, bottom + TITLE, &mut shapes, &mut labels);
+    }
+    if !report.events.is_empty() {
+        labels.push(part_title(bottom, "Pod events"));
+        shapes.extend(report.events.iter().filter_map(|event| tick(event, bottom + TITLE, &scale)));
+        bottom += 2.0 * TITLE;
+    }
+    let height = bottom;
+    let mut during = Vec::new();
+    for incident in &report.incidents {
+        let to = incident.to.unwrap_or(report.to);
+        let title = format!("incident {}", incident.number);
+        block("during", &scale, incident.from, to, (0.0, height), &title, &mut during);
+    }
     writeln!(
         out,
         "<section><h2>Timeline</h2><p class=\"keys\"><button data-zoom=\"in\">Zoom in</button> \
          <button data-zoom=\"out\">Zoom out</button> <button data-zoom=\"left\">◀</button> \
          <button data-zoom=\"right\">▶</button> <button data-zoom=\"all\">All</button> \
          <span>keys: <kbd>+</kbd> <kbd>−</kbd> <kbd>←</kbd> <kbd>→</kbd> <kbd>0</kbd></span> \
-         <output id=\"shown\"></output></p>\
+         <output id=\"shown\"></output></p><div class=\"chart\">\
          <svg id=\"timeline\" tabindex=\"0\" role=\"img\" aria-label=\"Relist latency, age, calls and events over time\" \
-         viewBox=\"0 0 {WIDTH} {height}\" preserveAspectRatio=\"none\" data-from=\"{}\" data-seconds=\"{}\">",
-        report.from, scale.seconds
+         viewBox=\"0 0 {WIDTH} {height}\" preserveAspectRatio=\"none\" style=\"height:{height}px\" data-from=\"{}\" \
+         data-seconds=\"{}\">\n{}\n{}\n</svg><div class=\"labels\">{}</div><div class=\"labels\" id=\"ticks\">{}</div></div>",
+        report.from,
+        scale.seconds,
+        during.join("\n"),
+        shapes.join("\n"),
+        labels.join("\n"),
+        time_ticks(report.from, scale.seconds)
     )?;
-    let shade = |incident: &crate::capture::list::ListedIncident| {
-        let (from, to) = (scale.x(incident.from), scale.x(incident.to.unwrap_or(report.to)));
-        format!(
-            "<rect class=\"during\" x=\"{from:.2}\" y=\"0\" width=\"{:.2}\" height=\"{height}\"><title>incident {}</title></rect>",
-            (to - from).max(1.0),
-            incident.number
-        )
-    };
-    for incident in &report.incidents {
-        writeln!(out, "{}", shade(incident))?;
-    }
-    for (from, to) in report.none_yet() {
-        writeln!(
-            out,
-            "<rect class=\"none-yet\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{PLOT}\"><title>no relist has \
-             succeeded yet: the age is a lower bound</title></rect>",
-            scale.x(from),
-            PLOT + 2.0 * ROW,
-            scale.x(to) - scale.x(from)
-        )?;
-    }
-    let latency = corners(report, &scale, |point| vec![(point.time, point.began())]);
-    // A sawtooth: the age grows until the lists of a relist set it back to that relist's own age.
-    let ages = corners(report, &scale, |point| match point.listed() {
-        Some(listed) => {
-            vec![(listed, point.since), (listed, point.began()), (point.time, point.began())]
-        }
-        None => vec![(point.time, point.since)],
-    });
-    line(out, "latency", &latency, ROW, report.slow_seconds)?;
-    line(out, "age", &ages, PLOT + 2.0 * ROW, report.threshold_seconds)?;
-    let top = 2.0 * PLOT + 3.0 * ROW;
-    for (row, call) in &rows {
-        bar(out, call, *row, top, &scale)?;
-    }
-    for event in &report.events {
-        tick(out, event, top + bars + ROW, &scale)?;
-    }
-    writeln!(
-        out,
-        "</svg><ol class=\"legend\"><li><b>Relist latency</b>, dashed: {} is slow</li><li><b>Age</b> of the last relist, \
-         dashed: the threshold, {}{}</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
-         <span class=\"error\">failed</span>, <span class=\"ok\">slow</span></li><li><b>Pod events</b></li><li>On red ground: \
-         <b>incidents</b></li></ol></section>",
-        super::words::took(report.slow_seconds.duration()),
-        super::words::took(report.threshold_seconds.duration()),
-        if report.none_yet().is_empty() {
-            ""
-        } else {
-            "; on an amber background, no relist has succeeded yet, and the age is a lower bound"
-        }
-    )
+    legend(report, out)
 }
 
-/// Returns the corners of a line that shows the time since some moment.
-fn corners(
+fn legend(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let took = super::words::took;
+    let slow = format!("from {} on, a relist is slow", took(report.slow_seconds.duration()));
+    let threshold =
+        format!("from the age of {} on, PLEG is not healthy", took(report.threshold_seconds.duration()));
+    let mut entries = vec![
+        ("box", "good", "a relist: its start, its end and its duration"),
+        ("box", "bad", "a relist that failed or did not end"),
+        ("box", "warn", "the age of the last relist"),
+        ("dash", "bad", slow.as_str()),
+        ("dash", "bad", threshold.as_str()),
+        ("dash", "good", "p50 and p99 of the relists"),
+        ("box area", "bad", "an incident"),
+    ];
+    if !report.times_not_recorded().is_empty() {
+        entries.push(("box gap", "soft", "no relist was recorded"));
+    }
+    if !report.times_without_relist().is_empty() {
+        entries.push(("box area", "warn", "no relist has succeeded yet: the age is a lower bound"));
+    }
+    if !report.calls.is_empty() {
+        entries.extend([
+            ("box", "bad", "a call that hung"),
+            ("box", "warn", "a call that failed"),
+            ("box", "good", "a call that was slow"),
+        ]);
+    }
+    if !report.events.is_empty() {
+        entries.extend([
+            ("box", "good", "ContainerStarted"),
+            ("box", "bad", "ContainerDied"),
+            ("box", "soft", "another event"),
+        ]);
+    }
+    writeln!(out, "<ul class=\"legend\">")?;
+    for (shape, colour, text) in entries {
+        writeln!(out, "<li><i class=\"{shape}\" style=\"--c:var(--{colour})\"></i>{text}</li>")?;
+    }
+    writeln!(out, "</ul></section>")
+}
+
+/// Draws a rectangle over a period. `rows` is its top and its height.
+fn block(
+    class: &str,
+    scale: &DrawingScale,
+    from: Wall,
+    to: Wall,
+    rows: (f64, f64),
+    title: &str,
+    shapes: &mut Vec<String>,
+) {
+    let (from, to) = (scale.x(from), scale.x(to));
+    shapes.push(format!(
+        "<rect class=\"{class}\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\"><title>{title}</title></rect>",
+        rows.0,
+        (to - from).max(1.0),
+        rows.1
+    ));
+}
+
+/// Writes the title of a part of the drawing.
+fn part_title(top: f64, title: &str) -> String {
+    format!("<em style=\"top:{top}px\">{title}</em>")
+}
+
+/// Writes a label of a vertical axis, with its line across the drawing.
+fn axis_label(y: f64, seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        86_400.0.. => (seconds / 86_400.0, "d"),
+        3_600.0.. => (seconds / 3_600.0, "h"),
+        // A logarithmic axis has 100 s.
+        60.0.. if seconds % 60.0 == 0.0 => (seconds / 60.0, "min"),
+        0.9.. => (seconds, "s"),
+        0.0 => (0.0, "s"),
+        0.000_9.. => (seconds * 1e3, "ms"),
+        _ => (seconds * 1e6, "µs"),
+    };
+    // The rounding removes the error of a product of decimal fractions.
+    format!("<b style=\"top:{y:.1}px\"><span>{} {unit}</span></b>", (value * 100.0).round() / 100.0)
+}
+
+fn level(class: &str, y: f64) -> String {
+    format!("<line class=\"{class}\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.2}\" y2=\"{y:.2}\"/>")
+}
+
+/// Draws each relist as a line from its start to its end, at the height of its duration. So where no relist was
+/// recorded, nothing is drawn.
+fn latency_plot(
     report: &CaptureReport,
     scale: &DrawingScale,
-    of: impl Fn(&RelistPoint) -> Vec<(Wall, Wall)>,
-) -> Vec<(f64, f64)> {
-    let mut corners = Vec::new();
-    let mut before = None;
-    for point in &report.relists {
-        let mut own = of(point);
-        // The first point of a recorder starts at the recorder's start, or at the left edge.
-        if before.is_none_or(|before| before < point.since)
-            && let Some((_, since)) = own.first().copied()
-        {
-            own.insert(0, (since.max(report.from), since));
-        }
-        corners.extend(own.iter().map(|(time, since)| (scale.x(*time), time.seconds_since(*since).max(0.0))));
-        before = Some(point.time);
+    top: f64,
+    shapes: &mut Vec<String>,
+    labels: &mut Vec<String>,
+) {
+    labels.push(part_title(top - TITLE, "Relist latency (logarithmic)"));
+    let slow = report.slow_seconds.as_f64().max(1e-4);
+    let durations = || report.relists.iter().map(|point| point.duration_seconds.as_f64().max(1e-4));
+    let lowest = durations().fold(slow, f64::min).log10().floor();
+    let highest = durations().fold(slow, f64::max).log10().ceil().max(lowest + 1.0);
+    let y = |seconds: f64| {
+        let share = (seconds.max(1e-4).log10() - lowest) / (highest - lowest);
+        top + PLOT - share.clamp(0.0, 1.0) * PLOT
+    };
+    let mut power = lowest;
+    while power <= highest {
+        labels.push(axis_label(y(10_f64.powf(power)), 10_f64.powf(power)));
+        power += 1.0;
     }
-    corners
+    if let Some(latency) = latencies(report).quantiles() {
+        shapes.push(level("quantile", y(latency.p50.as_f64())));
+        shapes.push(level("quantile", y(latency.p99.as_f64())));
+    }
+    shapes.push(level("limit", y(slow)));
+    for (class, has_failed) in [("latency", false), ("latency failed", true)] {
+        let points = report.relists.iter().filter(|point| point.error.is_some() == has_failed);
+        let marks: Vec<_> = points
+            .map(|point| (scale.x(point.began()), point.duration_seconds.as_f64(), scale.x(point.time)))
+            .collect();
+        let path: Vec<String> = thin_out(&marks, |mark| mark.1)
+            .into_iter()
+            .map(|(from, seconds, to)| format!("M{from:.2},{:.2}h{:.2}", y(seconds), (to - from).max(0.0)))
+            .collect();
+        if !path.is_empty() {
+            shapes.push(format!("<path class=\"{class}\" d=\"{}\"/>", path.join("")));
+        }
+    }
 }
 
-/// Keeps the largest value of each group, so that no peak is lost.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let group = points.len().div_ceil(MOST_POINTS).max(1);
+/// Draws the age of the last relist. The age grows until the lists of a relist are answered; then it falls to the time
+/// since the start of that relist.
+fn age_plot(
+    report: &CaptureReport,
+    scale: &DrawingScale,
+    top: f64,
+    shapes: &mut Vec<String>,
+    labels: &mut Vec<String>,
+) {
+    labels.push(part_title(top - TITLE, "Age of the last relist"));
+    let threshold = report.threshold_seconds.as_f64();
+    let lines = age_lines(report, scale);
+    let highest = lines.iter().flatten().map(|(_, age)| *age).fold(threshold * 1.1, f64::max).max(1.0);
+    let y = |age: f64| top + PLOT - age / highest * PLOT;
+    let step = axis_step(highest);
+    let mut at = 0.0;
+    while at <= highest {
+        labels.push(axis_label(y(at), at));
+        at += step;
+    }
+    shapes.push(level("limit", y(threshold)));
+    for line in lines {
+        let drawn = thin_out(&line, |point| point.1);
+        let points: Vec<String> = drawn.iter().map(|(x, age)| format!("{x:.2},{:.2}", y(*age))).collect();
+        shapes.push(format!("<polyline class=\"age\" points=\"{}\"/>", points.join(" ")));
+    }
+}
+
+/// Returns the corners of the age as lines. Each time without recorded relists, and each start of a recorder, ends a line.
+fn age_lines(report: &CaptureReport, scale: &DrawingScale) -> Vec<Vec<(f64, f64)>> {
+    let gaps = report.times_not_recorded();
+    let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut before = None;
+    for point in &report.relists {
+        let mut corners = match point.listed() {
+            Some(listed) => {
+                vec![(listed, point.since), (listed, point.began()), (point.time, point.began())]
+            }
+            None => vec![(point.time, point.since)],
+        };
+        let is_first = before.is_none_or(|before| before < point.since);
+        let after_gap = before.is_some_and(|before| gaps.iter().any(|(from, _)| *from == before));
+        if is_first {
+            // The first point of a recorder starts at the recorder's start, or at the left edge.
+            corners.insert(0, (point.since.max(report.from), point.since));
+        } else if after_gap && corners.len() > 1 {
+            // Nobody knows the age before the first relist after a gap.
+            corners.remove(0);
+        }
+        let corners =
+            corners.into_iter().map(|(time, since)| (scale.x(time), time.seconds_since(since).max(0.0)));
+        match lines.last_mut() {
+            Some(line) if !is_first && !after_gap => line.extend(corners),
+            _ => lines.push(corners.collect()),
+        }
+        before = Some(point.time);
+    }
+    lines
+}
+
+/// Reduces points to at most [`MAX_POINTS`]. Keeps the largest value of each group, so that no peak is lost.
+fn thin_out<T: Copy>(points: &[T], value: impl Fn(&T) -> f64) -> Vec<T> {
+    let group = points.len().div_ceil(MAX_POINTS).max(1);
     let largest =
-        |group: &[(f64, f64)]| group.iter().copied().max_by(|left, right| left.1.total_cmp(&right.1));
+        |group: &[T]| group.iter().copied().max_by(|left, right| value(left).total_cmp(&value(right)));
     points.chunks(group).filter_map(largest).collect()
 }
 
-fn line(out: &mut dyn Write, class: &str, points: &[(f64, f64)], top: f64, limit: Seconds) -> io::Result<()> {
-    let limit = limit.as_f64();
-    let highest = points.iter().map(|(_, value)| *value).fold(limit * 1.1, f64::max).max(1e-9);
-    let y = |value: f64| top + PLOT - value / highest * PLOT;
-    let drawn: Vec<String> =
-        thinned(points).iter().map(|(x, value)| format!("{x:.2},{:.2}", y(*value))).collect();
-    writeln!(
-        out,
-        "<line class=\"base\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{0:.2}\" y2=\"{0:.2}\"/>\
-         <line class=\"limit\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{1:.2}\" y2=\"{1:.2}\"/>\
-         <polyline class=\"{class}\" points=\"{2}\"><title>{class}, highest {3}</title></polyline>",
-        y(0.0),
-        y(limit),
-        drawn.join(" "),
-        super::words::took(std::time::Duration::from_secs_f64(
-            points.iter().map(|(_, value)| *value).fold(0.0, f64::max)
-        ))
-    )
+/// Returns the distance between two labels of an axis; at most five labels fit, also on a phone.
+fn axis_step(seconds: f64) -> f64 {
+    let fits = |step: &f64| seconds / step < 4.0;
+    STEPS.into_iter().find(fits).unwrap_or_else(|| (seconds / 4.0 / 86_400.0).ceil() * 86_400.0)
 }
 
-/// Places overlapping calls in separate rows, each call in the first free row.
-fn rows_of(calls: &[CallBar]) -> Vec<(usize, &CallBar)> {
-    let mut ends: Vec<Wall> = Vec::new();
-    let mut placed = Vec::new();
-    for call in calls {
-        let end = call.time.plus(call.duration_seconds.duration());
-        let free = ends.iter().position(|busy| *busy <= call.time);
-        let row = free.unwrap_or(ends.len());
-        match ends.get_mut(row) {
-            Some(busy) => *busy = end,
-            None => ends.push(end),
-        }
-        placed.push((row, call));
+/// Writes the labels of the time axis, for a page without the script. The script writes the same labels for the part that
+/// it shows.
+fn time_ticks(from: Wall, seconds: f64) -> String {
+    let step = axis_step(seconds);
+    let begin = from.seconds_since(Wall::default());
+    let mut at = (begin / step).ceil() * step;
+    let mut ticks = Vec::new();
+    while at <= begin + seconds {
+        let share = (at - begin) / seconds * 100.0;
+        let text = Wall::default().plus(std::time::Duration::from_secs_f64(at.max(0.0))).to_string();
+        let shown = if step < 60.0 {
+            11..19
+        } else if step < 86_400.0 {
+            11..16
+        } else {
+            5..10
+        };
+        ticks.push(format!(
+            "<i style=\"left:{share:.2}%\"><span>{}</span></i>",
+            text.get(shown).unwrap_or_default()
+        ));
+        at += step;
     }
-    placed
+    ticks.join("")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
-fn bar(out: &mut dyn Write, call: &CallBar, row: usize, top: f64, scale: &DrawingScale) -> io::Result<()> {
+/// Draws the calls of each pod in a row of their own; calls of no pod are in the row of their RPC. Returns the lower edge.
+fn lanes(
+    calls: &[CallBar],
+    scale: &DrawingScale,
+    top: f64,
+    shapes: &mut Vec<String>,
+    labels: &mut Vec<String>,
+) -> f64 {
+    let mut groups: Vec<(String, Vec<&CallBar>)> = Vec::new();
+    for call in calls {
+        let whose = if call.id.is_none() { call.rpc.clone() } else { call.subject() };
+        match groups.iter_mut().find(|(name, _)| *name == whose) {
+            Some((_, own)) => own.push(call),
+            None => groups.push((whose, vec![call])),
+        }
+    }
+    let longest = |own: &[&CallBar]| own.iter().map(|call| call.duration_seconds).max().unwrap_or_default();
+    ordered::sort_by_key(&mut groups, |(_, own)| std::cmp::Reverse(longest(own)));
+    let left_out = groups.len().saturating_sub(MAX_LANES);
+    let mut y = top;
+    for (whose, own) in groups.iter().take(MAX_LANES) {
+        let text = format!(
+            "{whose}: {}, longest {}",
+            plural(own.len(), "call"),
+            super::words::took(longest(own).duration())
+        );
+        labels.push(format!("<u style=\"top:{y}px\">{}</u>", escape_html(&text)));
+        shapes.extend(own.iter().map(|call| bar(call, y + 17.0, scale)));
+        y += LANE;
+    }
+    if left_out > 0 {
+        labels
+            .push(format!("<u style=\"top:{y}px\">and {}: see the table</u>", plural(left_out, "more pod")));
+        y += LANE;
+    }
+    y
+}
+
+fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
     let (from, to) = (scale.x(call.time), scale.x(call.time.plus(call.duration_seconds.duration())));
-    let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
-    writeln!(
-        out,
-        "<rect class=\"call {}\" x=\"{from:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{}\"><title>{} {} {} ({})</title></rect>",
+    format!(
+        "<rect class=\"call {}\" x=\"{from:.2}\" y=\"{y:.2}\" width=\"{:.2}\" height=\"8\"><title>{} {} {} ({})</title></rect>",
         call.outcome,
-        top + row as f64 * ROW,
         (to - from).max(1.5),
-        ROW - 3.0,
-        html(&call.rpc),
-        html(whose),
+        escape_html(&call.rpc),
+        escape_html(&call.subject()),
         super::words::took(call.duration_seconds.duration()),
         call.outcome
     )
 }
 
-fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
+fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
     value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
-fn tick(out: &mut dyn Write, event: &serde_json::Value, y: f64, scale: &DrawingScale) -> io::Result<()> {
-    let Some(time) = event.get("time").and_then(|time| Wall::deserialize(time).ok()) else { return Ok(()) };
-    writeln!(
-        out,
-        "<rect class=\"event {}\" x=\"{:.2}\" y=\"{y:.2}\" width=\"1.5\" height=\"{}\"><title>{} {}/{} {}</title></rect>",
-        html(said(event, "/type")),
+fn tick(event: &serde_json::Value, y: f64, scale: &DrawingScale) -> Option<String> {
+    let time = event.get("time").and_then(|time| Wall::deserialize(time).ok())?;
+    Some(format!(
+        "<rect class=\"event {}\" x=\"{:.2}\" y=\"{y}\" width=\"1.5\" height=\"16\"><title>{} {}/{} {}</title></rect>",
+        escape_html(text_at(event, "/type")),
         scale.x(time),
-        2.0 * ROW,
-        html(said(event, "/type")),
-        html(said(event, "/pod/namespace")),
-        html(said(event, "/pod/name")),
-        html(said(event, "/name"))
-    )
+        escape_html(text_at(event, "/type")),
+        escape_html(text_at(event, "/pod/namespace")),
+        escape_html(text_at(event, "/pod/name")),
+        escape_html(text_at(event, "/name"))
+    ))
 }
 
 fn table(
@@ -333,23 +581,23 @@ fn table(
     for row in rows {
         write!(out, "<tr>")?;
         for cell in row {
-            write!(out, "<td>{}</td>", html(&cell))?;
+            write!(out, "<td>{}</td>", escape_html(&cell))?;
         }
         writeln!(out, "</tr>")?;
     }
     writeln!(out, "</tbody></table>")?;
     if left_out > 0 {
-        writeln!(out, "<p>{left_out} more are left out.</p>")?;
+        writeln!(out, "<p>Left out: {left_out} more.</p>")?;
     }
     writeln!(out, "</section>")
 }
 
 fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.calls.iter().map(|call| {
-        let whose = call.pod.clone().or_else(|| call.id.clone()).unwrap_or_default();
+        let whose = call.subject();
         let took = super::words::took(call.duration_seconds.duration());
-        let said = call.message.clone().unwrap_or_default();
-        vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), said]
+        let text_at = call.message.clone().unwrap_or_default();
+        vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), text_at]
     });
     let headers = ["Time", "Call", "Whose", "Took", "Outcome", "Messages"];
     table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
@@ -357,14 +605,14 @@ fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 
 fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.events.iter().map(|event| {
-        let text = |path: &str| said(event, path).to_owned();
-        let pod = format!("{}/{}", said(event, "/pod/namespace"), said(event, "/pod/name"));
+        let text = |path: &str| text_at(event, path).to_owned();
+        let pod = format!("{}/{}", text_at(event, "/pod/namespace"), text_at(event, "/pod/name"));
         vec![brief(text("/time")), pod, text("/name"), text("/type"), text("/from"), text("/to")]
     });
     let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
     table(out, "Pod events", &headers, rows, report.events_left_out)?;
     match super::capture::not_judged(report) {
-        Some(line) => writeln!(out, "<p>{}</p>", html(&line)),
+        Some(line) => writeln!(out, "<p>{}</p>", escape_html(&line)),
         None => Ok(()),
     }
 }
@@ -376,14 +624,14 @@ mod tests {
     #[test]
     fn text_from_outside_cannot_reorder_or_hide_the_page() {
         for letter in ['\u{200f}', '\u{61c}', '\u{2028}', '\u{feff}', '\u{202e}', '\u{200b}'] {
-            assert_eq!(html(&format!("a{letter}é")), format!("a{}é", letter.escape_unicode()));
+            assert_eq!(escape_html(&format!("a{letter}é")), format!("a{}é", letter.escape_unicode()));
         }
     }
 
     #[test]
     fn text_from_outside_is_no_markup() {
-        assert_eq!(html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
-        assert_eq!(html("a\u{1b}[31m\u{202e}b"), "a\\u{1b}[31m\\u{202e}b");
+        assert_eq!(escape_html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
+        assert_eq!(escape_html("a\u{1b}[31m\u{202e}b"), "a\\u{1b}[31m\\u{202e}b");
     }
 
     #[test]
@@ -418,28 +666,32 @@ mod tests {
             }],
         }));
         let page = drawn(&report);
-        for said in [
+        for text_at in [
             "<h2>Inside the runtime</h2>",
             "<h3>7 goroutines wait for &lt;mutex&gt;</h3><p>2026-11-22T03:00:00.000000000Z</p>",
             "<pre>G02 a lock is held (certain)\n  goroutine 12 holds it &amp; waits</pre>",
         ] {
-            assert!(page.contains(said), "{said}");
+            assert!(page.contains(text_at), "{text_at}");
         }
+    }
+
+    fn shown(report: &CaptureReport) -> String {
+        let mut out = Vec::new();
+        page(report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn the_age_grows_from_the_recorders_start_while_no_relist_has_succeeded() {
-        let mut out = Vec::new();
-        page(&super::super::capture::tests::hung_at_once(), &mut out).unwrap();
-        let page = String::from_utf8(out).unwrap();
+        let page = shown(&super::super::capture::tests::hung_at_once());
         for drawn in [
-            r#"<polyline class="age" points="0.00,268.00 1000.00,148.00">"#,
-            r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00">"#,
-            r#"<rect class="none-yet" x="0.00" y="148" width="1000.00" height="120">"#,
+            r#"<polyline class="age" points="0.00,288.00 1000.00,168.00"/>"#,
+            r#"<path class="latency failed" d="M0.50,"#,
+            r#"<rect class="none-yet" x="0.00" y="168" width="1000.00" height="120">"#,
             "<li>no relist succeeded from ",
-            "on an amber background",
+            "</i>no relist has succeeded yet",
         ] {
-            assert!(page.contains(drawn), "{drawn}");
+            assert!(page.contains(drawn), "{drawn}: {page}");
         }
     }
 
@@ -449,14 +701,96 @@ mod tests {
         let hung = &mut report.relists[0];
         hung.listed_seconds = Some(std::time::Duration::from_millis(1_900).into());
         hung.age_at_least = false;
-        let mut out = Vec::new();
-        page(&report, &mut out).unwrap();
-        let page = String::from_utf8(out).unwrap();
+        let page = shown(&report);
         // Two seconds after the start, and a tenth of a second less from there on.
-        let drawn = r#"<polyline class="age" points="0.00,268.00 10.00,266.80 10.00,266.86 1000.00,148.00">"#;
+        let drawn =
+            r#"<polyline class="age" points="0.00,288.00 10.00,286.80 10.00,286.86 1000.00,168.00"/>"#;
         assert!(page.contains(drawn), "{page}");
-        for untrue in [r#"class="none-yet""#, "succeeded from", "on an amber background"] {
+        for untrue in [r#"class="none-yet""#, "succeeded from", "has succeeded yet"] {
             assert!(!page.contains(untrue), "{untrue}");
+        }
+    }
+
+    /// Returns a report of 200 seconds with relists that begin at these seconds and take 100 ms each.
+    fn relists_at(seconds: &[u64]) -> CaptureReport {
+        let mut report = super::super::capture::tests::hung_at_once();
+        let (hung, took) = (report.relists.remove(0), std::time::Duration::from_millis(100));
+        let at = |second: u64| report.from.plus(std::time::Duration::from_secs(second));
+        let mut since = at(0);
+        report.period = std::time::Duration::from_secs(5);
+        report.relists = seconds
+            .iter()
+            .map(|second| crate::capture::report::RelistPoint {
+                time: at(*second).plus(took),
+                duration_seconds: took.into(),
+                listed_seconds: Some(took.into()),
+                since: std::mem::replace(&mut since, at(*second)),
+                age_at_least: false,
+                error: None,
+                ..hung.clone()
+            })
+            .collect();
+        report
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_no_relist_was_recorded() {
+        let page = shown(&relists_at(&[0, 5, 10, 150, 155, 160, 165, 170, 175, 180, 185, 190, 195]));
+        let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("<polyline")).collect();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        // From 10.1 s to 150 s of 200 s.
+        assert!(
+            page.contains(r#"<rect class="gap" x="50.50" y="24" width="699.50" height="264">"#),
+            "{page}"
+        );
+        assert!(lines[0].contains(" 50.50,") && lines[1].contains("\"750.50,"), "{lines:?}");
+        assert!(page.contains("M50.00,") && page.contains("M750.00,"), "{page}");
+        let steady: Vec<u64> = (0..40).map(|number| number * 5).collect();
+        let page = shown(&relists_at(&steady));
+        assert!(!page.contains("class=\"gap\"") && !page.contains("box gap"), "{page}");
+        assert_eq!(page.matches("<polyline").count(), 1);
+    }
+
+    #[test]
+    fn axes_have_units_and_the_page_has_quantiles_and_the_version() {
+        let page = shown(&relists_at(&[0, 5, 10]));
+        for part in [
+            "<span>100 ms</span>",
+            "<span>1 s</span>",
+            "<span>10 s</span>",
+            "<span>0 s</span>",
+            "<span>1 min</span>",
+            "<span>3 min</span>",
+            "<dt>p50</dt><dd>100ms</dd>",
+            "<dt>p99</dt><dd>100ms</dd>",
+            concat!("written by plegctl ", env!("CARGO_PKG_VERSION")),
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
+    fn the_time_axis_has_round_times() {
+        let from = Wall::default().plus(std::time::Duration::from_millis(7_199_500));
+        assert!(time_ticks(from, 16.0).starts_with(r#"<i style="left:3.12%"><span>02:00:00</span></i>"#));
+        assert!(time_ticks(from, 3_600.0).contains("<span>02:30</span>"));
+        assert!(time_ticks(from, 3e5).contains("<span>01-02</span>"));
+        for seconds in [1.0, 16.0, 100.0, 3e3, 9e4, 7e5, 1e8] {
+            assert!(time_ticks(from, seconds).matches("<i ").count() <= 5, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn an_incident_has_its_evidence_and_next_steps() {
+        let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
+        let page = shown(&CaptureReport::of(&capture, crate::capture::Range::default()).unwrap());
+        for part in [
+            "<h4>Evidence</h4><ul>\n<li>ContainerStatus of shop/db-0/postgres (55f1fe6bb863) did not answer within 10.1 s</li>",
+            "<h4>Next steps</h4><ol>\n<li>crictl --timeout 20s inspect 55f1fe6bb863",
+            "<code>plegctl explain D01</code>",
+            ">shop/db-0/postgres: 1 call, longest 14.8s</u>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
         }
     }
 
@@ -464,8 +798,8 @@ mod tests {
     fn thinning_keeps_peaks() {
         let mut points: Vec<(f64, f64)> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
         points[7777].1 = 99.0;
-        let thin = thinned(&points);
-        assert!(thin.len() <= MOST_POINTS);
+        let thin = thin_out(&points, |point| point.1);
+        assert!(thin.len() <= MAX_POINTS);
         assert!(thin.iter().any(|(_, value)| *value > 98.0));
     }
 }

@@ -1,9 +1,9 @@
-//! Formats a difference as text.
+//! Formats the difference of two relists as text, for `plegctl diff`.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use super::watch::{Columns, event, pod};
+use super::watch::{Columns, pod};
 use super::words::{or_none, short_id};
 use crate::pleg::DiffReport;
 use crate::pleg::diff::Unnoticed;
@@ -18,27 +18,27 @@ pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
             difference.before.taken_at, difference.after.taken_at
         );
     }
-    let mut columns = Columns::default();
+    let columns = Columns::of(None, false);
     let events = difference.events.iter();
-    let events = events.map(|change| (event(change, &mut columns), change.id.as_deref())).collect();
-    write_apart(events, "", out)?;
+    let events = events.map(|change| (columns.event(change), change.id.as_deref())).collect();
+    write_distinct(events, "", out)?;
     if !difference.unnoticed.is_empty() {
         writeln!(out, "changes that PLEG would not have noticed:")?;
     }
     let unnoticed = difference.unnoticed.iter();
     let unnoticed = unnoticed.map(|change| (unnoticed_line(change), change.id.as_deref())).collect();
-    write_apart(unnoticed, "  ", out)
+    write_distinct(unnoticed, "  ", out)
 }
 
-/// Prints lines; lines with the same text, such as two dead containers of one name, get their ids.
-fn write_apart(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dyn Write) -> io::Result<()> {
-    let mut times: HashMap<String, u32> = HashMap::new();
+/// Prints lines. Equal lines, such as those of two dead containers with the same name, get the containers' ids.
+fn write_distinct(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut counts: HashMap<String, u32> = HashMap::new();
     for (line, _) in &lines {
-        *times.entry(line.clone()).or_default() += 1;
+        *counts.entry(line.clone()).or_default() += 1;
     }
     for (line, id) in lines {
-        let alike = times.get(&line).is_some_and(|times| *times > 1);
-        match id.filter(|_| alike) {
+        let is_repeated = counts.get(&line).is_some_and(|count| *count > 1);
+        match id.filter(|_| is_repeated) {
             Some(id) => writeln!(out, "{indent}{line}  {}", short_id(id))?,
             None => writeln!(out, "{indent}{line}")?,
         }

@@ -1,4 +1,5 @@
-//! Writes annotations for GitHub Actions: one workflow command for each finding.
+//! Writes the findings of `static-pods lint` as annotations for GitHub Actions: one workflow command for each
+//! finding.
 
 use std::io::{self, Write};
 
@@ -40,23 +41,23 @@ fn annotation(
         Severity::Info => "notice",
     };
     let properties: Vec<String> =
-        properties.iter().map(|(name, value)| format!("{name}={}", property(value))).collect();
+        properties.iter().map(|(name, value)| format!("{name}={}", encode_property(value))).collect();
     let message = match fix {
         Some(fix) => format!("{message} (fix: {fix})"),
         None => message.to_owned(),
     };
-    writeln!(out, "::{command} {}::{}", properties.join(","), data(&message))
+    writeln!(out, "::{command} {}::{}", properties.join(","), encode_message(&message))
 }
 
-/// Encodes a message: the runner decodes `%25`, `%0D` and `%0A`. Characters that control a terminal are
-/// escaped before.
-fn data(text: &str) -> String {
+/// Encodes a message: escapes characters that control a terminal, then encodes what the runner decodes (`%25`,
+/// `%0D`, `%0A`).
+fn encode_message(text: &str) -> String {
     escaped(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Encodes a property, whose separators are encoded too.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+/// Encodes the value of a property; also encodes `:` and `,`, which separate properties.
+fn encode_property(text: &str) -> String {
+    encode_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_message_cannot_end_its_command_or_begin_another() {
-        assert_eq!(data("100%\n::error::x"), "100%25\\n::error::x");
-        assert_eq!(property("a:b,c\u{1b}"), "a%3Ab%2Cc\\u{1b}");
+        assert_eq!(encode_message("100%\n::error::x"), "100%25\\n::error::x");
+        assert_eq!(encode_property("a:b,c\u{1b}"), "a%3Ab%2Cc\\u{1b}");
     }
 }

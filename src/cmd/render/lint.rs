@@ -1,4 +1,5 @@
-//! Formats the findings of the linter, each with its line and a caret below the error.
+//! Formats the report of `static-pods lint`: each finding with its line and a caret below the error, then one row for
+//! each file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,8 +13,9 @@ use crate::manifests::upgrade::{Upgrade, UpgradedFile};
 use crate::manifests::{Check, FileVerdict, LintFinding};
 use crate::report::escape::escaped;
 
-/// The number of findings of one kind that are shown for each file.
+/// The number of findings of one check that are shown for each file.
 const MAX_SAME_KIND: usize = 20;
+
 /// Prints every finding, then the pod of each file, then the totals.
 pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     for linted in &report.files {
@@ -25,7 +27,7 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
     if !report.runtime_findings.is_empty() {
         writeln!(out, "{}", bold("what runs:", style))?;
         for finding in &report.runtime_findings {
-            runtime(finding, style, out)?;
+            runtime_finding(finding, style, out)?;
         }
         writeln!(out)?;
     }
@@ -39,15 +41,15 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
 fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", bold(&escaped(&linted.path), style), headline(linted))?;
     let lines: Vec<&str> = linted.text.as_deref().map(lines).unwrap_or_default();
-    let mut said: BTreeMap<Check, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<Check, usize> = BTreeMap::new();
     for finding in &linted.findings {
-        let count = said.entry(finding.id).or_default();
+        let count = counts.entry(finding.id).or_default();
         *count += 1;
         if *count <= MAX_SAME_KIND {
-            one(finding, &lines, style, out)?;
+            file_finding(finding, &lines, style, out)?;
         }
     }
-    for (id, count) in said.into_iter().filter(|(_, count)| *count > MAX_SAME_KIND) {
+    for (id, count) in counts.into_iter().filter(|(_, count)| *count > MAX_SAME_KIND) {
         writeln!(out, "  {id}: {} more like these", count - MAX_SAME_KIND)?;
     }
     if let Some(reason) = &linted.kubelet_reason {
@@ -80,7 +82,7 @@ const fn verdict(verdict: FileVerdict) -> &'static str {
     }
 }
 
-fn one(finding: &LintFinding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn file_finding(finding: &LintFinding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let label = label(finding.severity, finding.id.id(), style);
     let place = match (finding.line, finding.column) {
         (Some(line), Some(column)) => format!(" line {line}, column {column}"),
@@ -93,7 +95,7 @@ fn one(finding: &LintFinding, lines: &[&str], style: Style, out: &mut dyn Write)
     fix(finding.fix.as_deref(), out)
 }
 
-fn runtime(finding: &RuntimeFinding, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn runtime_finding(finding: &RuntimeFinding, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let label = label(finding.severity, finding.id.id(), style);
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     writeln!(out, "  {label} {}: {}", escaped(&pod), escaped(&finding.message))?;
@@ -107,6 +109,7 @@ fn fix(fix: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
+/// Prints one row for each file: its verdict, its pod, and whether the running pod was made from this text.
 fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let files: Vec<&LintedFile> = report.files.iter().filter(|file| !file.is_path).collect();
     if files.is_empty() {
@@ -114,12 +117,12 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
     }
     // A column without any value is left out.
     let uids = files.iter().any(|file| file.pod_uid.is_some());
-    let compared = files.iter().any(|file| file.runs.is_some());
-    let kept = |all: [String; 5]| {
+    let compared = files.iter().any(|file| file.made_from_file.is_some());
+    let without_empty = |all: [String; 5]| {
         let shown = [true, true, true, uids, compared];
         all.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect::<Vec<String>>()
     };
-    let headers = kept(["FILE", "VERDICT", "POD", "UID", "RUNS"].map(str::to_owned));
+    let headers = without_empty(["FILE", "VERDICT", "POD", "UID", "RUNS"].map(str::to_owned));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let rows = files.into_iter().map(|file| {
         let pod = match (&file.pod_namespace, &file.pod_name) {
@@ -127,15 +130,15 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
             _ => String::new(),
         };
         let uid = or_none(file.pod_uid.as_deref().unwrap_or_default());
-        let runs = or_none(&file.runs.as_ref().map(made).unwrap_or_default());
-        kept([or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod), uid, runs])
+        let runs = or_none(&file.made_from_file.as_ref().map(made_from).unwrap_or_default());
+        without_empty([or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod), uid, runs])
     });
     columns::write(out, style, &headers, rows)?;
     writeln!(out)
 }
 
-/// Describes how the running pod differs from the file.
-fn made(made: &MadeFromFile) -> String {
+/// Describes whether the running pod was made from the present text of the file.
+fn made_from(made: &MadeFromFile) -> String {
     match made {
         MadeFromFile::Same { by } => format!("this text, by kubelet {}", by.join(" or ")),
         MadeFromFile::Another => "another text".to_owned(),
@@ -150,7 +153,7 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
     let rows = upgrade.files.iter().map(|file| {
         vec![
             or_none(&file.path),
-            or_none(file.pod.as_deref().unwrap_or_default()),
+            or_none(&file.pod.as_ref().map(ToString::to_string).unwrap_or_default()),
             file.outcome().to_owned(),
             or_none(file.uid_from.as_deref().unwrap_or_default()),
             or_none(file.uid_to.as_deref().unwrap_or_default()),

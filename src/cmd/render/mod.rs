@@ -1,4 +1,4 @@
-//! Formats reports as text. A renderer gets data and a writer, and draws no conclusions.
+//! Formats reports as text. A renderer gets a report and a writer; it decides nothing.
 
 pub mod capture;
 pub mod capture_html;

@@ -1,10 +1,10 @@
-//! Formats `plegctl pods` as text.
+//! Formats the report and the updates of `plegctl pods` as text.
 
 use std::io::{self, Write};
 
 use super::watch::time_of_day;
 use super::words::{elapsed, or_none};
-use super::{Style, table as kubectl};
+use super::{Style, table as columns};
 use crate::clock::Wall;
 use crate::cmd::pods::report::{PodsReport, SourceRow};
 use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage};
@@ -25,17 +25,17 @@ pub fn table(
         &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
     };
     if !report.pods.is_empty() {
-        kubectl::write(out, style, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
+        columns::write(out, style, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
         writeln!(out)?;
     }
     for source in &report.sources {
-        writeln!(out, "{}", escaped(&sentence(source)))?;
+        writeln!(out, "{}", escaped(&source_line(source)))?;
     }
     if report.sources.iter().any(|source| !source.ready) {
         writeln!(
             out,
-            "until every source is ready, the kubelet cleans up nothing: it stops no orphan and removes no \
-             volume"
+            "until every source is ready, the kubelet cleans up nothing: it stops no orphaned pod and removes \
+             no volume"
         )?;
     }
     Ok(())
@@ -57,17 +57,17 @@ fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
     cells
 }
 
-/// Describes one source.
-fn sentence(source: &SourceRow) -> String {
+/// Formats the line of one source.
+fn source_line(source: &SourceRow) -> String {
     let name = source.name;
-    let heard = match (source.ready, source.pods) {
+    let state = match (source.ready, source.pods) {
         (true, 1) => format!("source {name}: ready, 1 pod"),
         (true, pods) => format!("source {name}: ready, {pods} pods"),
         (false, _) => format!("source {name}: not ready"),
     };
     match &source.error {
-        Some(error) => format!("{heard} ({error})"),
-        None => heard,
+        Some(error) => format!("{state} ({error})"),
+        None => state,
     }
 }
 

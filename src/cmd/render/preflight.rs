@@ -1,10 +1,11 @@
-//! Formats the findings of preflight, each with its line and a caret below the fault.
+//! Formats the report of `plegctl preflight`: each finding with its line and a caret below the error, then the
+//! answer.
 
 use std::io::{self, Write};
 
+use super::Style;
 use super::source::{bold, counted, label, lines, one_line, source_line};
 use super::words::or_none;
-use super::{Style, table as columns};
 use crate::manifests::preflight::{PreflightReport, StartFinding};
 use crate::report::Confidence;
 use crate::report::escape::escaped;
@@ -12,7 +13,7 @@ use crate::report::escape::escaped;
 /// Prints every finding, then what was not checked, then the answer.
 pub fn table(report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     for finding in &report.findings {
-        one(finding, report, style, out)?;
+        print_finding(finding, report, style, out)?;
     }
     if !report.findings.is_empty() {
         writeln!(out)?;
@@ -29,14 +30,14 @@ pub fn table(report: &PreflightReport, style: Style, out: &mut dyn Write) -> io:
     writeln!(out, "{}", bold(&escaped(&report.summary), style))?;
     let counts = report.counts;
     let infos = (counts.infos > 0).then(|| format!("{} info", counts.infos));
-    let all = [counted(counts.errors, "error"), counted(counts.warnings, "warning"), infos];
-    let all: Vec<String> = all.into_iter().flatten().collect();
-    let all = if all.is_empty() { "no finding".to_owned() } else { all.join(", ") };
+    let by_severity = [counted(counts.errors, "error"), counted(counts.warnings, "warning"), infos];
+    let present: Vec<String> = by_severity.into_iter().flatten().collect();
+    let totals = if present.is_empty() { "no finding".to_owned() } else { present.join(", ") };
     let release = report.upgrade_to.as_ref().or(report.release.as_ref()).map_or("?", String::as_str);
-    writeln!(out, "{all} (rules of kubelet {release}; {})", escaped(&report.settings))
+    writeln!(out, "{totals} (rules of kubelet {release}; {})", escaped(&report.settings))
 }
 
-fn one(
+fn print_finding(
     finding: &StartFinding,
     report: &PreflightReport,
     style: Style,
@@ -66,10 +67,12 @@ fn one(
     }
 }
 
+/// Prints a row for each static pod: its file, its name and what happens to it after the upgrade.
 fn pods(report: &PreflightReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let rows = report.pods.iter().map(|file| {
-        vec![or_none(&file.path), or_none(file.pod.as_deref().unwrap_or_default()), file.outcome().to_owned()]
+    let rows = report.pods.iter().map(|upgraded| {
+        let pod = upgraded.pod.as_ref().map(ToString::to_string).unwrap_or_default();
+        vec![or_none(&upgraded.path), or_none(&pod), upgraded.outcome().to_owned()]
     });
-    columns::write(out, style, &["FILE", "POD", "AFTER"], rows)?;
+    super::table::write(out, style, &["FILE", "POD", "AFTER"], rows)?;
     writeln!(out)
 }

@@ -1,4 +1,4 @@
-//! Formats a relist as text.
+//! Formats the report of `plegctl relist` as a table or as metrics.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,15 +11,17 @@ use super::watch::{about, pod};
 use super::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
 use crate::clock::Wall;
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
+use crate::ordered;
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
 /// The number of slow calls that are listed.
 const SLOWEST: usize = 10;
 
-/// A container and its pod; a pod without containers has one row too.
+/// A row of the table: a pod and one of its containers. A pod without containers has one row too.
 pub type Row<'a> = (&'a ReportedPod, Option<&'a ReportedContainer>);
 
 /// Returns the rows in the order of the report.
@@ -58,11 +60,11 @@ impl Durations {
 pub struct Shown<'a> {
     /// The rows, in their order.
     pub rows: &'a [Row<'a>],
-    /// The durations of the status calls, for a column of their own if there are any.
+    /// The durations of the status calls. If there are any, the table has a column for them.
     pub took: &'a Durations,
     /// Whether the wide table is printed.
     pub wide: bool,
-    /// The time to which ages are counted.
+    /// The present time, for ages.
     pub now: Wall,
 }
 
@@ -144,7 +146,7 @@ fn exit(container: &ReportedContainer) -> String {
 
 fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let mut slowest: Vec<&CallRecord> = calls.iter().collect();
-    slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
+    ordered::sort_by_key(&mut slowest, |call| std::cmp::Reverse(call.duration_seconds));
     slowest.truncate(SLOWEST);
     let rows = slowest.iter().map(|call| {
         vec![
@@ -158,13 +160,13 @@ fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Resul
     table::write(out, style, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
 }
 
-/// `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`
+/// Formats `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`.
 fn latency(report: &RelistReport) -> String {
     let (lists, statuses): (Vec<_>, Vec<_>) = report.relist.calls.iter().partition(|call| call.id.is_none());
     let mut parts: Vec<String> = lists.into_iter().map(call).collect();
     if !statuses.is_empty() {
         let total: Duration = statuses.iter().map(|call| call.duration_seconds.duration()).sum();
-        let mut part = format!("{} status calls {}", statuses.len(), took(total));
+        let mut part = format!("{} {}", plural(statuses.len(), "status call"), took(total));
         for outcome in [Outcome::Error, Outcome::Silent] {
             let count = statuses.iter().filter(|call| call.outcome == outcome).count();
             if count > 0 {
@@ -177,18 +179,18 @@ fn latency(report: &RelistReport) -> String {
     format!("relist {} = {}", took(report.relist.duration_seconds.duration()), parts.join(" + "))
 }
 
-/// Describes one call.
+/// Formats one call with its duration, its size and its error.
 pub fn call(call: &CallRecord) -> String {
-    let of = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
-    let figures = one_call(call.duration_seconds.duration(), call.response_bytes);
+    let subject = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
+    let figures = call_figures(call.duration_seconds.duration(), call.response_bytes);
     match &call.message {
-        None => format!("{of} {figures}"),
-        Some(message) => format!("{of} {figures} {}: {}", call.outcome.as_str(), escaped(message)),
+        None => format!("{subject} {figures}"),
+        Some(message) => format!("{subject} {figures} {}: {}", call.outcome.as_str(), escaped(message)),
     }
 }
 
-/// Formats the figures of one call.
-pub fn one_call(duration: Duration, received: u64) -> String {
+/// Formats the duration and the size of one call.
+pub fn call_figures(duration: Duration, received: u64) -> String {
     format!(
         "{} ({}, {} of 16 MiB)",
         took(duration),

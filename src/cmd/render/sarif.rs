@@ -1,4 +1,5 @@
-//! Writes SARIF 2.1.0, a common format for findings.
+//! Writes the findings of `static-pods lint` and `preflight` as SARIF 2.1.0, a common format for findings. The types
+//! have the names of the SARIF standard.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -27,7 +28,7 @@ struct Log<'a> {
 struct Run<'a> {
     tool: Tool,
     column_kind: &'static str,
-    results: Vec<Outcome<'a>>,
+    results: Vec<SarifResult<'a>>,
 }
 
 #[derive(Serialize)]
@@ -60,10 +61,10 @@ struct Message<'a> {
     text: Cow<'a, str>,
 }
 
-/// A finding in SARIF.
+/// A finding; SARIF calls it a result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome<'a> {
+struct SarifResult<'a> {
     rule_id: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_index: Option<usize>,
@@ -111,22 +112,24 @@ struct LogicalLocation<'a> {
 
 /// Writes one run with every finding of the linter.
 pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
-    let rules: Vec<_> = Check::ALL.iter().map(|check| (&check.row().rule, check.row().severity)).collect();
-    let in_files =
-        report.files.iter().flat_map(|file| file.findings.iter().map(|finding| in_file(file, finding)));
-    write_run(&rules, in_files.chain(report.runtime_findings.iter().map(in_runtime)).collect(), out)
+    let rules: Vec<_> = Check::ALL.iter().map(|check| (check.row().rule, check.row().severity)).collect();
+    let in_files = report
+        .files
+        .iter()
+        .flat_map(|file| file.findings.iter().map(|finding| of_lint_finding(file, finding)));
+    write_run(&rules, in_files.chain(report.runtime_findings.iter().map(of_runtime_finding)).collect(), out)
 }
 
 /// Writes one run with every finding of preflight.
 pub fn write_preflight(report: &PreflightReport, out: &mut dyn Write) -> io::Result<()> {
     let rules: Vec<_> =
-        StartCheck::ALL.iter().map(|check| (&check.row().rule, check.row().severity)).collect();
-    write_run(&rules, report.findings.iter().map(at_start).collect(), out)
+        StartCheck::ALL.iter().map(|check| (check.row().rule, check.row().severity)).collect();
+    write_run(&rules, report.findings.iter().map(of_start_finding).collect(), out)
 }
 
 fn write_run(
     rules: &[(&'static Rule, Severity)],
-    mut results: Vec<Outcome<'_>>,
+    mut results: Vec<SarifResult<'_>>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for result in &mut results {
@@ -151,18 +154,18 @@ const fn level(severity: Severity) -> &'static str {
     }
 }
 
-fn outcome<'a>(
+fn result<'a>(
     rule_id: &'static str,
     severity: Severity,
     message: &'a str,
     fix: Option<&str>,
     location: Location<'a>,
-) -> Outcome<'a> {
+) -> SarifResult<'a> {
     let text = match fix {
         Some(fix) => format!("{message}\nfix: {fix}").into(),
         None => message.into(),
     };
-    Outcome {
+    SarifResult {
         rule_id,
         rule_index: None,
         level: level(severity),
@@ -171,7 +174,7 @@ fn outcome<'a>(
     }
 }
 
-fn in_file<'a>(file: &LintedFile, finding: &'a LintFinding) -> Outcome<'a> {
+fn of_lint_finding<'a>(file: &LintedFile, finding: &'a LintFinding) -> SarifResult<'a> {
     let region = finding
         .line
         .zip(finding.column)
@@ -181,10 +184,10 @@ fn in_file<'a>(file: &LintedFile, finding: &'a LintFinding) -> Outcome<'a> {
         physical_location: Some(PhysicalLocation { artifact_location: artifact(&file.path), region }),
         logical_locations: finding.field.as_ref().map(logical),
     };
-    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn in_runtime(finding: &RuntimeFinding) -> Outcome<'_> {
+fn of_runtime_finding(finding: &RuntimeFinding) -> SarifResult<'_> {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     let location = Location {
         physical_location: finding
@@ -196,10 +199,10 @@ fn in_runtime(finding: &RuntimeFinding) -> Outcome<'_> {
             kind: Some("resource"),
         }]),
     };
-    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn at_start(finding: &StartFinding) -> Outcome<'_> {
+fn of_start_finding(finding: &StartFinding) -> SarifResult<'_> {
     let region = finding
         .line
         .zip(finding.column)
@@ -211,14 +214,14 @@ fn at_start(finding: &StartFinding) -> Outcome<'_> {
         physical_location: finding.file.as_ref().map(physical),
         logical_locations: finding.field.as_ref().map(logical),
     };
-    outcome(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
+    result(finding.id.id(), finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
 fn artifact(path: &str) -> ArtifactLocation {
     ArtifactLocation { uri: uri(path) }
 }
 
-/// Converts a path to a URI reference; other bytes are percent-encoded.
+/// Converts a path to a URI reference. Bytes that a URI may not contain are percent-encoded.
 fn uri(path: &str) -> String {
     let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
     for byte in path.bytes() {

@@ -1,12 +1,13 @@
-//! Formats scenarios as text.
+//! Formats scenarios as text, for `plegctl sim list` and `plegctl sim describe`.
 
 use std::io::{self, Write};
 
 use super::{Style, table};
 use crate::report::escape::escaped;
+use crate::report::plural;
 use crate::sim::{EventDelivery, KubeletProcessState, RuntimeFamily, Scenario};
 
-/// Width of running text.
+/// The width of paragraphs.
 const WIDTH: usize = 96;
 
 /// Prints one line for each scenario.
@@ -17,7 +18,7 @@ pub fn list(scenarios: &[Scenario], style: Style, out: &mut dyn Write) -> io::Re
     table::write(out, style, &["ENDPOINT", "WHAT IT IS"], rows)
 }
 
-/// Prints a scenario with what it teaches.
+/// Prints a scenario: what it teaches, what is wrong, what a kubelet would show, and commands to try.
 pub fn describe(scenario: &Scenario, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", escaped(&scenario.name), escaped(&scenario.title))?;
     writeln!(out)?;
@@ -42,7 +43,7 @@ fn section(title: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{bold}{title}{plain}")
 }
 
-/// Prints text in lines of a readable length.
+/// Prints text in lines of at most [`WIDTH`] columns.
 fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     let text = escaped(text);
     let mut line = indent.to_owned();
@@ -59,6 +60,7 @@ fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{line}")
 }
 
+/// Describes the simulated node: its runtime, event stream, pods and kubelet.
 fn node(scenario: &Scenario) -> String {
     let runtime = &scenario.runtime;
     let family = match runtime.family {
@@ -72,14 +74,16 @@ fn node(scenario: &Scenario) -> String {
         EventDelivery::Ends => "an event stream that is switched off",
     };
     let pods: u64 = scenario.groups.iter().map(|group| u64::from(group.count)).sum();
-    let around = scenario.processes.as_ref().map_or("", |around| match around.kubelet {
+    let kubelet = scenario.processes.as_ref().map_or("", |processes| match processes.kubelet {
         KubeletProcessState::Running => " A kubelet runs on it, with its metrics and its health check.",
         KubeletProcessState::Stopped => " Its kubelet is stopped.",
         KubeletProcessState::Dead => " Its kubelet is dead.",
     });
     format!(
-        "{family} {} with {events}; room for {pods} pods; seed {}.{around}",
-        runtime.version, scenario.seed
+        "{family} {} with {events}; room for {}; seed {}.{kubelet}",
+        runtime.version,
+        plural(pods, "pod"),
+        scenario.seed
     )
 }
 
@@ -90,7 +94,7 @@ mod tests {
     const PLAIN: Style = Style { headers: true, color: false };
 
     #[test]
-    fn running_text_is_broken_between_words() {
+    fn paragraphs_are_wrapped_between_words() {
         let mut out = Vec::new();
         paragraph("word ".repeat(40).trim_end(), "  ", &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -99,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_scenario_says_what_is_wrong_and_what_to_try() {
+    fn every_built_in_scenario_describes_the_fault_and_commands_to_try() {
         for scenario in crate::sim::built_in().unwrap() {
             let mut out = Vec::new();
             describe(&scenario, PLAIN, &mut out).unwrap();
@@ -115,11 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_one_line_for_each() {
+    fn the_list_has_one_line_for_each_scenario() {
         let mut out = Vec::new();
         list(&crate::sim::built_in().unwrap(), PLAIN, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().count(), 19);
+        assert_eq!(text.lines().count(), 21);
         assert!(text.starts_with("ENDPOINT "), "{text}");
         assert!(text.contains("sim:quiet "), "{text}");
     }

@@ -1,4 +1,5 @@
-//! Formats a finding in a file: its label, the line and a caret below the error.
+//! Formats the parts of a finding in a file that `static-pods lint` and `preflight` share: the label, the line of the
+//! file, and a caret below the error.
 
 use std::io::{self, Write};
 
@@ -21,7 +22,7 @@ pub fn one_line(text: &str) -> String {
     format!("{}{more}", escaped(&shown))
 }
 
-/// The severity and the id in brackets.
+/// Formats the label of a finding, such as `error[SP001]`.
 pub fn label(severity: Severity, id: &str, style: Style) -> String {
     let (word, color) = match severity {
         Severity::Critical | Severity::Error => ("error", "31"),
@@ -32,7 +33,7 @@ pub fn label(severity: Severity, id: &str, style: Style) -> String {
     if style.color { format!("\u{1b}[{color};1m{label}\u{1b}[0m") } else { label }
 }
 
-/// Emphasizes a text.
+/// Makes text bold, if colour is on.
 pub fn bold(text: &str, style: Style) -> String {
     if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
@@ -50,8 +51,8 @@ pub fn source_line(
     let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
     let skipped = before.saturating_sub(COLUMNS_BEFORE);
     let shown: String = found.chars().skip(skipped).take(MAX_COLUMNS).collect();
-    let ahead: String = shown.chars().take(before - skipped).collect();
-    let caret = " ".repeat(escaped(&ahead).chars().count());
+    let text_before: String = shown.chars().take(before - skipped).collect();
+    let caret = " ".repeat(escaped(&text_before).chars().count());
     let gutter = line.to_string();
     let blank = " ".repeat(gutter.len());
     let mark = if style.color { "\u{1b}[31;1m^\u{1b}[0m" } else { "^" };
@@ -59,7 +60,7 @@ pub fn source_line(
     writeln!(out, "    {blank} | {caret}{mark}")
 }
 
-/// Splits the text at the parser's line breaks, which are those of YAML 1.1.
+/// Splits text into lines at the line breaks of YAML 1.1, so that the line numbers are those of the parser.
 pub fn lines(text: &str) -> Vec<&str> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Vec::new();
@@ -88,17 +89,17 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_under_the_fault() {
+    fn the_caret_is_below_the_error() {
         assert_eq!(caret("a: 1\nbc: 2\n", 2, 5), "    2 | bc: 2\n      |     ^\n");
     }
 
     #[test]
-    fn what_is_escaped_moves_the_caret() {
+    fn escaped_characters_before_the_error_move_the_caret() {
         assert_eq!(caret("\u{1b}[31m: 2", 1, 8), "    1 | \\u{1b}[31m: 2\n      |             ^\n");
     }
 
     #[test]
-    fn every_line_break_of_the_parser_counts() {
+    fn lines_end_at_every_line_break_of_the_parser() {
         for text in ["a\nb", "a\r\nb", "a\rb", "a\u{2028}b"] {
             assert_eq!(lines(text), ["a", "b"], "{text:?}");
         }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_megabyte_is_cut_around_the_fault() {
+    fn a_line_of_a_megabyte_is_cut_around_the_error() {
         let text = format!("{}X{}", "a".repeat(500_000), "b".repeat(500_000));
         let shown = caret(&text, 1, 500_001);
         assert!(shown.contains("aaaaXbbb") && shown.len() < 300, "{}", shown.len());

@@ -1,4 +1,4 @@
-//! Prints tables as kubectl does: upper-case headers, no borders, three spaces.
+//! Prints tables as kubectl does: headers in upper case, no borders, three spaces between columns.
 
 use std::io::{self, Write};
 
@@ -6,6 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 
 use super::Style;
+use super::words::{cut, wrapped};
 
 /// Prints `rows` under `headers`. Cells must already be free of escape sequences.
 pub fn write(
@@ -32,8 +33,46 @@ pub fn write(
     Ok(())
 }
 
+/// Replaces the content of a terminal of this size with what `print` prints: the first lines, each cut to one row, and
+/// the last line.
+pub fn in_place(
+    (rows, columns): (usize, usize),
+    out: &mut dyn Write,
+    print: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut text = Vec::new();
+    print(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<&str> = text.trim_end().lines().collect();
+    let last = wrapped(lines.pop().unwrap_or_default(), columns, "  ");
+    // The cursor needs a row too.
+    let room = rows.saturating_sub(last.len() + 1);
+    let mut shown: Vec<String> = lines.iter().map(|line| cut(line, columns)).collect();
+    if shown.len() > room {
+        shown.truncate(room.saturating_sub(1));
+        shown.push(cut(&format!("… {} more lines", lines.len() - shown.len()), columns));
+    }
+    shown.extend(last);
+    write!(out, "\u{1b}[H")?;
+    shown.iter().try_for_each(|line| writeln!(out, "{line}\u{1b}[K"))?;
+    write!(out, "\u{1b}[J")
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_table_in_place_never_scrolls_the_terminal_and_keeps_its_last_line() {
+        let shown = |rows: usize| {
+            let mut out = Vec::new();
+            let print =
+                |out: &mut dyn Write| write!(out, "HEAD\none is a long line\ntwo\nthree\n\nlast line\n");
+            in_place((rows, 10), &mut out, print).unwrap();
+            String::from_utf8(out).unwrap().replace("\u{1b}[K", "")
+        };
+        assert_eq!(shown(9), "\u{1b}[HHEAD\none is a …\ntwo\nthree\n\nlast line\n\u{1b}[J");
+        assert_eq!(shown(5), "\u{1b}[HHEAD\none is a …\n… 3 more …\nlast line\n\u{1b}[J");
+    }
+
     use super::*;
 
     fn written(headers: bool) -> String {

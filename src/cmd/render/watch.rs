@@ -1,30 +1,33 @@
-//! Formats a watch as lines of text.
+//! Formats the records of `plegctl watch` as lines of text: events, relists, the status line and the summary.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::words::{elapsed, or_none, padded, short_id, took, width};
+use super::words::{cut, cut_in_the_middle, elapsed, grouped, or_none, padded, short_id, took, width};
 use crate::clock::Wall;
+use crate::cmd::queued_output::Color;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::pleg::compare::MAX_TRACKED;
 use crate::pleg::stream::{
-    CompareSummary, Divergence, Event, EventSource, EventSubject, Health, Quantiles, Relist, Silence,
-    SlowCall, Stream, StreamState, StreamSummary, WatchSummary,
+    CompareSummary, Divergence, Event, EventSource, EventSubject, EventType, Health, Quantiles, Relist,
+    Silence, SlowCall, Stream, StreamState, StreamSummary, WatchStarted, WatchSummary,
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
-/// Width of the longest bar of the histogram.
-const BAR: u64 = 40;
+/// The width of the longest bar of the histogram.
+const MAX_BAR: u64 = 40;
 
-/// Formats the time of day, in UTC, with milliseconds.
+/// Formats the time of day in UTC, with milliseconds.
 pub fn time_of_day(time: Wall) -> String {
     time.to_string().get(11..23).unwrap_or_default().to_owned()
 }
 
-/// Formats `namespace/name`, as far as known.
+/// Formats `namespace/name`; if the name is not known, the UID.
 pub fn pod(pod: &PodRef) -> String {
     if pod.name.is_empty() {
         or_none(&pod.uid)
@@ -33,66 +36,149 @@ pub fn pod(pod: &PodRef) -> String {
     }
 }
 
-/// The column widths of event lines: those of the longest values so far, within limits.
+/// The colours of lines.
+pub const BOLD: Color = "1";
+pub const RED: Color = "31";
+pub const GREEN: Color = "32";
+pub const YELLOW: Color = "33";
+const DIM: Color = "2";
+
+/// Returns the colour of an event: red for a failed container, green for a start, dim for a removal.
+pub const fn color_of(event: &Event) -> Color {
+    match (event.event_type, event.exit_code) {
+        (EventType::ContainerStarted, _) => GREEN,
+        (EventType::ContainerDied, Some(0)) | (EventType::PodSync, _) => "",
+        (EventType::ContainerDied, Some(_)) => RED,
+        (EventType::ContainerDied, None) => YELLOW,
+        (EventType::ContainerChanged | EventType::ContainerRemoved, _) => DIM,
+    }
+}
+
+/// The columns of event lines. Their widths depend on the terminal only, so that they stay the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
+    /// The width of the terminal. Without a terminal, no name is shortened.
+    limit: Option<usize>,
+    gap: &'static str,
+    time: usize,
     pod: usize,
     subject: usize,
+    change: usize,
+    /// Whether `ContainerDied` is shown as `Died`.
+    short_type: bool,
 }
 
-/// The widest column; a longer value shifts the rest of its line.
-const WIDEST: usize = 44;
+/// The width from which on a terminal is wide, with whole times of day and more room between columns.
+const WIDE: usize = 100;
 
-/// The length of `non-existent → running`, the longest transition.
-const TRANSITION: usize = 22;
+/// The width below which a terminal is narrow.
+const NARROW: usize = 72;
 
-impl Default for Columns {
-    fn default() -> Self {
-        // A pod of kube-system with a node name, and the short id of a sandbox.
-        Self { pod: 28, subject: 20 }
-    }
-}
+/// The length of `ContainerRemoved` and of `Removed`, the longest type.
+const TYPE: usize = 16;
+const SHORT_TYPE: usize = 7;
 
-fn widened(column: &mut usize, text: &str) -> String {
-    let width = width(text);
-    if width <= WIDEST {
-        *column = width.max(*column);
-    }
-    padded(text, *column)
-}
+/// What marks an event of the stream.
+const STREAM: &str = " [stream]";
 
-/// Formats one event.
-pub fn event(event: &Event, columns: &mut Columns) -> String {
-    let subject = match event.subject {
-        EventSubject::Pod => "pod".to_owned(),
-        EventSubject::Sandbox => format!("sandbox {}", short_id(event.id.as_deref().unwrap_or_default())),
-        EventSubject::Container => match &event.name {
-            Some(name) if !name.is_empty() => escaped(name).into_owned(),
-            _ => short_id(event.id.as_deref().unwrap_or_default()),
-        },
-    };
-    let transition = match (event.from, event.to) {
-        (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
-        (None, Some(to)) => format!("→ {}", to.as_str()),
-        (_, None) => String::new(),
-    };
-    let mut line = format!(
-        "{}  {}  {}  {transition:<TRANSITION$}  {}",
-        time_of_day(event.time),
-        widened(&mut columns.pod, &pod(&event.pod)),
-        widened(&mut columns.subject, &subject),
-        event.event_type.as_str()
-    );
-    line.push_str(&death(event));
-    // Writing to a String cannot fail.
-    if event.source == EventSource::Evented {
-        let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
-        let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
+/// The widest columns for a pod and for a container.
+const MAX_POD: usize = 48;
+const MAX_SUBJECT: usize = 20;
+
+impl Columns {
+    /// Divides a line of this width. `streams` is whether there are events of the stream too.
+    pub fn of(limit: Option<usize>, streams: bool) -> Self {
+        let width = limit.unwrap_or(120);
+        // `running → exited (137 OOMKilled)` has 32 columns. Its type is short, so 29 are enough if space is rare.
+        let (gap, time, change) = match width {
+            WIDE.. => ("  ", 12, 32),
+            NARROW.. => (" ", 8, 29),
+            _ => (" ", 8, 22),
+        };
+        let short_type = width < NARROW || streams && width < WIDE;
+        let fixed = time + change + 4 * gap.len() + if short_type { SHORT_TYPE } else { TYPE };
+        let names = width.saturating_sub(fixed + if streams { STREAM.len() } else { 0 });
+        let subject = (names * 2 / 5).clamp(4, MAX_SUBJECT);
+        let pod = names.saturating_sub(subject).clamp(4, MAX_POD);
+        Self { limit, gap, time, pod, subject, change, short_type }
     }
-    if !event.delivered {
-        line.push_str("  (computed, not delivered)");
+
+    /// Formats the header.
+    pub fn header(&self) -> String {
+        let time = if self.time < 10 { "UTC" } else { "TIME (UTC)" };
+        self.line(time, "POD", "CONTAINER", &format!("{}{}EVENT", padded("CHANGE", self.change), self.gap))
     }
-    line
+
+    /// Formats one event. If the change is longer than its column, the pod gets shorter.
+    pub fn event(&self, event: &Event) -> String {
+        let transition = match (event.from, event.to) {
+            (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
+            (None, Some(to)) => format!("→ {}", to.as_str()),
+            (_, None) => String::new(),
+        };
+        let name = event.event_type.as_str();
+        let name = if self.short_type { name.trim_start_matches("Container") } else { name };
+        let change = padded(&format!("{transition}{}", death(event)), self.change);
+        let mut tail = format!("{change}{}{name}", self.gap);
+        if !event.delivered {
+            // In a terminal, the change shows that the type is `ContainerChanged`.
+            tail = match self.limit {
+                Some(_) if self.short_type => tail,
+                Some(_) => format!("{change}{}(not delivered)", self.gap),
+                None => tail + "  (computed, not delivered)",
+            };
+        }
+        let mut columns = *self;
+        if let Some(limit) = self.limit {
+            let is_stream = event.source == EventSource::Evented;
+            tail.push_str(if is_stream { STREAM } else { "" });
+            let names = limit.saturating_sub(self.time + 3 * self.gap.len() + width(&tail));
+            columns.subject = self.subject.min(names / 2);
+            columns.pod = self.pod.min(names - columns.subject);
+        } else if event.source == EventSource::Evented {
+            let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
+            tail.extend(["  [stream", &latency.unwrap_or_default(), "]"]);
+        }
+        let time = time_of_day(event.time);
+        let time = time.get(..self.time).unwrap_or_default();
+        columns.line(time, &columns.pod(&event.pod), &columns.subject(event), &tail)
+    }
+
+    fn line(&self, time: &str, pod: &str, subject: &str, tail: &str) -> String {
+        let subject = cut(subject, if self.limit.is_some() { self.subject } else { usize::MAX });
+        let cells = [padded(time, self.time), padded(pod, self.pod), padded(&subject, self.subject)];
+        format!("{}{}{tail}", cells.join(self.gap), self.gap)
+    }
+
+    /// Formats the pod. In a terminal, the namespace and then the middle of the name make room.
+    fn pod(&self, of: &PodRef) -> String {
+        let (whole, columns) = (pod(of), self.pod);
+        if self.limit.is_none() || width(&whole) <= columns {
+            return whole;
+        }
+        if of.name.is_empty() {
+            return cut(&whole, columns);
+        }
+        // A few columns are too few for a mark of the namespace.
+        let mark = if columns < 10 { "" } else { "…/" };
+        format!("{mark}{}", cut_in_the_middle(&or_none(&of.name), columns - width(mark)))
+    }
+
+    /// Formats the container, the sandbox or the pod.
+    fn subject(&self, event: &Event) -> String {
+        let id = event.id.as_deref().unwrap_or_default();
+        match (event.subject, &event.name) {
+            (EventSubject::Pod, _) => "pod".to_owned(),
+            // The first digits of an id are enough to recognise it; `line` cuts the rest.
+            (EventSubject::Sandbox, _) if self.subject < "sandbox ".len() + 4 => "sandbox".to_owned(),
+            (EventSubject::Sandbox, _) => format!("sandbox {}", short_id(id)),
+            (EventSubject::Container, Some(name)) if !name.is_empty() => match self.limit {
+                Some(_) => cut_in_the_middle(&escaped(name), self.subject),
+                None => escaped(name).into_owned(),
+            },
+            (EventSubject::Container, _) => short_id(id),
+        }
+    }
 }
 
 /// Formats ` (137 OOMKilled)` for a container that died.
@@ -110,6 +196,43 @@ fn death(event: &Event) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(" ")) }
 }
 
+/// Formats the start of the watch: what is watched, and how. `shown` describes which pods are shown.
+pub fn started(started: &WatchStarted, shown: &str) -> String {
+    let runtime = &started.runtime;
+    let words =
+        [&started.node, &runtime.name, &runtime.version].map(|word| word.as_deref().unwrap_or_default());
+    let [node, name, version] = words.map(escaped);
+    let node = if node.is_empty() { "this node".into() } else { node };
+    let shown =
+        if shown.is_empty() { String::new() } else { format!("; showing only pods{}", escaped(shown)) };
+    format!(
+        "watching {node} ({name} {version} at {}): {} mode, a relist every {} as in kubelet {}, threshold {}{shown}",
+        escaped(&runtime.endpoint),
+        started.mode,
+        humantime::format_duration(started.period_seconds.duration()),
+        escaped(&started.kubelet_version),
+        elapsed(started.threshold_seconds.duration()),
+    )
+}
+
+/// Formats that a comparison has no result yet.
+pub fn undecided(time: Wall) -> String {
+    format!(
+        "{}  EventedPLEG is undecided until relists or the stream have reported a change",
+        time_of_day(time)
+    )
+}
+
+/// Formats the number of stream events that are older than the watch.
+pub fn backlog(time: Wall, events: u64) -> String {
+    let ending = if events == 1 { "" } else { "s" };
+    format!(
+        "{}  {} event{ending} older than the watch (--initial shows them)",
+        time_of_day(time),
+        grouped(events)
+    )
+}
+
 /// Formats a failed relist.
 pub fn failed_relist(relist: &Relist) -> Option<String> {
     let error = relist.error.as_deref()?;
@@ -122,15 +245,15 @@ pub fn failed_relist(relist: &Relist) -> Option<String> {
     ))
 }
 
-/// Formats the first relist, whose events are not shown.
+/// Formats the first relist, whose events are shown only with `--initial`.
 pub fn first_relist(relist: &Relist) -> String {
     format!(
-        "{}  first relist took {}: {} pods, {} containers, {} events (--initial shows them)",
+        "{}  first relist took {}: {}, {}, {} (--initial shows them)",
         time_of_day(relist.time),
         took(relist.duration_seconds.duration()),
-        relist.pods,
-        relist.containers,
-        relist.events
+        plural(relist.pods, "pod"),
+        plural(relist.containers, "container"),
+        plural(relist.events, "event")
     )
 }
 
@@ -142,16 +265,15 @@ pub fn health(health: &Health) -> String {
     format!("{}  {verdict}{text}", time_of_day(health.time))
 }
 
-/// Formats a change of the event stream.
+/// Formats a change of the state of the event stream.
 pub fn stream(stream: &Stream) -> String {
     let what = match stream.state {
         StreamState::Connected => format!("event stream open (attempt {})", stream.attempt),
         StreamState::Closed => "event stream closed".to_owned(),
         StreamState::Fallback => {
             format!(
-                "event stream given up after it ended {} times, as in the kubelet; continuing with relists \
-                 only",
-                stream.attempt
+                "event stream given up after it ended {}, as in the kubelet; continuing with relists only",
+                plural(stream.attempt, "time")
             )
         }
         StreamState::Panic => "the kubelet would crash".to_owned(),
@@ -161,7 +283,7 @@ pub fn stream(stream: &Stream) -> String {
     format!("{}  {what}{why}", time_of_day(stream.time))
 }
 
-/// Formats a change that only one side saw.
+/// Formats a change that only the event stream or only the relists saw.
 pub fn divergence(divergence: &Divergence) -> Option<String> {
     let (saw, missed) = match divergence.only? {
         EventSource::Generic => ("relisting", "the stream"),
@@ -179,7 +301,7 @@ pub fn divergence(divergence: &Divergence) -> Option<String> {
 
 /// Formats the stream's part of the status line.
 pub fn stream_status(stream: &StreamSummary) -> String {
-    let mut text = format!("  stream {}", stream.events);
+    let mut text = format!("stream {}", stream.events);
     if stream.dropped > 0 {
         // Writing to a String cannot fail.
         let _ = write!(text, "  DROPPED {}", stream.dropped);
@@ -189,12 +311,12 @@ pub fn stream_status(stream: &StreamSummary) -> String {
 
 /// Formats the comparison's part of the status line.
 pub fn compare_status(compared: &CompareSummary) -> String {
-    format!(
-        "  both {}  only stream {}  only relists {}",
-        compared.both,
-        compared.missed_by_relisting,
-        compared.missed_by_stream + compared.withheld + compared.untold + compared.in_a_gap
-    )
+    let only_relists = compared.missed_by_stream + compared.withheld + compared.untold + compared.in_a_gap;
+    let (both, only_stream) = (compared.both, compared.missed_by_relisting);
+    if both + only_stream + only_relists == 0 {
+        return "undecided".to_owned();
+    }
+    format!("both {both}  only stream {only_stream}  only relists {only_relists}")
 }
 
 /// Formats a call with its pod and id: `ContainerStatus of default/web-0 3f2a9c…`.
@@ -221,18 +343,22 @@ pub struct LiveStatus<'a> {
     pub age: Option<Duration>,
     /// The age from which on PLEG is not healthy.
     pub threshold: Duration,
-    /// The duration of the last relist.
-    pub last: Duration,
+    /// The durations of the last relists, the newest last.
+    pub recent: &'a VecDeque<Duration>,
     /// The quantiles of the durations.
     pub quantiles: Option<&'a Quantiles>,
     /// The number of pods.
     pub pods: u64,
     /// The pending call.
     pub waiting: Option<&'a str>,
+    /// What the event stream has brought.
+    pub streams: &'a [String],
 }
 
-/// Formats the status line, the most important values first, because its end may be cut.
-pub fn status(shown: &LiveStatus<'_>) -> String {
+/// Formats the status line, the most important values first. A value for which a terminal of this width has no room is
+/// left out.
+pub fn status(shown: &LiveStatus<'_>, columns: Option<usize>) -> String {
+    let columns = columns.unwrap_or(usize::MAX).saturating_sub(3);
     let mut line = match shown.age {
         // Without a list there is no age.
         None => "PLEG has yet to relist".to_owned(),
@@ -241,25 +367,44 @@ pub fn status(shown: &LiveStatus<'_>) -> String {
             format!("PLEG {} of {}{verdict}", elapsed(age), elapsed(shown.threshold))
         }
     };
-    // Writing to a String cannot fail.
     if let Some(waiting) = shown.waiting {
+        // Writing to a String cannot fail.
         let _ = write!(line, "  waiting {waiting}");
     }
-    let _ = write!(line, "  relist {}", shown.relists);
-    if let Some(quantiles) = shown.quantiles {
-        let _ = write!(
-            line,
-            "  last {}  p50 {}  p99 {}  max {}",
-            took(shown.last),
-            took(quantiles.p50.duration()),
-            took(quantiles.p99.duration()),
-            took(quantiles.max.duration())
-        );
+    let mut values = Vec::new();
+    if let Some(last) = shown.recent.back() {
+        let bars = if columns < NARROW || !shown.streams.is_empty() { 8 } else { 10 };
+        values.push(format!("{}  last {}", sparkline(shown.recent, bars), took(*last)));
     }
+    values.extend_from_slice(shown.streams);
+    if let Some(quantiles) = shown.quantiles {
+        let named = [("p50", quantiles.p50), ("p99", quantiles.p99), ("max", quantiles.max)];
+        // In a narrow terminal, the slow relists are more important.
+        let named = named.into_iter().skip(usize::from(columns < NARROW));
+        values.extend(named.map(|(name, value)| format!("{name} {}", took(value.duration()))));
+    }
+    values.push(format!("relist {}", shown.relists));
     if shown.age.is_some() {
-        let _ = write!(line, "  pods {}", shown.pods);
+        values.push(format!("pods {}", shown.pods));
+    }
+    for value in values {
+        if width(&line) + 2 + width(&value) <= columns {
+            line.extend(["  ", &value]);
+        }
     }
     line
+}
+
+/// Draws the last durations as bars on a logarithmic scale, from 1 ms (`▁`) to 3 s and more (`█`).
+fn sparkline(durations: &VecDeque<Duration>, bars: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const BOUNDS: [u64; 7] = [3, 10, 30, 100, 300, 1000, 3000];
+    let newest = durations.iter().skip(durations.len().saturating_sub(bars));
+    let bar = |took: &Duration| {
+        let height = BOUNDS.iter().filter(|bound| *took >= Duration::from_millis(**bound)).count();
+        BARS.get(height).copied().unwrap_or_default()
+    };
+    newest.map(bar).collect()
 }
 
 /// Formats a call that has been silent for a while.
@@ -296,16 +441,21 @@ pub fn diagnosis(time: Wall, report: &HealthReport) -> String {
     format!("{}  diagnosis: {}{}", time_of_day(time), report.verdict.as_str(), found.unwrap_or_default())
 }
 
-/// Describes how the slow relist went on during the diagnosis.
-pub fn went_on(ended: Option<&Relist>, open: Option<&OpenCall>, call: Duration, relist: Duration) -> String {
+/// Describes what became of the slow relist during the diagnosis.
+pub fn relist_outcome(
+    ended: Option<&Relist>,
+    open: Option<&OpenCall>,
+    call: Duration,
+    relist: Duration,
+) -> String {
     match ended {
         Some(relist) => {
             let how = relist.error.as_deref().map(|why| format!("failed: {}", escaped(why)));
             let slowest = slow_relist(relist, Duration::ZERO);
             let how = how.or(slowest).unwrap_or_default();
-            format!("the call has ended since: {how}")
+            format!("the call has ended since then: {how}")
         }
-        None => format!("the call has not ended since: {}", still_waiting(open, call, relist)),
+        None => format!("the call is still pending: {}", still_waiting(open, call, relist)),
     }
 }
 
@@ -315,12 +465,15 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
     let mut lines: Vec<String> =
         summary.compare.iter().map(|compared| format!("{}.", compared.verdict)).collect();
     lines.push(format!(
-        "{} relists in {}, {} failed",
-        summary.relists,
+        "{} in {}, {} failed",
+        plural(summary.relists, "relist"),
         if lasted.as_secs() < 10 { took(lasted) } else { elapsed(lasted) },
         summary.failed
     ));
-    lines.extend(summary.relist_seconds.as_ref().map(|quantiles| quantile_line("relist", quantiles)));
+    if let Some(quantiles) = &summary.relist_seconds {
+        lines.push(quantile_line("relist", quantiles));
+        lines.push(explained_p99(summary.relists));
+    }
     lines.extend(summary.interval_seconds.as_ref().map(|quantiles| quantile_line("interval", quantiles)));
     let events: Vec<String> =
         summary.events.iter().map(|(event_type, count)| format!("{} {count}", event_type.as_str())).collect();
@@ -336,6 +489,16 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
     }));
     lines.extend(histogram(ranges));
     lines
+}
+
+/// Explains the p99 of this number of relists.
+fn explained_p99(relists: u64) -> String {
+    if relists < 100 {
+        return format!(
+            "          p99: 99 of 100 relists take at most this long; of {relists}, it is the longest"
+        );
+    }
+    "          p99: 99 of 100 relists took at most this long".to_owned()
 }
 
 fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
@@ -363,7 +526,7 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
         let _ = write!(line, "   kubelet crashes {}", stream.panics);
     }
     if stream.crowded > 0 {
-        let _ = write!(line, "   relists to forget what is gone {}", stream.crowded);
+        let _ = write!(line, "   relists to remove deleted pods {}", stream.crowded);
     }
     if stream.fell_back {
         line.push_str("   given up");
@@ -375,7 +538,7 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
 fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "compare   both {} (stream first {}, relists first {})   only stream {}   only relists {} (no event \
-         sent {})   while the stream was closed {}   unexplained {}   undecided {}",
+         sent {})   while the stream was closed {}   unexplained {}   still open {}",
         compared.both,
         compared.evented_first,
         compared.generic_first,
@@ -399,7 +562,7 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     lines.extend(some.map(|(what, quantiles)| quantile_line(what, quantiles)));
     if let Some(gained) = &compared.gained_seconds {
         lines.push(format!(
-            "It would have saved {} of {} calls, received {} instead of {}, and reported a change {} earlier \
+            "EventedPLEG would have saved {} of {} calls, received {} instead of {}, and reported a change {} earlier \
              (p99 {}).",
             compared.spared_calls,
             compared.relist_calls,
@@ -418,16 +581,16 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     }
     if compared.missed_by_relisting > 0 {
         lines.push(format!(
-            "Relists missed {} transitions of containers or sandboxes that existed only between two relists.",
-            compared.missed_by_relisting
+            "Relists missed {} of containers or sandboxes that existed only between two relists.",
+            plural(compared.missed_by_relisting, "transition")
         ));
     }
     lines
 }
 
-/// Formats what a watch cannot see.
+/// Formats what a kubelet sees and this watch cannot.
 pub fn not_seen(what: &str) -> String {
-    format!("And {what}.")
+    format!("Also, {what}.")
 }
 
 fn slow_call(call: &SlowCall) -> String {
@@ -440,16 +603,16 @@ fn slow_call(call: &SlowCall) -> String {
 }
 
 fn histogram(ranges: &[(Duration, u64)]) -> Vec<String> {
-    let most = ranges.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let largest = ranges.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     let bars = ranges.iter().map(|(bound, count)| {
-        let length = (count * BAR).div_ceil(most);
+        let length = (count * MAX_BAR).div_ceil(largest);
         let bar: String = (0..length).map(|_| '#').collect();
         format!("  ≤ {:<8}{bar} {count}", took(*bound))
     });
     bars.collect()
 }
 
-/// Describes a relist that took longer than `limit`, or whose slowest call did.
+/// Describes a relist that took longer than `limit`, or whose slowest call took longer; `None` for another relist.
 pub fn slow_relist(relist: &Relist, limit: Duration) -> Option<String> {
     let slowest = relist.calls.iter().max_by_key(|call| call.duration_seconds)?;
     let call = slowest.duration_seconds.duration();
@@ -483,47 +646,191 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn quantiles() -> Quantiles {
+        let [p50, p90, p99, max] = [20, 30, 40, 50].map(|millis| Duration::from_millis(millis).into());
+        Quantiles { p50, p90, p99, max }
+    }
+
     #[test]
     fn live_line_has_no_age_before_the_first_relist() {
-        let begun = LiveStatus {
+        let no_relist = VecDeque::new();
+        let at_start = LiveStatus {
             relists: 0,
             age: None,
             threshold: 180 * SECOND,
-            last: Duration::ZERO,
+            recent: &no_relist,
             quantiles: None,
             pods: 0,
             waiting: None,
+            streams: &[],
         };
-        assert_eq!(status(&begun), "PLEG has yet to relist  relist 0");
-        let waiting = Some("12.0s for ContainerStatus of shop/db-0 c1");
-        let quantiles = Quantiles {
-            p50: Duration::from_millis(20).into(),
-            p90: Duration::from_millis(30).into(),
-            p99: Duration::from_millis(40).into(),
-            max: Duration::from_millis(50).into(),
-        };
+        assert_eq!(status(&at_start, None), "PLEG has yet to relist  relist 0");
+        let recent = VecDeque::from([1, 4, 25, 5000, 25].map(Duration::from_millis));
+        let quantiles = quantiles();
         let later = LiveStatus {
             relists: 7,
             age: Some(13 * SECOND),
-            last: Duration::from_millis(25),
+            recent: &recent,
             quantiles: Some(&quantiles),
             pods: 3,
-            waiting,
-            ..begun
+            waiting: Some("12.0s for ContainerStatus of shop/db-0 c1"),
+            ..at_start
         };
         assert_eq!(
-            status(&later),
-            "PLEG 13s of 3m  waiting 12.0s for ContainerStatus of shop/db-0 c1  relist 7  last 25.0ms  p50 20.0ms  \
-             p99 40.0ms  max 50.0ms  pods 3"
+            status(&later, None),
+            "PLEG 13s of 3m  waiting 12.0s for ContainerStatus of shop/db-0 c1  ▁▂▃█▃  last 25.0ms  p50 20.0ms  \
+             p99 40.0ms  max 50.0ms  relist 7  pods 3"
         );
-        let over = status(&LiveStatus { age: Some(181 * SECOND), ..later });
+        let over = status(&LiveStatus { age: Some(181 * SECOND), ..later }, None);
         assert!(over.starts_with("PLEG 3m1s of 3m  NOT HEALTHY  waiting "), "{over}");
+    }
+
+    #[test]
+    fn live_line_leaves_out_whole_values_that_do_not_fit() {
+        let recent: VecDeque<Duration> = (0..20).map(|_| SECOND).collect();
+        let (quantiles, streams) = (quantiles(), [compare_status(&CompareSummary::default())]);
+        let shown = LiveStatus {
+            relists: 70,
+            age: Some(SECOND),
+            threshold: 180 * SECOND,
+            recent: &recent,
+            quantiles: Some(&quantiles),
+            pods: 30,
+            waiting: None,
+            streams: &[],
+        };
+        let at = |columns| status(&shown, Some(columns));
+        assert_eq!(at(80), "PLEG 1s of 3m  ▇▇▇▇▇▇▇▇▇▇  last 1.00s  p50 20.0ms  p99 40.0ms  max 50.0ms");
+        assert_eq!(at(60), "PLEG 1s of 3m  ▇▇▇▇▇▇▇▇  last 1.00s  p99 40.0ms  pods 30");
+        assert!(at(120).ends_with("  max 50.0ms  relist 70  pods 30"));
+        let compared = status(&LiveStatus { streams: &streams, ..shown }, Some(60));
+        assert_eq!(compared, "PLEG 1s of 3m  ▇▇▇▇▇▇▇▇  last 1.00s  undecided  relist 70");
+    }
+
+    /// Events of the kinds that a narrow terminal has to shorten.
+    fn events() -> [Event; 4] {
+        let at = Wall::from_nanos(1_795_262_400_512_000_000);
+        let event = |event_type, namespace: &str, pod: &str, container: &str, from, to| Event {
+            id: Some("12e070612b10aabbccdd".to_owned()),
+            name: Some(container.to_owned()),
+            from: Some(from),
+            to: Some(to),
+            ..Event::new(
+                at,
+                EventSource::Generic,
+                event_type,
+                PodRef { uid: "u".into(), namespace: namespace.into(), name: pod.into() },
+                EventSubject::Container,
+            )
+        };
+        let (running, exited, gone) = (PlegState::Running, PlegState::Exited, PlegState::NonExistent);
+        let importer = "importer-52nxb42ndr-bpwms";
+        let mut died = event(EventType::ContainerDied, "shop", importer, "importer", running, exited);
+        (died.exit_code, died.reason) = (Some(137), Some("OOMKilled".to_owned()));
+        let sandbox = event(EventType::ContainerDied, "shop", importer, "", running, exited);
+        [
+            event(EventType::ContainerStarted, "kube-system", "etcd-n1", "etcd", gone, running),
+            died,
+            Event { subject: EventSubject::Sandbox, ..sandbox },
+            event(EventType::ContainerRemoved, "shop", "db-0", "a-sidecar-with-a-long-name", exited, gone),
+        ]
+    }
+
+    fn screen(columns: Option<usize>) -> String {
+        let columns = Columns::of(columns, false);
+        let rows = events().map(|event| columns.event(&event));
+        [columns.header()].into_iter().chain(rows).flat_map(|row| [row, "\n".to_owned()]).collect()
+    }
+
+    #[test]
+    fn a_terminal_shortens_names_and_ids_and_never_the_change() {
+        let rows =
+            |columns| screen(columns).lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            rows(Some(120)),
+            [
+                "TIME (UTC)    POD                               CONTAINER             CHANGE                            EVENT",
+                "12:00:00.512  kube-system/etcd-n1               etcd                  non-existent → running            ContainerStarted",
+                "12:00:00.512  shop/importer-52nxb42ndr-bpwms    importer              running → exited (137 OOMKilled)  ContainerDied",
+                "12:00:00.512  shop/importer-52nxb42ndr-bpwms    sandbox 12e070612b10  running → exited                  ContainerDied",
+                "12:00:00.512  shop/db-0                         a-sidecar-…long-name  exited → non-existent             ContainerRemoved",
+            ]
+        );
+        assert_eq!(
+            rows(Some(80)),
+            [
+                "UTC      POD            CONTAINER CHANGE                        EVENT",
+                "12:00:00 …/etcd-n1      etcd      non-existent → running        ContainerStarted",
+                "12:00:00 …/import…bpwms importer  running → exited (137 OOMKilled) ContainerDied",
+                "12:00:00 …/import…bpwms sandbox   running → exited              ContainerDied",
+                "12:00:00 shop/db-0      a-si…name exited → non-existent         ContainerRemoved",
+            ]
+        );
+        assert_eq!(
+            rows(Some(60)),
+            [
+                "UTC      POD          CONTAI… CHANGE                 EVENT",
+                "12:00:00 …/etcd-n1    etcd    non-existent → running Started",
+                "12:00:00 imp…ms imp…er running → exited (137 OOMKilled) Died",
+                "12:00:00 …/impor…pwms sandbox running → exited       Died",
+                "12:00:00 shop/db-0    a-s…ame exited → non-existent  Removed",
+            ]
+        );
+        let [_, _, _, removed] = events();
+        let piped = Columns::of(None, false).event(&removed);
+        assert!(piped.contains("  a-sidecar-with-a-long-name  exited"), "a pipe gets whole names: {piped}");
+    }
+
+    #[test]
+    fn a_change_that_is_longer_than_its_column_shortens_the_pod() {
+        let [_, mut died, ..] = events();
+        died.reason = Some("ContainerCannotRun".to_owned());
+        for columns in [80, 100, 120] {
+            let row = Columns::of(Some(columns), false).event(&died);
+            assert!(width(&row) <= columns, "{row}");
+            assert!(
+                row.ends_with("running → exited (137 ContainerCannotRun) ContainerDied") || columns > 80,
+                "{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn colour_shows_what_happened() {
+        let [started, died, sandbox, removed] = events();
+        assert_eq!([&started, &died, &sandbox, &removed].map(color_of), [GREEN, RED, YELLOW, DIM]);
+        assert_eq!(color_of(&Event { exit_code: Some(0), ..died }), "");
+    }
+
+    #[test]
+    fn events_of_the_stream_are_marked() {
+        let [event, ..] = events();
+        let event =
+            Event { source: EventSource::Evented, latency_seconds: Some((2 * SECOND).into()), ..event };
+        let row = |columns| Columns::of(columns, true).event(&event);
+        assert!(row(None).ends_with("  ContainerStarted  [stream after 2.00s]"), "{}", row(None));
+        for columns in [60, 80, 120] {
+            let row = row(Some(columns));
+            assert!(row.ends_with("Started [stream]") && width(&row) <= columns, "{row}");
+        }
+    }
+
+    #[test]
+    fn summary_explains_p99() {
+        assert!(explained_p99(13).ends_with("of 13, it is the longest"));
+        assert!(!explained_p99(100).contains("longest"));
+    }
+
+    #[test]
+    fn backlog_is_counted_in_one_line() {
+        let line = backlog(Wall::default(), 1008);
+        assert!(line.ends_with("  1 008 events older than the watch (--initial shows them)"), "{line}");
     }
 
     #[test]
     fn silence_has_a_line_at_each_step_and_a_slow_relist_names_its_slowest_call() {
         let db = PodRef { uid: "u".into(), namespace: "shop".into(), name: "db-0".into() };
-        for (waited, said) in [(5, "5s"), (10, "10s"), (30, "30s"), (60, "60s"), (120, "2m")] {
+        for (waited, shown) in [(5, "5s"), (10, "10s"), (30, "30s"), (60, "60s"), (120, "2m")] {
             let line = silent(&Silence {
                 time: Wall::default(),
                 rpc: "ContainerStatus".into(),
@@ -531,7 +838,7 @@ mod tests {
                 id: Some("0123456789abcdef".into()),
                 waited_seconds: (waited * SECOND).into(),
             });
-            let end = format!("  ContainerStatus of shop/db-0 0123456789ab has not answered for {said}");
+            let end = format!("  ContainerStatus of shop/db-0 0123456789ab has not answered for {shown}");
             assert!(line.ends_with(&end), "{line}");
         }
         let call = |rpc: &str, seconds: u32| CallRecord {

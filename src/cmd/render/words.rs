@@ -1,4 +1,4 @@
-//! Formats times, sizes and percentages in few characters.
+//! Formats single values for a terminal: ages, percentages, short ids; measures, cuts and wraps text by columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -42,7 +42,7 @@ pub fn padded(text: &str, columns: usize) -> String {
     format!("{text}{:blanks$}", "")
 }
 
-/// Returns the position after the first columns of a text.
+/// Returns the byte position at which the first `columns` columns of a text end.
 fn end_of(text: &str, columns: usize) -> usize {
     let mut taken = 0;
     let beyond = text.char_indices().find(|(_, character)| {
@@ -61,10 +61,44 @@ pub fn cut(text: &str, columns: usize) -> String {
     format!("{kept}…")
 }
 
+/// Cuts a text to a width in its middle, so that both ends stay; `…` shows the cut.
+pub fn cut_in_the_middle(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let head = text.get(..end_of(text, columns / 2)).unwrap_or_default();
+    let room = columns.saturating_sub(width(head) + 1);
+    let mut taken = 0;
+    let tail = text.char_indices().rev().take_while(|(_, character)| {
+        taken += character.width().unwrap_or(0);
+        taken <= room
+    });
+    let start = tail.last().map_or(text.len(), |(at, _)| at);
+    format!("{head}…{}", text.get(start..).unwrap_or_default())
+}
+
+/// Colours a text with a code (SGR) such as `31`; an empty code leaves the text as it is.
+pub fn colored(text: String, code: &str) -> String {
+    if code.is_empty() || text.is_empty() { text } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+}
+
+/// Formats a number with a space between thousands: `1 008`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Breaks text between words and indents the following lines. A word that is longer than a line is broken
 /// too.
 pub fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
-    // With almost no room after the indent the loop would never end.
+    // If the indent left almost no room, a line could not get shorter, and the loop would not end.
     let columns = columns.max(width(indent) + 4);
     let mut lines = Vec::new();
     let mut rest = text.trim_end().to_owned();
@@ -97,20 +131,32 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_told_in_percent() {
+    fn a_part_is_formatted_in_percent() {
         assert_eq!(percent(8, 16), "50.0%");
     }
 
     #[test]
-    fn lines_are_cut_broken_and_filled_by_columns() {
+    fn text_is_cut_wrapped_and_padded_by_terminal_columns() {
         assert_eq!(cut("running → exited", 10), "running →…");
         assert_eq!(cut("running", 7), "running");
         assert_eq!(cut("漢字漢字", 5), "漢字…");
+        assert_eq!(
+            cut_in_the_middle("ip-10-0-1-23.eu-central-1.compute.internal", 20),
+            "ip-10-0-1-….internal"
+        );
+        assert_eq!(cut_in_the_middle("gke-pool-a1b2", 13), "gke-pool-a1b2");
+        assert_eq!(cut_in_the_middle("漢字漢字漢字", 7), "漢…漢字");
+        assert_eq!(cut_in_the_middle("abc", 1), "…");
         assert_eq!(padded("漢字", 6), "漢字  ");
         assert_eq!(wrapped("one two three", 8, "  "), ["one two", "  three"]);
         assert_eq!(wrapped("漢字漢字", 5, ""), ["漢字", "漢字"]);
         assert_eq!(wrapped("漢字漢字", 1, "    "), ["漢字漢字"]);
         assert_eq!(wrapped("漢字漢字漢", 1, "    ").len(), 2);
+    }
+
+    #[test]
+    fn thousands_are_separated_by_spaces() {
+        assert_eq!([7, 999, 1008, 1_234_567].map(grouped), ["7", "999", "1 008", "1 234 567"]);
     }
 
     #[test]

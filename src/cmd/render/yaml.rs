@@ -1,6 +1,5 @@
-//! Writes a document as YAML, with the same fields in the same order as in JSON.
-//!
-//! It converts the JSON text, so that fields are defined in one place only.
+//! Writes a document as YAML, with the same fields in the same order as in JSON: converts the compact JSON text token
+//! by token.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,14 +9,14 @@ use serde::Serialize;
 use super::json;
 use crate::report::escape::is_hostile;
 
-/// Words that YAML 1.1 or 1.2 does not read as text.
+/// Words that YAML 1.1 or 1.2 reads as something other than text, so they need quotes.
 const RESERVED_WORDS: [&str; 12] =
     ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "undefined"];
 
 /// Writes `document` as one YAML document.
 pub fn write(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let text = json::text(document).ok_or(io::ErrorKind::InvalidData)?;
-    let mut yaml = Yaml { out: &mut *out, behind: Behind::Start, open: Vec::new(), key: false };
+    let mut yaml = Yaml { out: &mut *out, last: LastWritten::Start, open: Vec::new(), key_is_next: false };
     let mut rest = text.as_str();
     while let Some((token, more)) = rest.split_at_checked(length_of_token(rest)).filter(|_| !rest.is_empty())
     {
@@ -44,62 +43,64 @@ fn length_of_token(text: &str) -> usize {
     }
 }
 
-/// The last output, which decides what separates the next value.
+/// What was written last; it decides what separates the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Behind {
+enum LastWritten {
     /// Nothing.
     Start,
     /// A key with its colon, or a whole value.
-    Key,
+    KeyOrValue,
     /// The dash of a list.
     Dash,
 }
 
-/// An open list or map.
+/// A list or map whose end has not been reached.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     is_map: bool,
+    /// Whether an item or key was written.
     filled: bool,
 }
 
 /// Converts the tokens of JSON into block YAML.
 struct Yaml<'a> {
     out: &'a mut dyn Write,
-    behind: Behind,
+    last: LastWritten,
     open: Vec<Open>,
     /// Whether the next text is a key.
-    key: bool,
+    key_is_next: bool,
 }
 
 impl Yaml<'_> {
+    /// Converts one token of the JSON text.
     fn token(&mut self, token: &str) -> io::Result<()> {
         match token {
             ":" => Ok(()),
             "," => {
-                self.key = self.open.last().is_some_and(|open| open.is_map);
+                self.key_is_next = self.open.last().is_some_and(|open| open.is_map);
                 Ok(())
             }
             "}" | "]" => {
-                self.key = false;
+                self.key_is_next = false;
                 let empty = self.open.pop().is_some_and(|open| !open.filled);
                 if empty { self.scalar(if token == "}" { "{}" } else { "[]" }) } else { Ok(()) }
             }
             _ => {
                 let text = || serde_json::from_str::<String>(token).map(|text| plain_or_quoted(&text));
                 let scalar = if token.starts_with('"') { text()? } else { token.to_owned() };
-                if std::mem::take(&mut self.key) {
+                if std::mem::take(&mut self.key_is_next) {
                     self.item()?;
-                    self.behind = Behind::Key;
+                    self.last = LastWritten::KeyOrValue;
                     return write!(self.out, "{scalar}:");
                 }
                 if self.open.last().is_some_and(|open| !open.is_map) {
                     self.item()?;
-                    self.behind = Behind::Dash;
+                    self.last = LastWritten::Dash;
                     self.out.write_all(b"-")?;
                 }
                 if matches!(token, "{" | "[") {
-                    self.key = token == "{";
-                    self.open.push(Open { is_map: self.key, filled: false });
+                    self.key_is_next = token == "{";
+                    self.open.push(Open { is_map: self.key_is_next, filled: false });
                     return Ok(());
                 }
                 self.scalar(&scalar)
@@ -107,18 +108,19 @@ impl Yaml<'_> {
         }
     }
 
+    /// Writes a scalar, an empty list or an empty map.
     fn scalar(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(if self.behind == Behind::Start { b"" } else { b" " })?;
-        self.behind = Behind::Key;
+        self.out.write_all(if self.last == LastWritten::Start { b"" } else { b" " })?;
+        self.last = LastWritten::KeyOrValue;
         self.out.write_all(text.as_bytes())
     }
 
-    /// Begins a line for the next item or key, unless it follows a dash.
+    /// Begins a line for the next item or key. The first item or key after a dash continues the line of the dash.
     fn item(&mut self) -> io::Result<()> {
         let first = self.open.last_mut().is_some_and(|open| !std::mem::replace(&mut open.filled, true));
-        match self.behind {
-            Behind::Dash if first => self.out.write_all(b" "),
-            Behind::Start if first => Ok(()),
+        match self.last {
+            LastWritten::Dash if first => self.out.write_all(b" "),
+            LastWritten::Start if first => Ok(()),
             _ => {
                 self.out.write_all(b"\n")?;
                 (1..self.open.len()).try_for_each(|_| self.out.write_all(b"  "))
@@ -131,7 +133,8 @@ fn plain_or_quoted(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// Whether YAML reads the text as the same string without quotes: words that begin with a letter.
+/// Whether the text needs no quotes: it starts with a letter, contains only harmless characters, and is no reserved
+/// word.
 fn is_plain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./ ".contains(&byte);
     text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_like_yaml_written_by_hand() {
+    fn yaml_has_no_unnecessary_quotes_or_line_breaks() {
         let document = json!({
             "apiVersion": "plegctl/v1",
             "kind": "RelistReport",
@@ -245,14 +248,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_is_read(document in documents(leaves(), "[a-z.: ]{1,9}|no")) {
+        fn parsing_the_yaml_gives_the_document_back(document in documents(leaves(), "[a-z.: ]{1,9}|no")) {
             let text = written(&document);
             prop_assert_eq!(read_back(&text), document, "{}", text);
         }
     }
 
     #[test]
-    fn no_terminal_gets_what_it_should_not() {
+    fn characters_that_control_a_terminal_are_escaped() {
         assert_eq!(
             written(&json!({ "name": "a\u{1b}[2J\u{9b}\u{202e}" })),
             "name: \"a\\U0000001B[2J\\U0000009B\\U0000202E\"\n"

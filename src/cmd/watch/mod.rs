@@ -1,19 +1,21 @@
-//! `plegctl watch`: the kubelet's PLEG, live.
+//! `plegctl watch`: relists again and again as the kubelet's PLEG does, and prints each event as soon as the status
+//! calls of its pod are done.
 //!
 //! ```text
 //! $ plegctl watch --for 1m
-//! 12:03:04.512  kube-system/etcd-n1  etcd  running → exited (137 OOMKilled)  ContainerDied
-//! 12:03:05.530  kube-system/etcd-n1  etcd  non-existent → running  ContainerStarted
+//! TIME (UTC)    POD                  CONTAINER  CHANGE                            EVENT
+//! 12:03:04.512  kube-system/etcd-n1  etcd       running → exited (137 OOMKilled)  ContainerDied
+//! 12:03:05.530  kube-system/etcd-n1  etcd       non-existent → running            ContainerStarted
 //! ```
 //!
-//! `--mode evented` reads the runtime's event stream as the kubelet's evented PLEG does, and `--mode compare`
-//! does both, to compare them. A thread of its own reads the stream, and a guard process closes the stream if
-//! this process is stopped: see `docs/safety.md`.
+//! `--mode evented` reads the runtime's event stream as the kubelet's `EventedPLEG` does. `--mode compare` relists and
+//! reads the event stream, and shows where they differ. A separate thread reads the stream, and a guard process
+//! closes the stream if this process is stopped: see `docs/safety.md`.
 //!
-//! A watch relists as the kubelet does and prints each event as soon as its pod is done. It never makes a
-//! call twice, ends at once even while a call hangs, and waits for the reader of its output only between
-//! relists.
+//! A watch never repeats a pending call, can be ended while a call hangs, and waits for a slow reader of its output
+//! only between relists.
 
+mod pod_filter;
 mod reporter;
 mod watch_run;
 
@@ -25,7 +27,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
-use super::{Error, Exit, positive_duration};
+use super::select::Selection;
+use super::{Error, Exit, at_least_one, positive_duration};
 use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, PlegTiming};
@@ -35,7 +38,7 @@ use watch_run::WatchRun;
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct WatchArgs {
     /// What to run: relists, the event stream as the kubelet's evented PLEG reads it, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
@@ -45,12 +48,12 @@ pub struct WatchArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     period: Option<Duration>,
 
-    /// Age from which on PLEG is not healthy [default: 3m; 10m in evented mode]
+    /// PLEG is not healthy if its last relist is at least this old [default: 3m; 10m in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     threshold: Option<Duration>,
 
     /// End after this many relists, failed ones included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     count: Option<NonZeroU64>,
 
     /// End after this time
@@ -73,13 +76,20 @@ pub struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
-    /// Show the events of the first relist in the table too
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Show in the table also the events of the first relist, and events of the stream that are older than the watch
     #[arg(long)]
     initial: bool,
 
     /// Do not make the kubelet's status calls for changed pods
     #[arg(long)]
     no_inspect: bool,
+
+    /// `none` is the same as --no-inspect
+    #[arg(long, value_name = "PODS", hide = true, conflicts_with = "no_inspect")]
+    inspect: Option<InspectedWhileWatching>,
 
     #[command(flatten)]
     stream: StreamArgs,
@@ -88,7 +98,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
 
-    /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest confirmed]
+    /// Follow the algorithm of this kubelet release, such as 1.34 [default: this node's kubelet's, if its metrics report
+    /// it, else the newest confirmed]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
@@ -114,7 +125,7 @@ fn speed(text: &str) -> Result<Speed, String> {
 #[derive(Debug, Args)]
 struct StreamArgs {
     /// Stop reading the event stream after it has ended this many times
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>, default_value = "5")]
     retries: NonZeroU32,
 
     /// Close and reopen the event stream after this time; this does not count as a failure
@@ -126,7 +137,23 @@ struct StreamArgs {
     steal_events: bool,
 }
 
-/// What is watched.
+/// The pods for which a watch makes status calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum InspectedWhileWatching {
+    /// No pod
+    None,
+    /// Those that changed
+    Changed,
+}
+
+impl WatchArgs {
+    /// Whether the watch makes the kubelet's status calls.
+    fn inspects(&self) -> bool {
+        !self.no_inspect && self.inspect != Some(InspectedWhileWatching::None)
+    }
+}
+
+/// What a watch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WatchMode {
     /// Relist repeatedly
@@ -163,11 +190,11 @@ pub enum WatchOutput {
     Jsonl,
 }
 
-/// Starts a capture without a moment at its beginning.
-fn from_the_start(endpoint: Endpoint) -> Endpoint {
+/// Adds the beginning of the recording to a capture endpoint without a time.
+pub fn from_the_start(endpoint: Endpoint) -> Endpoint {
     match endpoint {
-        Endpoint::Capture { what } if capture::parts(&what).1.is_none() => {
-            Endpoint::Capture { what: format!("{what}@+0s") }
+        Endpoint::Own { scheme, name } if capture::split_path_and_time(&name).1.is_none() => {
+            Endpoint::Own { scheme, name: format!("{name}@+0s") }
         }
         endpoint => endpoint,
     }
@@ -184,15 +211,15 @@ pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::CAPTURE_SCHEME;
     use super::*;
 
     #[test]
     fn a_capture_without_a_moment_is_played_from_its_start() {
-        let played = |what: &str| match from_the_start(Endpoint::Capture { what: what.to_owned() }) {
-            Endpoint::Capture { what } => what,
-            other => other.to_string(),
+        let played = |name: &str| {
+            from_the_start(Endpoint::Own { scheme: CAPTURE_SCHEME, name: name.to_owned() }).to_string()
         };
-        assert_eq!(played("/var/cap"), "/var/cap@+0s");
-        assert_eq!(played("/var/cap@03:00:00"), "/var/cap@03:00:00");
+        assert_eq!(played("/var/cap"), "capture:/var/cap@+0s");
+        assert_eq!(played("/var/cap@03:00:00"), "capture:/var/cap@03:00:00");
     }
 }

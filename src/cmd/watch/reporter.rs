@@ -1,4 +1,4 @@
-//! Turns the engine's records into output, and counts them.
+//! Prints the records of a watch to stdout and to the log file, and collects them for the summary and the comparison.
 
 use std::io;
 use std::path::Path;
@@ -8,53 +8,80 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::pod_filter::PodFilter;
 use super::{WatchArgs, WatchMode, WatchOutput};
-use crate::clock::{Clock, Mono};
+use crate::clock::{Clock, Mono, Wall};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
-use crate::cmd::queued_output::QueuedOutput;
-use crate::cmd::render::health::{Style, screen};
-use crate::cmd::render::json;
+use crate::cmd::queued_output::{Color, QueuedOutput};
+use crate::cmd::render::health::{ScreenStyle, screen};
 use crate::cmd::render::watch::{self as text, Columns};
+use crate::cmd::render::{Style, json};
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
 use crate::optional_future::or_pending;
 use crate::pleg::guarded_stream::StreamObserver;
+use crate::pleg::pods::ListedPod;
 use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{
-    CompareSummary, Event, Health, Relist, Silence, Stream, WatchRecord, WatchStarted,
+    CompareSummary, Event, EventSource, Health, Relist, Silence, Stream, StreamState, WatchRecord,
+    WatchStarted,
 };
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, WatchTotals, document};
 use crate::report::save;
 use crate::threads::locked;
 
+/// The lines of a terminal that do not count as event lines: the header, the status line and some of its neighbours.
+const HEADER_MARGIN: usize = 4;
+
 /// Writes the records to stdout and the log.
 pub struct Reporter {
-    view: QueuedOutput,
+    stdout: QueuedOutput,
     output: WatchOutput,
     log: Option<QueuedOutput>,
     show_initial: bool,
+    filter: PodFilter,
+    style: Style,
+    /// Whether the watch reads the event stream.
+    streams: bool,
+    /// Whether stdout has a status line.
     live: bool,
     clock: Arc<dyn Clock>,
-    columns: Mutex<Columns>,
-    tally: Mutex<WatchTotals>,
-    /// Reports the end of the pending call to a running diagnosis.
-    waited_for: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
+    /// The number of events since the last header.
+    rows: Mutex<usize>,
+    backlog: Mutex<Backlog>,
+    totals: Mutex<WatchTotals>,
+    /// Sends the outcome of the pending call to a running diagnosis.
+    pending_call_end: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
     /// The calls of this relist that were given up.
     given_up: Mutex<Vec<CallersAbandonedCall>>,
     comparison: Option<Mutex<Comparison>>,
 }
 
+/// The stream events that the runtime had buffered before the stream was opened.
+#[derive(Default)]
+struct Backlog {
+    /// When the stream was opened.
+    opened: Option<Wall>,
+    /// Whether the event that was received last belongs to the backlog.
+    is_older: bool,
+    /// The number of events that no line has counted yet.
+    events: u64,
+    /// The value of `events` at the last check.
+    checked: u64,
+}
+
 impl Reporter {
     /// Opens stdout, and the log if there is one.
-    pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub fn open(arguments: &WatchArgs, version: &Version, context: &Context) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(QueuedOutput::plain));
-        let seen = output == WatchOutput::Table && Context::is_seen(&io::stdout());
-        let live = seen && Context::can_rewrite();
+        let is_terminal = output == WatchOutput::Table && Context::is_seen(&io::stdout());
+        let live = is_terminal && Context::can_rewrite();
+        let style = context.style();
         Ok(Self {
-            view: match (live, seen) {
+            stdout: match (live, is_terminal) {
                 (true, _) => QueuedOutput::terminal(),
                 (false, true) => QueuedOutput::dumb_terminal(),
                 (false, false) => QueuedOutput::plain(io::stdout()),
@@ -63,10 +90,14 @@ impl Reporter {
             log: log.transpose()?,
             show_initial: arguments.initial,
             live,
-            clock,
-            columns: Mutex::default(),
-            tally: Mutex::default(),
-            waited_for: Mutex::default(),
+            filter: PodFilter::new(arguments.selection.clone()),
+            style: Style { color: style.color && (live || !is_terminal), ..style },
+            streams: arguments.mode != WatchMode::Generic,
+            clock: Arc::clone(&context.clock),
+            rows: Mutex::default(),
+            backlog: Mutex::default(),
+            totals: Mutex::default(),
+            pending_call_end: Mutex::default(),
             given_up: Mutex::default(),
             comparison: (arguments.mode == WatchMode::Compare).then(|| {
                 let comparison = Comparison::default();
@@ -79,28 +110,29 @@ impl Reporter {
     }
 
     /// Returns the counts and durations so far.
-    pub fn tally(&self) -> MutexGuard<'_, WatchTotals> {
-        locked(&self.tally)
+    pub fn totals(&self) -> MutexGuard<'_, WatchTotals> {
+        locked(&self.totals)
     }
 
-    /// Passes something to the comparison, if there is one, and reports the divergences that result.
-    fn compare(&self, see: impl FnOnce(&mut Comparison)) {
+    /// Lets `update` change the comparison, if the watch compares, and reports the resulting divergences.
+    fn compare(&self, update: impl FnOnce(&mut Comparison)) {
         let Some(comparison) = &self.comparison else { return };
         let decided = {
             let mut comparison = locked(comparison);
-            see(&mut comparison);
+            update(&mut comparison);
             comparison.take_divergences()
         };
         for divergence in decided {
-            self.lines(text::divergence(&divergence));
-            self.json(&WatchRecord::Divergence(divergence));
+            let shown = self.filter.shows(&divergence.pod);
+            self.lines(text::divergence(&divergence).filter(|_| shown));
+            self.write_json(&document(&WatchRecord::Divergence(divergence)), shown);
         }
     }
 
     /// Returns the summary of the comparison so far.
     pub fn compared(&self) -> Option<CompareSummary> {
         let comparison = locked(self.comparison.as_ref()?);
-        let streamed = self.tally().stream_totals();
+        let streamed = self.totals().stream_totals();
         Some(comparison.summary(&streamed))
     }
 
@@ -110,28 +142,48 @@ impl Reporter {
     }
 
     /// Replaces the status line.
-    pub fn status(&self, line: String) {
+    pub fn status(&self, line: String, color: Color) {
         if self.live {
-            self.view.status(line);
+            self.stdout.status(line, self.color(color));
+        }
+    }
+
+    /// Returns the colour, or none if the user wants no colour.
+    const fn color(&self, color: Color) -> Color {
+        if self.style.color { color } else { "" }
+    }
+
+    /// Prints a sentence in a colour.
+    fn colored(&self, line: String, color: Color) {
+        if self.output == WatchOutput::Table {
+            self.stdout.colored_line(line, self.color(color));
         }
     }
 
     /// Reports the start of the watch.
     pub fn started(&self, started: WatchStarted) {
+        if self.style.headers {
+            self.lines([text::started(&started, &self.filter.in_words())]);
+        }
+        if self.comparison.is_some() {
+            self.lines([text::undecided(started.time)]);
+        }
         self.json(&WatchRecord::WatchStarted(started));
     }
 
     /// Reports a finished relist.
     pub fn relist(&self, relist: Relist) {
-        let slow = self.tally().is_slow(&relist);
-        self.tally().relist(&relist);
+        let slow = self.totals().is_slow(&relist);
+        self.totals().relist(&relist);
         if self.output == WatchOutput::Table {
             if let Some(line) = text::failed_relist(&relist) {
-                self.view.line(line);
+                self.colored(line, text::RED);
             } else if relist.interval_seconds.is_none() && !self.show_initial {
-                self.view.line(text::first_relist(&relist));
+                self.stdout.line(text::first_relist(&relist));
             }
-            self.lines(text::slow(&relist).filter(|_| slow));
+            if let Some(line) = text::slow(&relist).filter(|_| slow) {
+                self.colored(line, text::YELLOW);
+            }
         }
         self.compare(|comparison| comparison.relist(&relist));
         self.json(&WatchRecord::Relist(relist));
@@ -139,39 +191,61 @@ impl Reporter {
 
     /// Reports a change of PLEG's health.
     pub fn health(&self, health: Health) {
-        if self.output == WatchOutput::Table {
-            self.view.line(text::health(&health));
-        }
+        self.colored(text::health(&health), if health.healthy { text::GREEN } else { text::RED });
         self.json(&WatchRecord::Health(health));
     }
 
     /// Reports a silent call.
     pub fn silence(&self, silence: Silence) {
-        self.lines([text::silent(&silence)]);
+        self.colored(text::silent(&silence), text::YELLOW);
         self.json(&WatchRecord::Silence(silence));
     }
 
-    /// Prints lines for people; in JSON the records have the same facts.
+    /// Prints lines of text. With JSON output, the records contain the same facts.
     pub fn lines(&self, lines: impl IntoIterator<Item = String>) {
         if self.output == WatchOutput::Table {
-            lines.into_iter().for_each(|line| self.view.line(line));
+            lines.into_iter().for_each(|line| self.stdout.line(line));
         }
+    }
+
+    /// Prints one event, below a header if the last one has scrolled away.
+    fn row(&self, event: &Event) {
+        let terminal = Context::terminal_size();
+        let columns = Columns::of(terminal.map(|(_, columns)| columns), self.streams);
+        let mut rows = locked(&self.rows);
+        let screen = terminal.map_or(usize::MAX, |(lines, _)| lines.saturating_sub(HEADER_MARGIN).max(1));
+        if self.style.headers && rows.is_multiple_of(screen) {
+            self.stdout.row(columns.header(), self.color(text::BOLD));
+        }
+        *rows += 1;
+        self.stdout.row(columns.event(event), self.color(text::color_of(event)));
+    }
+
+    /// Counts the backlog of the stream in one line, once no more of it arrives or `at_once`.
+    pub fn fold_backlog(&self, at_once: bool) {
+        let mut backlog = locked(&self.backlog);
+        let events = backlog.events;
+        if events > 0 && (at_once || backlog.checked == events) {
+            backlog.events = 0;
+            self.lines([text::backlog(self.clock.wall(), events)]);
+        }
+        backlog.checked = backlog.events;
     }
 
     /// Returns the pending call, and how long it has been pending.
     pub fn open_call(&self, now: Mono) -> (Option<OpenCall>, Duration) {
-        let tally = self.tally();
-        (tally.open.clone(), tally.waiting(now).unwrap_or_default())
+        let totals = self.totals();
+        (totals.open.clone(), totals.waiting(now).unwrap_or_default())
     }
 
     /// Returns a receiver for the outcome of the pending call.
-    pub fn when_ended(&self) -> watch::Receiver<Option<CallEnd>> {
+    pub fn pending_call_outcome(&self) -> watch::Receiver<Option<CallEnd>> {
         let (sender, ended) = watch::channel(None);
-        *locked(&self.waited_for) = Some(sender);
+        *locked(&self.pending_call_end) = Some(sender);
         ended
     }
 
-    /// Notes the start of a relist, which makes every call again.
+    /// Forgets the calls of the last relist that were given up, because a new relist makes every call again.
     pub fn relist_begins(&self) {
         locked(&self.given_up).clear();
     }
@@ -181,36 +255,39 @@ impl Reporter {
         locked(&self.given_up).clone()
     }
 
-    /// Prints a diagnosis in one line, during the problem.
-    pub fn diagnosed(&self, report: &HealthReport) {
-        self.lines([text::diagnosis(self.clock.wall(), report)]);
-        self.write_json(report);
+    /// Prints a diagnosis in one line, while the call still hangs.
+    pub fn short_diagnosis(&self, report: &HealthReport) {
+        self.colored(text::diagnosis(self.clock.wall(), report), text::YELLOW);
+        self.write_json(report, true);
     }
 
-    /// Prints a diagnosis.
+    /// Prints a whole diagnosis.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
         let mut text = Vec::new();
         // The diagnosis scrolls with the other lines, so only the width of the terminal matters.
         let terminal = Context::terminal_size().map(|(_, columns)| (usize::MAX, columns));
-        screen(report, &mut text, Style { color: color && self.live, terminal, ..Style::default() })?;
+        let style = ScreenStyle { color: color && self.live, terminal, ..ScreenStyle::default() };
+        screen(report, &mut text, style)?;
         self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
-        self.write_json(report);
+        self.write_json(report, true);
         Ok(())
     }
 
-    /// Writes one record as JSON, where JSON is wanted.
+    /// Writes one record as JSON to stdout and to the log, if they contain JSON.
     pub fn json(&self, record: &WatchRecord) {
-        self.write_json(&document(record));
+        self.write_json(&document(record), true);
     }
 
-    fn write_json(&self, document: &impl Serialize) {
-        if self.output != WatchOutput::Jsonl && self.log.is_none() {
+    /// Writes a document to the log, and to stdout if the user wants to see it (`shown`).
+    fn write_json(&self, document: &impl Serialize, shown: bool) {
+        let shown = shown && self.output == WatchOutput::Jsonl;
+        if !shown && self.log.is_none() {
             return;
         }
-        // Our own documents have string keys only, so writing them cannot fail.
+        // These documents have string keys only, so writing them cannot fail.
         let Some(line) = json::text(document) else { return };
-        if self.output == WatchOutput::Jsonl {
-            self.view.line(line.clone());
+        if shown {
+            self.stdout.line(line.clone());
         }
         if let Some(log) = &self.log {
             log.line(line);
@@ -219,7 +296,7 @@ impl Reporter {
 
     /// Waits until the writers have room in their queues.
     pub async fn wait_for_room(&self) {
-        self.view.wait_for_room().await;
+        self.stdout.wait_for_room().await;
         if let Some(log) = &self.log {
             log.wait_for_room().await;
         }
@@ -228,49 +305,58 @@ impl Reporter {
     /// Resolves when a destination accepts no more lines.
     pub async fn broken(&self) {
         tokio::select! {
-            () = self.view.broken() => {}
+            () = self.stdout.broken() => {}
             () = or_pending(self.log.as_ref().map(QueuedOutput::broken)) => {}
         }
     }
 
-    /// Writes the queued lines.
+    /// Writes the queued lines and closes stdout and the log.
     pub fn close(self, log_path: Option<&Path>) -> Result<(), Error> {
-        let view = match self.view.close() {
-            // A blocked terminal loses no data that anybody needs.
+        let closed = match self.stdout.close() {
+            // A terminal that stays blocked is no error: the lines are lost, but not the log.
             Err(why) if why.kind() == io::ErrorKind::TimedOut => Ok(()),
-            view => view,
+            closed => closed,
         };
         if let (Some(log), Some(path)) = (self.log, log_path) {
             log.close().map_err(|source| Error::Write(save::Error { path: path.to_path_buf(), source }))?;
         }
-        view.map_err(Error::Output)
+        closed.map_err(Error::Output)
     }
 }
 
 impl StreamObserver for Reporter {
     fn stream(&self, stream: Stream) {
-        self.tally().stream(&stream);
-        self.lines([text::stream(&stream)]);
+        self.totals().stream(&stream);
+        if stream.state == StreamState::Connected {
+            locked(&self.backlog).opened = Some(stream.time);
+        }
+        let is_good = stream.state == StreamState::Connected;
+        self.colored(text::stream(&stream), if is_good { "" } else { text::YELLOW });
         self.compare(|comparison| comparison.stream(&stream));
         self.json(&WatchRecord::Stream(stream));
     }
 
     fn dropped(&self, events: u64, notice: Stream) {
-        self.tally().dropped(events);
+        self.totals().dropped(events);
         self.stream(notice);
     }
 
     fn event_received(&self, event: &ReceivedEvent) {
-        self.tally().stream_event(event);
+        self.totals().stream_event(event);
+        self.filter.received(event);
+        {
+            let mut backlog = locked(&self.backlog);
+            backlog.is_older = backlog.opened.is_some_and(|opened| event.event.created_at < opened.nanos());
+        }
         self.compare(|comparison| comparison.stream_event(event));
     }
 
     fn stream_failed(&self) {
-        self.tally().stream_failed();
+        self.totals().stream_failed();
     }
 
-    fn crowded(&self) {
-        self.tally().crowded();
+    fn cache_too_large(&self) {
+        self.totals().cache_too_large();
     }
 
     fn sink(&self) -> Box<dyn Sink + '_> {
@@ -280,26 +366,35 @@ impl StreamObserver for Reporter {
 
 impl Sink for &Reporter {
     fn event(&mut self, event: Event) {
-        self.tally().event(&event);
-        if self.output == WatchOutput::Table && (self.show_initial || !event.initial) {
-            let mut columns = locked(&self.columns);
-            self.view.row(text::event(&event, &mut columns));
+        self.totals().event(&event);
+        let shown = self.filter.shows(&event.pod);
+        if self.output == WatchOutput::Table && shown && (self.show_initial || !event.initial) {
+            let mut backlog = locked(&self.backlog);
+            if backlog.is_older && event.source == EventSource::Evented && !self.show_initial {
+                backlog.events += 1;
+            } else {
+                self.row(&event);
+            }
         }
-        let seen = self.comparison.is_some().then(|| event.clone());
-        self.json(&WatchRecord::Event(event));
-        self.compare(|comparison| seen.iter().for_each(|event| comparison.event(event)));
+        let compared = self.comparison.is_some().then(|| event.clone());
+        self.write_json(&document(&WatchRecord::Event(event)), shown);
+        self.compare(|comparison| compared.iter().for_each(|event| comparison.event(event)));
+    }
+
+    fn listed(&mut self, pods: &[ListedPod<'_>]) {
+        self.filter.listed(pods);
     }
 
     fn call_started(&mut self, call: &OpenCall) {
-        self.tally().open = Some(call.clone());
+        self.totals().open = Some(call.clone());
     }
 
     fn call_finished(&mut self, call: &CallRecord) {
-        let open = self.tally().open.clone();
-        self.tally().call(call);
+        let open = self.totals().open.clone();
+        self.totals().call(call);
         let took = call.duration_seconds.duration();
         let given_up = call.outcome == Outcome::Silent;
-        if let Some(sender) = locked(&self.waited_for).take() {
+        if let Some(sender) = locked(&self.pending_call_end).take() {
             sender.send_replace(Some(if given_up {
                 CallEnd::GivenUp(took)
             } else {
@@ -311,7 +406,7 @@ impl Sink for &Reporter {
             locked(&self.given_up).push(given_up);
         }
         if call.duration_seconds.duration() >= SILENT_AFTER {
-            self.lines([text::answered_late(self.clock.wall(), call)]);
+            self.colored(text::answered_late(self.clock.wall(), call), text::YELLOW);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Runs one watch, from `WatchStarted` to `WatchSummary`.
+//! Runs one watch: reports `WatchStarted`, then relists and reads the event stream until a signal, a limit or a
+//! condition of `--until-…` ends the watch, and reports `WatchSummary`.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -18,16 +19,14 @@ use crate::cmd::render::watch as text;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
-use crate::diagnosis::stacks::Wanted;
+use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::optional_future::{SingleTask, or_pending};
 use crate::pleg::guarded_stream::{GuardedStream, RecordedStream, StreamItem, StreamSettings};
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
 use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
-use crate::pleg::{
-    GenericPleg, KubeletVersion, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction,
-};
+use crate::pleg::{GenericPleg, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction};
 
 /// How often health and the status line are checked while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
@@ -35,11 +34,11 @@ const TICK: Duration = Duration::from_millis(500);
 /// A relist that lasts longer than this is diagnosed, even if each of its calls is answered.
 const LONG_RELIST: Duration = Duration::from_secs(10);
 
-/// The tick with `--until-slow`, which has to notice a slow call quickly.
+/// The interval with `--until-slow`, because a slow call must be noticed quickly.
 const SHORT_TICK: Duration = Duration::from_millis(50);
 
-/// The tick while a capture is played, whose time may pass quickly.
-const PLAYED_TICK: Duration = Duration::from_millis(1);
+/// The interval while a capture is replayed, whose time may run faster than real time.
+const REPLAY_TICK: Duration = Duration::from_millis(1);
 
 /// A running watch.
 pub struct WatchRun<'a> {
@@ -51,13 +50,13 @@ pub struct WatchRun<'a> {
     interruptions: Interruptions,
     started: Mono,
     state: WatchState<'a>,
-    /// Whether the pause that the capture requested is over.
+    /// Whether the pause that the replayed capture requested is over.
     waited: bool,
-    /// The diagnosis of the slow relist that ended the watch.
-    found: Option<HealthReport>,
-    /// Whether that diagnosis was made while the slow relist was running.
+    /// The last diagnosis of a slow relist.
+    diagnosis: Option<HealthReport>,
+    /// Whether a diagnosis was made while the relist that ended the watch was running.
     diagnosed: bool,
-    /// What the kubelet sees and this watch cannot.
+    /// What a kubelet of this release sees and this watch cannot.
     not_seen: Option<&'static str>,
 }
 
@@ -99,61 +98,69 @@ impl<'a> WatchRun<'a> {
         endpoint: &Endpoint,
     ) -> Result<Self, Error> {
         let client = context.client(endpoint, TIMEOUT)?;
-        let greeting = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
-        let version = client.clone().with_deadline(greeting).version().await.result?;
+        let version_deadline = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
+        let version = client.clone().with_deadline(version_deadline).version().await.result?;
         let streams = arguments.mode != WatchMode::Generic;
         if streams {
-            may_read(&version, arguments, context)?;
+            check_stream_readers(&version, arguments, context)?;
         }
         if let Some(playback) = context.playback() {
             playback.play(arguments.speed);
         }
-        let (kubelet, kubelet_source) = kubelet_version(arguments, context).await;
+        let (kubelet, kubelet_source) = context.release_or_default(arguments.kubelet_version).await;
         if let Some(note) = kubelet.note() {
             context.remark(&note);
         }
         if let Some(inferred) = kubelet.inferred() {
             context.note(1, inferred);
         }
-        if arguments.no_inspect {
+        if !arguments.inspects() {
             context.remark("no status calls (--no-inspect): plegctl will not see one that hangs");
         }
-        let hint = arguments.mode == WatchMode::Evented && kubelet.evented_is_a_hint();
-        if hint {
+        // From 1.37 on, EventedPLEG only relists a pod at once when the stream reports a stopped container.
+        let stream_is_hint = arguments.mode == WatchMode::Evented && kubelet.evented_is_a_hint();
+        if stream_is_hint {
             context.remark(&format!(
                 "kubelet {kubelet}: its EventedPLEG relists every second and also lists the pod of a \
                  container that stopped (according to its code; no recording confirms it)"
             ));
         }
-        let evented_gate = arguments.mode == WatchMode::Evented && !hint;
-        let hub = Arc::new(SharedState::new(evented_gate));
+        let evented_gate = arguments.mode == WatchMode::Evented && !stream_is_hint;
+        let shared_state = Arc::new(SharedState::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
-            let bound = metrics_server::serve(address, Arc::clone(&hub), Arc::new(String::new));
+            let bound = metrics_server::serve(address, Arc::clone(&shared_state), Arc::new(String::new));
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let guarded_stream = streams.then(|| {
             let settings = StreamSettings {
-                retries: if hint { 1 } else { arguments.stream.retries.get() },
-                longest: arguments.stream.max_stream,
+                retries: if stream_is_hint { 1 } else { arguments.stream.retries.get() },
+                max_age: arguments.stream.max_stream,
                 guarded: matches!(endpoint, Endpoint::Unix { .. }),
-                hint,
+                hint: stream_is_hint,
             };
             // In compare mode, the two PLEGs must not share their state.
-            let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(SharedState::new(true)) };
-            GuardedStream::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
-                .replaying(context.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
+            let shared_state =
+                if evented_gate { Arc::clone(&shared_state) } else { Arc::new(SharedState::new(true)) };
+            GuardedStream::new(
+                client.clone(),
+                version.clone(),
+                Arc::clone(&context.clock),
+                shared_state,
+                settings,
+            )
+            .replaying(context.playback().cloned().map(|playback| playback as Arc<dyn RecordedStream>))
         });
-        let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
-        let usual = if hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
+        let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: arguments.inspects() };
+        let default_timing = if stream_is_hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
         let timing = PlegTiming {
-            period: arguments.period.unwrap_or(usual.period),
-            threshold: arguments.threshold.unwrap_or(usual.threshold),
+            period: arguments.period.unwrap_or(default_timing.period),
+            threshold: arguments.threshold.unwrap_or(default_timing.threshold),
         };
-        let reporter = Reporter::open(arguments, &version, Arc::clone(&context.clock))?;
-        let session = Self {
+        let reporter = Reporter::open(arguments, &version, context)?;
+        let watch_run = Self {
             endpoint: endpoint.clone(),
             client,
-            generic: GenericPleg::new(Arc::clone(&hub), settings),
+            generic: GenericPleg::new(Arc::clone(&shared_state), settings),
             timer: RelistTimer::start(timing, context.clock.mono()),
             guarded_stream,
             interruptions: Interruptions::listen(arguments, streams, context.playback().is_some())
@@ -163,17 +170,17 @@ impl<'a> WatchRun<'a> {
                 arguments,
                 context,
                 reporter,
-                hub,
+                shared_state,
                 healthy: Cell::default(),
                 silence: Cell::default(),
                 threshold: Cell::new(timing.threshold),
             },
             waited: false,
-            found: None,
+            diagnosis: None,
             diagnosed: false,
             not_seen: kubelet.era().unseen().filter(|_| arguments.mode != WatchMode::Evented),
         };
-        session.state.reporter.started(WatchStarted {
+        watch_run.state.reporter.started(WatchStarted {
             time: context.clock.wall(),
             node: context.node_name(),
             runtime: runtime_ref(endpoint, version),
@@ -182,24 +189,24 @@ impl<'a> WatchRun<'a> {
             threshold_seconds: timing.threshold.into(),
             kubelet_version: kubelet.to_string(),
             kubelet_version_source: Some(kubelet_source.to_owned()),
-            not_seen: session.not_seen.map(str::to_owned),
+            not_seen: watch_run.not_seen.map(str::to_owned),
         });
-        Ok(session)
+        Ok(watch_run)
     }
 
     /// Relists, and reads the stream if there is one, until something ends the watch.
     pub async fn run(mut self) -> Result<Exit, Error> {
         let end = loop {
             if self.generic.relists() > 0 {
-                self.attend().await?;
+                self.open_stream_if_due().await?;
             }
-            let ended = if self.owes_relist() {
+            let ended = if self.stream_requires_relist() {
                 match self.wait_for_room().await? {
                     None => self.relist(true).await?,
                     ended => ended,
                 }
             } else {
-                match self.turn() {
+                match self.next_action() {
                     Some(TimerAction::Relist) => self.relist(false).await?,
                     Some(TimerAction::Wait(until)) => {
                         match self.guarded_stream.as_mut().and_then(GuardedStream::take_hint) {
@@ -218,8 +225,8 @@ impl<'a> WatchRun<'a> {
             // No call is pending: the condition became true after a call or in a pause.
             let given_up = self.state.reporter.given_up();
             let diagnosis =
-                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, Wanted::Auto, None);
-            self.found = tokio::select! {
+                diagnose(self.state.context, &self.endpoint, Vec::new(), given_up, WantedDump::Auto, None);
+            self.diagnosis = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.interruptions.stop_signals.next() => None,
             };
@@ -227,12 +234,13 @@ impl<'a> WatchRun<'a> {
         self.finish(&end)
     }
 
-    fn owes_relist(&self) -> bool {
-        self.guarded_stream.as_ref().is_some_and(GuardedStream::owes_relist)
+    /// Whether a full relist is required before the event stream is opened again.
+    fn stream_requires_relist(&self) -> bool {
+        self.guarded_stream.as_ref().is_some_and(GuardedStream::needs_relist)
     }
 
     /// Returns what to do next; `None` at the end of a capture.
-    fn turn(&mut self) -> Option<TimerAction> {
+    fn next_action(&mut self) -> Option<TimerAction> {
         let context = self.state.context;
         if let Some(playback) = context.playback() {
             // A capture defines the moments of its relists.
@@ -244,7 +252,7 @@ impl<'a> WatchRun<'a> {
                     if let Some(guarded_stream) = &mut self.guarded_stream {
                         guarded_stream.handle_ready(&self.state.reporter);
                     }
-                    // The wait gives the reader of the output time.
+                    // The short wait lets the writers of the output work.
                     Some(TimerAction::Wait(self.state.context.clock.mono()))
                 }
                 PlaybackStep::Wait(length) => {
@@ -256,7 +264,7 @@ impl<'a> WatchRun<'a> {
         Some(self.timer.next(context.clock.mono()))
     }
 
-    /// Relists one pod, as a message of the stream requests.
+    /// Relists one pod, because the event stream reported a stopped container of that pod.
     async fn relist_pod(&mut self, uid: &str) -> Result<Option<WatchEndReason>, Error> {
         let Self { generic, client, interruptions, state, guarded_stream, .. } = self;
         let clock = &*state.context.clock;
@@ -269,22 +277,22 @@ impl<'a> WatchRun<'a> {
                 () = &mut relist => return Ok(None),
                 interruption = interruptions.next(&state.reporter, guarded_stream.as_mut()) => interruption,
             };
-            if let Some(end) = state.answer(interruption, guarded_stream.as_mut(), Some(started)).await? {
+            if let Some(end) = state.handle(interruption, guarded_stream.as_mut(), Some(started)).await? {
                 return Ok(Some(end));
             }
         }
     }
 
-    /// Makes one relist; returns `Some` if the watch is over. A relist that the stream requires does not
-    /// change the period.
-    async fn relist(&mut self, owed: bool) -> Result<Option<WatchEndReason>, Error> {
+    /// Makes one relist; returns `Some` if the watch is over. A relist that the stream requires (`is_extra`) does not
+    /// move the next regular relist.
+    async fn relist(&mut self, is_extra: bool) -> Result<Option<WatchEndReason>, Error> {
         let Self {
             generic,
             client,
             endpoint,
             interruptions,
             state,
-            found,
+            diagnosis: found,
             diagnosed,
             timer,
             guarded_stream,
@@ -302,27 +310,27 @@ impl<'a> WatchRun<'a> {
         let mut sink = reporter;
         let report = {
             let mut diagnosis =
-                Diagnosis { context, endpoint, reporter, task: SingleTask::default(), begun: false };
+                RelistDiagnosis { context, endpoint, reporter, task: SingleTask::default(), begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
             let ended = loop {
                 let interruption = tokio::select! {
                     biased;
                     report = &mut relist => break Ok(report),
                     report = diagnosis.finished() => {
-                        reporter.diagnosed(&report);
+                        reporter.short_diagnosis(&report);
                         *found = Some(report);
                         continue;
                     }
                     interruption = interruptions.next(reporter, guarded_stream.as_mut()) => interruption,
                 };
-                match state.answer(interruption, guarded_stream.as_mut(), Some(started)).await? {
+                match state.handle(interruption, guarded_stream.as_mut(), Some(started)).await? {
                     Some(WatchEndReason::ConditionMet(what)) => break Err(what),
                     Some(end) => return Ok(Some(end)),
                     None => {}
                 }
                 let now = clock.mono();
-                let lasts = now.since(started) >= LONG_RELIST;
-                if arguments.diagnose && (lasts || reporter.open_call(now).1 >= SILENT_AFTER) {
+                let is_long = now.since(started) >= LONG_RELIST;
+                if arguments.diagnose && (is_long || reporter.open_call(now).1 >= SILENT_AFTER) {
                     diagnosis.begin();
                 }
             };
@@ -338,33 +346,33 @@ impl<'a> WatchRun<'a> {
                     };
                     let (open, waited) = reporter.open_call(clock.mono());
                     let so_far = clock.mono().since(started);
-                    let became = text::went_on(ended.as_ref(), open.as_ref(), waited, so_far);
+                    let outcome = text::relist_outcome(ended.as_ref(), open.as_ref(), waited, so_far);
                     if let Some(report) = ended {
                         reporter.relist(report);
                     }
-                    return Ok(Some(WatchEndReason::ConditionMet(format!("{what}\n{became}"))));
+                    return Ok(Some(WatchEndReason::ConditionMet(format!("{what}\n{outcome}"))));
                 }
             }
         };
-        if !owed {
+        if !is_extra {
             timer.relisted(clock.mono());
         }
         if let Some(guarded_stream) = guarded_stream {
             let (pods, listed) = generic.pods();
-            guarded_stream.forget(pods, listed);
+            guarded_stream.remove_unlisted(pods, listed);
         }
         let slow = arguments.until_slow.and_then(|limit| text::slow_relist(&report, limit));
         reporter.relist(report);
         if let Some(end) = state.check_all(None).or(slow.map(WatchEndReason::ConditionMet)) {
             return Ok(Some(end));
         }
-        self.attend().await?;
-        let enough = self.state.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        Ok(enough.then_some(WatchEndReason::Requested))
+        self.open_stream_if_due().await?;
+        let is_last = self.state.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
+        Ok(is_last.then_some(WatchEndReason::Requested))
     }
 
-    /// Opens the stream if it is due.
-    async fn attend(&mut self) -> Result<(), Error> {
+    /// Opens the event stream again if its pause is over. If it has failed too often, continues with relists only.
+    async fn open_stream_if_due(&mut self) -> Result<(), Error> {
         let Some(guarded_stream) = &mut self.guarded_stream else { return Ok(()) };
         let fell_back = guarded_stream.open_if_due(&self.state.reporter).await.map_err(Error::Guard)?;
         if fell_back && self.state.arguments.mode == WatchMode::Evented && !guarded_stream.is_hint() {
@@ -374,41 +382,43 @@ impl<'a> WatchRun<'a> {
         Ok(())
     }
 
-    /// Waits until the next relist, and until the writers have room. The end of the stream ends the wait.
+    /// Waits until the next relist, and until the writers have room. The wait ends early if the stream needs work.
     async fn pause(&mut self, until: Mono) -> Result<Option<WatchEndReason>, Error> {
         let length = until.since(self.state.context.clock.mono());
-        self.rest(length, GuardedStream::is_due).await
+        self.wait(length, GuardedStream::is_due).await
     }
 
-    /// Waits until the writers have room: without a reader of the output there are no relists.
+    /// Waits until the writers have room, so that there are no relists while nobody reads the output.
     async fn wait_for_room(&mut self) -> Result<Option<WatchEndReason>, Error> {
-        self.rest(Duration::ZERO, |_| false).await
+        self.wait(Duration::ZERO, |_| false).await
     }
 
-    async fn rest(
+    /// Waits for `length` and until the writers have room, or until `is_over` is true of the stream.
+    async fn wait(
         &mut self,
         length: Duration,
-        enough: fn(&GuardedStream) -> bool,
+        is_over: fn(&GuardedStream) -> bool,
     ) -> Result<Option<WatchEndReason>, Error> {
         let Self { interruptions, state, guarded_stream, .. } = self;
         let reporter = &state.reporter;
-        let mut rest = pin!(async {
+        let mut wait = pin!(async {
             tokio::time::sleep(length).await;
             reporter.wait_for_room().await;
         });
-        while !guarded_stream.as_ref().is_some_and(enough) {
+        while !guarded_stream.as_ref().is_some_and(is_over) {
             let interruption = tokio::select! {
                 biased;
-                () = &mut rest => break,
+                () = &mut wait => break,
                 interruption = interruptions.next(reporter, guarded_stream.as_mut()) => interruption,
             };
-            if let Some(end) = state.answer(interruption, guarded_stream.as_mut(), None).await? {
+            if let Some(end) = state.handle(interruption, guarded_stream.as_mut(), None).await? {
                 return Ok(Some(end));
             }
         }
         Ok(None)
     }
 
+    /// Prints the diagnosis and the summary, and returns the exit status.
     fn finish(mut self, end: &WatchEndReason) -> Result<Exit, Error> {
         let WatchState { arguments, context, reporter, .. } = self.state;
         if let Some(mut guarded_stream) = self.guarded_stream.take() {
@@ -417,18 +427,21 @@ impl<'a> WatchRun<'a> {
         let clock = &context.clock;
         let compare = reporter.compared();
         let (mut summary, ranges) = {
-            let mut tally = reporter.tally();
-            let ranges = tally.relists.ranges();
-            (tally.summary(clock.wall(), clock.mono()), ranges)
+            let mut totals = reporter.totals();
+            let ranges = totals.relists.ranges();
+            (totals.summary(clock.wall(), clock.mono()), ranges)
         };
         summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
         if let WatchEndReason::ConditionMet(what) = end {
             reporter.lines(what.lines().map(str::to_owned));
         }
-        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, WatchEndReason::ConditionMet(_))) {
+        if let Some(report) =
+            self.diagnosis.as_ref().filter(|_| matches!(end, WatchEndReason::ConditionMet(_)))
+        {
             reporter.diagnosis(report, context.style().color)?;
         }
+        reporter.fold_backlog(true);
         reporter.lines(text::summary(&summary, lasted, &ranges));
         let missed = summary.compare.as_ref().is_some_and(|compared| compared.missed_by_relisting > 0);
         reporter.lines(self.not_seen.filter(|_| missed).map(text::not_seen));
@@ -444,7 +457,7 @@ impl<'a> WatchRun<'a> {
 impl Interruptions {
     fn listen(arguments: &WatchArgs, streams: bool, played: bool) -> std::io::Result<Self> {
         let period = match (played, arguments.until_slow) {
-            (true, _) => PLAYED_TICK,
+            (true, _) => REPLAY_TICK,
             (false, Some(_)) => SHORT_TICK,
             (false, None) => TICK,
         };
@@ -476,23 +489,17 @@ impl Interruptions {
     }
 }
 
-/// Returns the kubelet release that the watch follows, and its source.
-async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVersion, &'static str) {
-    if let Some(version) = arguments.kubelet_version {
-        return (version, "--kubelet-version");
-    }
-    match context.kubelet_release().await {
-        Some(version) => (version, "the metrics of this node's kubelet"),
-        None => (KubeletVersion::CONFIRMED, "the newest confirmed"),
-    }
-}
-
-/// Checks whether the event stream of this runtime may be read.
-fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) -> Result<(), Error> {
+/// Refuses to read the event stream if that takes events away from the kubelet. In a capture, the stream must have
+/// been recorded.
+fn check_stream_readers(
+    version: &cri::Version,
+    arguments: &WatchArgs,
+    context: &Context,
+) -> Result<(), Error> {
     if let Some(playback) = context.playback() {
-        // Reading a capture takes no events away from anybody.
+        // A kubelet does not read the capture, so it loses no events.
         return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
-            let why = "nobody read the event stream then".to_owned();
+            let why = "the recorder did not read the event stream at that time".to_owned();
             capture::not_recorded(cri::Rpc::GetContainerEvents, why).into()
         });
     }
@@ -512,8 +519,8 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
     }
 }
 
-/// A diagnosis that runs in parallel with a relist: once, and without repeating the pending call.
-struct Diagnosis<'a> {
+/// A diagnosis that runs at most once during a relist, in parallel, and does not repeat the pending call.
+struct RelistDiagnosis<'a> {
     context: &'a Context,
     endpoint: &'a Endpoint,
     reporter: &'a Reporter,
@@ -521,22 +528,23 @@ struct Diagnosis<'a> {
     begun: bool,
 }
 
-impl Diagnosis<'_> {
+impl RelistDiagnosis<'_> {
+    /// Starts the diagnosis, unless it was started before.
     fn begin(&mut self) {
         if self.begun {
             return;
         }
         self.begun = true;
-        let ended = self.reporter.when_ended();
+        let ended = self.reporter.pending_call_outcome();
         let given_up = self.reporter.given_up();
         let (open, waited) = self.reporter.open_call(self.context.clock.mono());
         let known =
             open.map(|open| CallersPendingCall { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
         let known = known.into_iter().collect();
-        self.task.start(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None));
+        self.task.start(diagnose(self.context, self.endpoint, known, given_up, WantedDump::Auto, None));
     }
 
-    /// Returns the report; waits for ever if no diagnosis runs.
+    /// Returns the report when the diagnosis is finished; never returns if no diagnosis runs.
     async fn finished(&mut self) -> HealthReport {
         loop {
             if let Ok(report) = self.task.result().await {
@@ -545,8 +553,8 @@ impl Diagnosis<'_> {
         }
     }
 
-    /// Finishes the diagnosis while the relist continues. Returns the relist's report, if it has ended by
-    /// then.
+    /// Waits for the diagnosis while the relist continues. Returns the relist's report, if the relist has ended
+    /// before the diagnosis.
     async fn finished_during(
         &mut self,
         relist: &mut Pin<&mut impl Future<Output = Relist>>,
@@ -569,20 +577,21 @@ impl Diagnosis<'_> {
     }
 }
 
-/// The parts of a watch that every interruption needs.
+/// The parts of a watch that handle interruptions during a relist or a pause.
 struct WatchState<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
     reporter: Reporter,
-    hub: Arc<SharedState>,
+    shared_state: Arc<SharedState>,
+    /// PLEG's health as it was reported last; `None` before the first report.
     healthy: Cell<Option<bool>>,
     silence: Cell<SilenceTracker>,
     threshold: Cell<Duration>,
 }
 
 impl WatchState<'_> {
-    /// Handles an interruption.
-    async fn answer(
+    /// Handles an interruption; returns `Some` if the watch is over. `relist` is when the current relist began.
+    async fn handle(
         &self,
         interruption: WatchInterruption,
         mut guarded_stream: Option<&mut GuardedStream>,
@@ -614,25 +623,27 @@ impl WatchState<'_> {
     /// Checks health and slowness, and updates the status line. `relist` is when the current relist began.
     fn check_all(&self, relist: Option<Mono>) -> Option<WatchEndReason> {
         let clock = &*self.context.clock;
-        let verdict = self.hub.check(clock, self.threshold.get());
+        let verdict = self.shared_state.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
         let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
-        // The kubelet reports an unhealthy PLEG from its start; that means nothing until the first relist is
-        // over.
+        // Before the first relist, PLEG counts as unhealthy, as in the kubelet. This is not reported until the first
+        // relist has ended or has taken longer than the threshold.
         let undecided = self.healthy.get().is_none()
             && relist.is_some_and(|since| clock.mono().since(since) <= self.threshold.get());
         if !undecided && self.healthy.replace(Some(healthy)) != Some(healthy) {
             self.reporter.health(Health { time: clock.wall(), healthy, message: message.clone() });
         }
+        self.reporter.fold_backlog(false);
         if self.reporter.is_live() {
-            self.reporter.status(self.status_line());
+            let color = if healthy || undecided { "" } else { text::RED };
+            self.reporter.status(self.status_line(), color);
         }
         let silent = {
-            let tally = self.reporter.tally();
+            let totals = self.reporter.totals();
             let mut silence = self.silence.get();
-            let due = silence.due(tally.open.as_ref(), clock.mono());
+            let due = silence.due(totals.open.as_ref(), clock.mono());
             self.silence.set(silence);
-            due.zip(tally.open.clone())
+            due.zip(totals.open.clone())
         };
         if let Some((waited, open)) = silent {
             self.reporter.silence(stream::Silence {
@@ -647,37 +658,34 @@ impl WatchState<'_> {
             return Some(WatchEndReason::ConditionMet(format!("PLEG is not healthy: {message}")));
         }
         let limit = self.arguments.until_slow?;
-        let tally = self.reporter.tally();
+        let totals = self.reporter.totals();
         let waited = clock.mono().since(relist?);
-        let call = tally.waiting(clock.mono()).unwrap_or_default();
+        let call = totals.waiting(clock.mono()).unwrap_or_default();
         (waited.max(call) > limit)
-            .then(|| WatchEndReason::ConditionMet(text::still_waiting(tally.open.as_ref(), call, waited)))
+            .then(|| WatchEndReason::ConditionMet(text::still_waiting(totals.open.as_ref(), call, waited)))
     }
 
     fn status_line(&self) -> String {
-        let tally = self.reporter.tally();
-        let waiting = tally
-            .waiting(self.context.clock.mono())
-            .filter(|waited| *waited >= TICK)
-            .zip(tally.open.as_ref());
-        let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
+        let compared = self.reporter.compared();
+        let totals = self.reporter.totals();
         let now = self.context.clock.mono();
-        let mut line = text::status(&text::LiveStatus {
-            relists: tally.finished,
-            age: self.hub.last_list().map(|last| now.since(last)),
-            threshold: self.threshold.get(),
-            last: tally.relists.last(),
-            quantiles: tally.relists.quantiles().as_ref(),
-            pods: tally.pods,
-            waiting: waiting.as_deref(),
-        });
+        let waiting = totals.waiting(now).filter(|waited| *waited >= TICK).zip(totals.open.as_ref());
+        let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
+        let mut streams: Vec<String> = compared.as_ref().map(text::compare_status).into_iter().collect();
         if self.arguments.mode != WatchMode::Generic {
-            line.push_str(&text::stream_status(&tally.stream_totals()));
+            streams.push(text::stream_status(&totals.stream_totals()));
         }
-        drop(tally);
-        if let Some(compared) = self.reporter.compared() {
-            line.push_str(&text::compare_status(&compared));
-        }
-        line
+        let quantiles = totals.relists.quantiles();
+        let status = text::LiveStatus {
+            relists: totals.finished,
+            age: self.shared_state.last_list().map(|last| now.since(last)),
+            threshold: self.threshold.get(),
+            recent: &totals.recent,
+            quantiles: quantiles.as_ref(),
+            pods: totals.pods,
+            waiting: waiting.as_deref(),
+            streams: &streams,
+        };
+        text::status(&status, Context::terminal_size().map(|(_, columns)| columns))
     }
 }

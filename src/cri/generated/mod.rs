@@ -1,4 +1,4 @@
-//! Made from `proto/cri.proto` by `tests/generated.rs`; never edited by hand, never seen outside `cri`, but by the
-//! simulator, which answers in the same messages.
+//! The messages of the CRI, which `tests/generated.rs` generates from `proto/cri.proto`. Never edit them by hand. Only `cri`
+//! uses them.
 
 include!("runtime.v1.rs");

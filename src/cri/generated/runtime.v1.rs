@@ -307,7 +307,7 @@ pub struct Mount {
     #[prost(bool, tag = "3")]
     pub readonly: bool,
 }
-/// Whether there is an answer at all is what matters here, so its content is left out.
+/// plegctl only checks whether an answer arrives, so ContainerStatsResponse has no fields.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContainerStatsRequest {
     #[prost(string, tag = "1")]
@@ -442,7 +442,7 @@ pub struct ContainerStats {
     #[prost(message, optional, tag = "4")]
     pub writable_layer: ::core::option::Option<FilesystemUsage>,
 }
-/// On the wire this is a ContainerStatsResponse: the one above is what plegctl reads of it, nothing.
+/// The complete ContainerStatsResponse, as the simulator sends it. plegctl itself reads no field of it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerUsageResponse {
     #[prost(message, optional, tag = "1")]

@@ -1,21 +1,20 @@
-//! Replaces `:authority` values that the HTTP/2 library would refuse.
+//! Replaces values of the HTTP/2 header `:authority` that the HTTP/2 library would refuse, in the bytes of a connection.
 //!
-//! gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and older Go clients send the passthrough path.
-//! Neither is a valid host name, so the HTTP/2 library ends the call; Go's servers ignore the value. This module
-//! replaces each invalid character with a dash, in place, so that no length changes. A Huffman-compressed value stays
-//! as it is.
+//! gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and older Go clients send the path itself.
+//! Neither is a valid host name, so the HTTP/2 library would end the call, while Go's servers ignore the value. This module
+//! replaces each invalid character by a dash, so that no length changes. A Huffman-compressed value stays unchanged.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use prost::bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// The length of the client's connection preface (RFC 9113, section 3.4).
-const PREFACE: usize = 24;
+const PREFACE_SIZE: usize = 24;
 /// The length of a frame's header.
-const HEADER: usize = 9;
+const FRAME_HEADER_SIZE: usize = 9;
 /// The type of a HEADERS frame, which begins a header block.
 const HEADERS: u8 = 0x1;
 /// The PADDED flag of a HEADERS frame.
@@ -24,28 +23,28 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 /// The index of `:authority` in HPACK's static table (RFC 7541, appendix A).
 const AUTHORITY: usize = 1;
-/// The size of a read, and the longest frame that a client may send.
+/// The maximum size of a read, and of a frame that a client may send.
 const MAX_FRAME: usize = 16 * 1024;
 
-/// A stream that replaces invalid authorities in what it reads.
+/// The receiving half of a connection, which replaces invalid authorities.
 #[derive(Debug)]
 pub struct AnyAuthority<S> {
     stream: S,
-    /// Bytes that were read and not yet passed on.
+    /// The bytes that were read and not yet passed on.
     buffer: BytesMut,
-    /// How many bytes of the buffer may be passed on.
+    /// The number of bytes in the buffer that may be passed on.
     ready: usize,
-    /// How many of the next bytes are not part of a header block.
+    /// The number of next bytes that are not part of a header block.
     pass_through: usize,
 }
 
 impl<S> AnyAuthority<S> {
-    /// Wraps `stream`, of which nothing has been read yet.
+    /// Wraps a new stream, from which nothing has been read yet.
     pub fn new(stream: S) -> Self {
-        Self { stream, buffer: BytesMut::new(), ready: 0, pass_through: PREFACE }
+        Self { stream, buffer: BytesMut::new(), ready: 0, pass_through: PREFACE_SIZE }
     }
 
-    /// Finds out how many bytes of the buffer may be passed on. A header block is passed on as a whole.
+    /// Computes how many bytes of the buffer may be passed on. A header block is passed on as a whole.
     fn advance(&mut self) {
         loop {
             let passed = self.pass_through.min(self.buffer.len() - self.ready);
@@ -54,14 +53,14 @@ impl<S> AnyAuthority<S> {
             let Some(rest) = self.buffer.get_mut(self.ready..).filter(|_| self.pass_through == 0) else {
                 return;
             };
-            let Some([high, middle, low, kind, flags, ..]) = rest.get(..HEADER) else { return };
+            let Some([high, middle, low, kind, flags, ..]) = rest.get(..FRAME_HEADER_SIZE) else { return };
             let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
             let (kind, flags) = (*kind, *flags);
-            let whole = HEADER + length;
+            let whole = FRAME_HEADER_SIZE + length;
             // The HTTP/2 library refuses longer frames with its own error.
             if kind == HEADERS && length <= MAX_FRAME {
-                let Some(payload) = rest.get_mut(HEADER..whole) else { return };
-                // A header block that cannot be parsed stays as it is; the HTTP/2 library reports it.
+                let Some(payload) = rest.get_mut(FRAME_HEADER_SIZE..whole) else { return };
+                // A header block that cannot be parsed stays unchanged, and the HTTP/2 library reports it.
                 let _ = fix_authority(payload, flags);
             }
             self.pass_through = whole;
@@ -69,7 +68,8 @@ impl<S> AnyAuthority<S> {
     }
 }
 
-/// Replaces invalid characters of the authority in the payload of a HEADERS frame. `None` if the payload is cut off.
+/// Replaces invalid characters of the authority in the payload of a HEADERS frame. Returns `None` if the payload is
+/// truncated.
 fn fix_authority(payload: &mut [u8], flags: u8) -> Option<()> {
     let mut at = 0;
     let mut end = payload.len();
@@ -109,7 +109,7 @@ fn fix_authority(payload: &mut [u8], flags: u8) -> Option<()> {
     Some(())
 }
 
-/// Decodes an HPACK integer and moves `at` behind it.
+/// Decodes an HPACK integer, and moves `at` to the byte after it.
 fn decode_integer(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     let largest = (1usize << bits) - 1;
     let mut value = usize::from(*block.get(*at)?) & largest;
@@ -128,7 +128,7 @@ fn decode_integer(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     None
 }
 
-/// Finds an HPACK string, and whether it is compressed, and moves `at` behind it.
+/// Finds an HPACK string, and moves `at` to the byte after it. Returns whether the string is compressed, and its bytes.
 fn decode_string<'a>(block: &'a mut [u8], at: &mut usize) -> Option<(bool, &'a mut [u8])> {
     let is_compressed = *block.get(*at)? & 0x80 != 0;
     let length = decode_integer(block, at, 7)?;
@@ -166,36 +166,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for AnyAuthority<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for AnyAuthority<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -207,7 +177,8 @@ mod tests {
         [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
     }
 
-    /// A block as C core writes it: indexed fields, a path, the authority as a literal, and a header by name.
+    /// Creates a header block as gRPC's C core writes it: indexed fields, a path, the authority as a literal, and a header
+    /// with a literal name.
     fn block(authority: &str) -> Vec<u8> {
         let literal = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
         let path = [&[0x44][..], &literal("/runtime.v1.RuntimeService/%Version")].concat();
@@ -216,8 +187,8 @@ mod tests {
         [&[0x83, 0x86][..], &path, &authority, &named].concat()
     }
 
-    /// What comes out for these bytes if they arrive in pieces of this size.
-    async fn through(bytes: &[u8], piece: usize) -> Vec<u8> {
+    /// Returns the bytes that the stream passes on if `bytes` arrive in pieces of this size.
+    async fn pass_through(bytes: &[u8], piece: usize) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(64);
         let pieces = bytes.to_vec();
         let send = async move {
@@ -233,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn socket_path_becomes_a_name_and_nothing_else_changes() {
+    async fn socket_path_in_the_authority_is_replaced_and_nothing_else_changes() {
         let stream = |authority: &str| {
             let padded = [&[2][..], &block(authority), &[0, 0]].concat();
             let preceded = [&[0, 0, 0, 0, 16][..], &block(authority)].concat();
@@ -248,21 +219,21 @@ mod tests {
             .concat()
         };
         for piece in [1, 7, 1000] {
-            assert_eq!(through(&stream("run%2Fx.sock"), piece).await, stream("run-2Fx.sock"));
-            assert_eq!(through(&stream("/run/x.sock"), piece).await, stream("-run-x.sock"));
-            assert_eq!(through(&stream("localhost:1"), piece).await, stream("localhost:1"));
+            assert_eq!(pass_through(&stream("run%2Fx.sock"), piece).await, stream("run-2Fx.sock"));
+            assert_eq!(pass_through(&stream("/run/x.sock"), piece).await, stream("-run-x.sock"));
+            assert_eq!(pass_through(&stream("localhost:1"), piece).await, stream("localhost:1"));
         }
     }
 
     #[tokio::test]
-    async fn what_is_no_http_or_cut_off_comes_through_as_it_is() {
+    async fn other_protocols_and_truncated_frames_are_not_changed() {
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         let short = frame(HEADERS, 4, &[0x41, 0x7f, b'%']);
         let half = frame(HEADERS, 4, &block("a%b"));
         let half = half.get(..20).unwrap();
         for rest in [short.as_slice(), half, b"hello"] {
             let sent = [&preface[..], rest].concat();
-            assert_eq!(through(&sent, 5).await, sent);
+            assert_eq!(pass_through(&sent, 5).await, sent);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Serves gRPC over HTTP/2 on a stream: it decodes calls, passes them to a service and sends the answers.
+//! Serves gRPC over HTTP/2 on one connection: decodes calls, passes them to a service and sends the answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,27 +15,34 @@ use tonic::{Request, Response, Status};
 
 use super::authority::AnyAuthority;
 use super::extra::{ExtraRequest, unknown};
-use super::request::{CallRequest, RequestSubject, deadline};
-use super::{Service, ServiceError};
+use super::request::{CallRequest, RequestSubject, parse_deadline};
+use super::{AnyService, Service, ServiceError};
 use crate::cri::Rpc;
 use crate::cri::codec::RawCodec;
 
 /// Serves one connection until the client closes it.
 pub async fn serve_connection(service: Arc<impl Service>, stream: UnixStream) {
+    serve(service, stream).await;
+}
+
+pub(super) async fn serve(service: Arc<dyn AnyService>, stream: UnixStream) {
     let service = service_fn(move |request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(respond(service, request).await) }
     });
+    let (read, write) = tokio::io::split(stream);
+    let stream = tokio::io::join(AnyAuthority::new(read), write);
     // A client that disconnects during a call is not an error.
     let _ = http2::Builder::new(TokioExecutor::new())
         // As in Go's server: a hanging call must not block other calls.
         .max_concurrent_streams(None)
-        .serve_connection(TokioIo::new(AnyAuthority::new(stream)), service)
+        .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
+/// Answers one call.
 async fn respond(
-    service: Arc<impl Service>,
+    service: Arc<dyn AnyService>,
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let Some(rpc) = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()) else {
@@ -46,31 +53,32 @@ async fn respond(
         let (service, authority) = (Arc::clone(&service), authority.clone());
         async move {
             let header = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
-            let deadline = header.and_then(deadline);
+            let deadline = header.and_then(parse_deadline);
             let message = request.into_inner();
             let subject = RequestSubject::read(rpc, message.clone())?;
             let request = CallRequest { rpc, subject, message, deadline, authority };
-            let messages = service.answer(request).await?.0.map(|next| next.map_err(Status::from));
+            let messages = service.answer_boxed(request).await?.0.map(|next| next.map_err(Status::from));
             Ok::<_, Status>(Response::new(messages))
         }
     });
-    // On the wire, a single answer is a stream with one message.
+    // In the gRPC protocol, a single answer is a stream with one message.
     Grpc::new(RawCodec).server_streaming(answer, request).await
 }
 
 /// Answers an RPC that plegctl serves but never sends.
 async fn answer_extra(
-    service: Arc<impl Service>,
+    service: Arc<dyn AnyService>,
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let path = request.uri().path().to_owned();
     let answer = tower::service_fn(move |request: Request<Bytes>| {
         let (service, path) = (Arc::clone(&service), path.clone());
         async move {
-            let Some(asked) = ExtraRequest::read(&path, request.into_inner()) else {
+            let Some(extra_request) = ExtraRequest::read(&path, request.into_inner()) else {
                 return Err(unknown(&path).into());
             };
-            let answer = service.answer_extra(asked?).await.unwrap_or_else(|| Err(unknown(&path)));
+            let answer =
+                service.answer_extra_boxed(extra_request?).await.unwrap_or_else(|| Err(unknown(&path)));
             Ok::<_, Status>(Response::new(answer?))
         }
     });

@@ -1,11 +1,12 @@
-//! RPCs that plegctl serves but never sends: the read-only part of the image service, and usage. crictl calls the
-//! image service before nearly every command, so it needs these.
+//! The simulator and the replay of captures serve the CRI to other programs, such as crictl. This module has the RPCs
+//! that these programs send but plegctl itself does not: the read-only part of the image service, and resource usage.
+//! crictl needs them, because it calls the image service before nearly every command.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::ServiceError;
-use super::request::{ListFilter, decoded, selectors};
+use super::request::{ListFilter, decode_request, label_pairs};
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Sandbox, SandboxState};
 
@@ -35,27 +36,27 @@ impl ExtraRequest {
         let (service, method) = path.trim_start_matches('/').split_once('/')?;
         let read = match (service, method) {
             (IMAGES, "ImageFsInfo") => Ok(Self::ImageFilesystem),
-            (IMAGES, "ListImages") => decoded::<wire::ListImagesRequest>(message).map(|request| {
+            (IMAGES, "ListImages") => decode_request::<wire::ListImagesRequest>(message).map(|request| {
                 let image = request.filter.and_then(|filter| filter.image).map(|spec| spec.image);
                 Self::Images(image.filter(|image| !image.is_empty()))
             }),
-            (IMAGES, "ImageStatus") => decoded::<wire::ImageStatusRequest>(message)
+            (IMAGES, "ImageStatus") => decode_request::<wire::ImageStatusRequest>(message)
                 .map(|request| Self::Image(request.image.unwrap_or_default().image)),
             ("runtime.v1.RuntimeService", "ListContainerStats") => {
-                decoded::<wire::ListContainerStatsRequest>(message).map(|request| {
+                decode_request::<wire::ListContainerStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
                     let (id, sandbox_id) = (filter.id, filter.pod_sandbox_id);
                     Self::ContainersUsage(usage_filter(id, sandbox_id, filter.label_selector))
                 })
             }
             ("runtime.v1.RuntimeService", "ListPodSandboxStats") => {
-                decoded::<wire::ListPodSandboxStatsRequest>(message).map(|request| {
+                decode_request::<wire::ListPodSandboxStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
                     Self::SandboxesUsage(usage_filter(filter.id, String::new(), filter.label_selector))
                 })
             }
             ("runtime.v1.RuntimeService", "PodSandboxStats") => {
-                decoded::<wire::PodSandboxStatsRequest>(message)
+                decode_request::<wire::PodSandboxStatsRequest>(message)
                     .map(|request| Self::SandboxUsage(request.pod_sandbox_id))
             }
             _ => return None,
@@ -64,12 +65,12 @@ impl ExtraRequest {
     }
 }
 
-/// The filter of a request for the resource usage of sandboxes or containers.
+/// Creates the filter of a request for the resource usage of sandboxes or containers.
 fn usage_filter<S>(id: String, sandbox_id: String, labels: Vec<wire::Pair>) -> ListFilter<S> {
-    ListFilter { id, sandbox_id, filter: Filter { state: None, labels: selectors(labels) } }
+    ListFilter { id, sandbox_id, filter: Filter { state: None, labels: label_pairs(labels) } }
 }
 
-/// The error of a Go server for a service or a method that it does not have.
+/// Creates the error that a Go server returns if it does not have the called service or method.
 pub(super) fn unknown(path: &str) -> ServiceError {
     let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
     let words = if service == "runtime.v1.RuntimeService" {
@@ -83,28 +84,28 @@ pub(super) fn unknown(path: &str) -> ServiceError {
 /// An image in the runtime's storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredImage {
-    /// `sha256:…` of the image's configuration.
+    /// The digest of the image's configuration: `sha256:…`.
     pub id: String,
-    /// `registry.example/web:v1`
+    /// The reference with a tag, for example `registry.example/web:v1`.
     pub tag: String,
-    /// `registry.example/web@sha256:…`
+    /// The reference with a digest, for example `registry.example/web@sha256:…`.
     pub digest: String,
-    /// Size in bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
-/// The usage of a container or a pod.
+/// The resource usage of a container or a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// When it was measured, in nanoseconds since the Unix epoch.
+    /// The time of the measurement, in nanoseconds since the Unix epoch.
     pub at: i64,
-    /// Processor time since the start, in nanoseconds.
+    /// The processor time since the start, in nanoseconds.
     pub processor: u64,
-    /// Processor time per second, in nanoseconds.
+    /// The processor time per second, in nanoseconds.
     pub rate: u64,
-    /// Bytes of memory.
+    /// The memory in bytes.
     pub memory: u64,
-    /// Bytes written to the container's own layer.
+    /// The number of bytes written to the container's own layer.
     pub written: u64,
 }
 
@@ -113,7 +114,7 @@ const fn number(value: u64) -> wire::UInt64Value {
 }
 
 impl Usage {
-    /// The sum of two usages.
+    /// Returns the sum of two usages.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -161,12 +162,13 @@ fn filesystem(at: i64, mountpoint: &str, used: u64) -> wire::FilesystemUsage {
         timestamp: at,
         fs_id: Some(wire::FilesystemIdentifier { mountpoint: mountpoint.to_owned() }),
         used_bytes: Some(number(used)),
-        // A file system with files of 16 KiB has about this many inodes.
+        // Only the simulator reports a file system. It assumes that a file has 16 KiB on average.
         inodes_used: Some(number(used / 16_384)),
     }
 }
 
-fn container_usage(container: Container, usage: Usage, mountpoint: &str) -> wire::ContainerStats {
+/// Creates the part of an answer that describes one container.
+fn container_stats(container: Container, usage: Usage, mountpoint: &str) -> wire::ContainerStats {
     let container = wire::Container::from(container);
     wire::ContainerStats {
         attributes: Some(wire::ContainerAttributes {
@@ -184,14 +186,12 @@ fn container_usage(container: Container, usage: Usage, mountpoint: &str) -> wire
 /// Containers with their usage.
 pub type ContainerUsages = Vec<(Container, Usage)>;
 
-fn sandbox_usage(
-    (sandbox, containers): (Sandbox, ContainerUsages),
-    mountpoint: &str,
-) -> wire::PodSandboxStats {
+/// Creates the part of an answer that describes one pod and its containers.
+fn pod_stats((sandbox, containers): (Sandbox, ContainerUsages), mountpoint: &str) -> wire::PodSandboxStats {
     let sandbox = wire::PodSandbox::from(sandbox);
     let whole = containers.iter().map(|(_, usage)| *usage).reduce(Usage::plus).unwrap_or_default();
     let containers =
-        containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
+        containers.into_iter().map(|(container, usage)| container_stats(container, usage, mountpoint));
     wire::PodSandboxStats {
         attributes: Some(wire::PodSandboxAttributes {
             id: sandbox.id,
@@ -211,7 +211,7 @@ fn encoded(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
-/// Answer to `ImageFsInfo`.
+/// Encodes the answer to `ImageFsInfo`.
 pub fn image_filesystem(at: i64, mountpoint: &str, used: u64) -> Bytes {
     let filesystem = filesystem(at, mountpoint, used);
     encoded(&wire::ImageFsInfoResponse {
@@ -220,35 +220,36 @@ pub fn image_filesystem(at: i64, mountpoint: &str, used: u64) -> Bytes {
     })
 }
 
-/// Answer to `ListImages`.
+/// Encodes the answer to `ListImages`.
 pub fn images(images: impl IntoIterator<Item = StoredImage>) -> Bytes {
     encoded(&wire::ListImagesResponse { images: images.into_iter().map(Into::into).collect() })
 }
 
-/// Answer to `ImageStatus`; a missing image is not an error.
+/// Encodes the answer to `ImageStatus`; a missing image is not an error.
 pub fn image(image: Option<StoredImage>) -> Bytes {
     encoded(&wire::ImageStatusResponse { image: image.map(Into::into) })
 }
 
-/// Answer to `ContainerStats`.
+/// Encodes the answer to `ContainerStats`. plegctl sends this request too, so it is a [`super::CallRequest`] and not an
+/// [`ExtraRequest`].
 pub fn usage(container: Container, usage: Usage, mountpoint: &str) -> Bytes {
-    encoded(&wire::ContainerUsageResponse { stats: Some(container_usage(container, usage, mountpoint)) })
+    encoded(&wire::ContainerUsageResponse { stats: Some(container_stats(container, usage, mountpoint)) })
 }
 
-/// Answer to `ListContainerStats`.
+/// Encodes the answer to `ListContainerStats`.
 pub fn usages(containers: ContainerUsages, mountpoint: &str) -> Bytes {
     let stats =
-        containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
+        containers.into_iter().map(|(container, usage)| container_stats(container, usage, mountpoint));
     encoded(&wire::ListContainerStatsResponse { stats: stats.collect() })
 }
 
-/// Answer to `PodSandboxStats`.
+/// Encodes the answer to `PodSandboxStats`: the usage of one pod, which the CRI calls a pod sandbox.
 pub fn pod_usage(pod: (Sandbox, ContainerUsages), mountpoint: &str) -> Bytes {
-    encoded(&wire::PodSandboxStatsResponse { stats: Some(sandbox_usage(pod, mountpoint)) })
+    encoded(&wire::PodSandboxStatsResponse { stats: Some(pod_stats(pod, mountpoint)) })
 }
 
-/// Answer to `ListPodSandboxStats`.
+/// Encodes the answer to `ListPodSandboxStats`.
 pub fn pod_usages(pods: impl IntoIterator<Item = (Sandbox, ContainerUsages)>, mountpoint: &str) -> Bytes {
-    let stats = pods.into_iter().map(|pod| sandbox_usage(pod, mountpoint));
+    let stats = pods.into_iter().map(|pod| pod_stats(pod, mountpoint));
     encoded(&wire::ListPodSandboxStatsResponse { stats: stats.collect() })
 }

@@ -1,4 +1,5 @@
-//! The two ways to reach a service: a socket pair within this process, and a Unix socket that any CRI client can use.
+//! The two ways to reach a service: [`InProcess`], a socket pair within this process, and [`SocketServer`], a Unix socket that
+//! any CRI client can use.
 
 use std::fs;
 use std::io;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Service, serve_connection};
+use super::connection::serve;
+use super::{AnyService, Service};
 use crate::clock::Clock;
 use crate::cri::{Client, Error};
 use crate::threads;
@@ -18,8 +20,8 @@ use crate::threads;
 /// The pause after a failed accept, so that a lack of file descriptors does not cause a busy loop.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A service that runs on its own thread in this process, so that a hanging answer blocks nothing else. The thread
-/// ends when the last clone of this value and the last client are dropped.
+/// A service that runs in its own thread of this process, so that a hanging answer blocks nothing else. The thread ends when
+/// the last clone of this value and the last client are dropped.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     callers: UnboundedSender<StdStream>,
@@ -27,7 +29,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts to serve; `endpoint` is the user's name for the service.
+    /// Starts the thread; `endpoint` is the user's name for the service.
     pub fn start(endpoint: &str, service: Arc<impl Service>) -> io::Result<Self> {
         let (callers, waiting) = unbounded_channel();
         threads::run_event_loop("runtime", receive(service, waiting))?;
@@ -43,6 +45,7 @@ impl InProcess {
         self.pair().map_err(unreachable)
     }
 
+    /// Creates a socket pair, and passes one end to the thread of the service.
     fn pair(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -51,7 +54,7 @@ impl InProcess {
         UnixStream::from_std(ours)
     }
 
-    /// Creates a client of this service; it connects with its first call.
+    /// Creates a client of this service. The first call connects.
     pub fn client(&self, deadline: Duration, clock: Arc<dyn Clock>) -> Client {
         let server = self.clone();
         let connect = move || std::future::ready(server.connect());
@@ -59,10 +62,11 @@ impl InProcess {
     }
 }
 
-async fn receive(service: Arc<impl Service>, mut callers: UnboundedReceiver<StdStream>) {
+/// Serves each connection that arrives through the channel.
+async fn receive(service: Arc<dyn AnyService>, mut callers: UnboundedReceiver<StdStream>) {
     while let Some(caller) = callers.recv().await {
         if let Ok(stream) = UnixStream::from_std(caller) {
-            tokio::spawn(serve_connection(Arc::clone(&service), stream));
+            tokio::spawn(serve(Arc::clone(&service), stream));
         }
     }
 }
@@ -80,7 +84,7 @@ impl SocketServer {
         Ok(Self { listener: Some(StdListener::bind(path)?), path: path.to_path_buf() })
     }
 
-    /// Closes the socket but keeps its file, as a dead daemon does.
+    /// Closes the socket but keeps its file, as after the death of a daemon.
     #[must_use]
     pub fn without_listener(mut self) -> Self {
         self.listener = None;
@@ -99,6 +103,7 @@ impl SocketServer {
         };
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
+        let service: Arc<dyn AnyService> = service;
         tokio::select! {
             () = accept(&service, &listener) => {}
             () = end => {}
@@ -109,16 +114,17 @@ impl SocketServer {
 
 impl Drop for SocketServer {
     fn drop(&mut self) {
-        // Somebody else may have removed the file.
+        // Another program may have removed the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-async fn accept(service: &Arc<impl Service>, listener: &UnixListener) {
+/// Serves each connection to the socket.
+async fn accept(service: &Arc<dyn AnyService>, listener: &UnixListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(serve_connection(Arc::clone(service), stream));
+                tokio::spawn(serve(Arc::clone(service), stream));
             }
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }

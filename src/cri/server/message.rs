@@ -1,11 +1,12 @@
-//! Encodes the answers of the CRI from plain node types.
+//! Encodes plain node types as the answers of the CRI.
 //!
-//! The items of a list are its first field, also in the streamed lists, and protobuf allows a repeated field in
-//! pieces. The results of several calls of [`sandboxes`] or [`containers`] can therefore be concatenated.
+//! In all lists, the items are the first field, and protobuf allows a repeated field in several pieces. So the results of
+//! several calls of [`sandboxes`] or [`containers`] can be concatenated into one list.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
+use crate::cri::convert;
 use crate::cri::generated as wire;
 use crate::cri::{
     CgroupDriver, Container, ContainerEvent, ContainerStatus, RuntimeStatus, Sandbox, SandboxStatusAnswer,
@@ -16,42 +17,42 @@ fn encoded(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
-/// Answer to `Version`.
+/// Encodes the answer to `Version`.
 pub fn version(version: Version) -> Bytes {
     encoded(&wire::VersionResponse::from(version))
 }
 
-/// Answer to `Status`.
+/// Encodes the answer to `Status`.
 pub fn status(status: RuntimeStatus) -> Bytes {
-    encoded(&wire::StatusResponse::from(status))
+    encoded(&wire::StatusResponse { status: Some(status.into()) })
 }
 
-/// Answer to `RuntimeConfig`.
+/// Encodes the answer to `RuntimeConfig`.
 pub fn runtime_config(driver: CgroupDriver) -> Bytes {
-    encoded(&wire::RuntimeConfigResponse::from(driver))
+    encoded(&convert::runtime_config(driver))
 }
 
-/// Items of `ListPodSandbox` or `StreamPodSandboxes`.
+/// Encodes items of `ListPodSandbox` or `StreamPodSandboxes`.
 pub fn sandboxes(sandboxes: impl IntoIterator<Item = Sandbox>) -> Bytes {
     encoded(&wire::ListPodSandboxResponse { items: sandboxes.into_iter().map(Into::into).collect() })
 }
 
-/// Items of `ListContainers` or `StreamContainers`.
+/// Encodes items of `ListContainers` or `StreamContainers`.
 pub fn containers(containers: impl IntoIterator<Item = Container>) -> Bytes {
     encoded(&wire::ListContainersResponse { containers: containers.into_iter().map(Into::into).collect() })
 }
 
-/// Answer to `PodSandboxStatus`.
+/// Encodes the answer to `PodSandboxStatus`.
 pub fn sandbox_status(answer: SandboxStatusAnswer) -> Bytes {
     encoded(&wire::PodSandboxStatusResponse::from(answer))
 }
 
-/// Answer to `ContainerStatus`; `None` is one without a status.
+/// Encodes the answer to `ContainerStatus`; `None` for an answer without a status.
 pub fn container_status(status: Option<ContainerStatus>) -> Bytes {
     encoded(&wire::ContainerStatusResponse { status: status.map(Into::into) })
 }
 
-/// One message of `GetContainerEvents`.
+/// Encodes one message of `GetContainerEvents`.
 pub fn event(event: ContainerEvent) -> Bytes {
     encoded(&wire::ContainerEventResponse::from(event))
 }

@@ -1,9 +1,8 @@
-//! The server side of the CRI: it serves a [`Service`] over gRPC.
+//! The server side of the CRI: serves a [`Service`] over gRPC. The simulator, the replay of captures and tests use it.
 //!
-//! This is the counterpart of [`Client`](super::Client). It uses no generated service; its methods are those of
-//! [`Rpc`]. Answers are bytes, so that a list is encoded once and sent many times, and an answer that exists as bytes
-//! is sent unchanged. A [`Service`] can answer with messages made of plain node types ([`message`]), with stored bytes,
-//! with an error, late or never; a call without an answer blocks no other call.
+//! There is no generated service: the methods are the RPCs of [`Rpc`]. Answers are bytes, so that a list is encoded once and
+//! sent many times, and a recorded answer is sent unchanged. A [`Service`] can answer with messages made of plain node types
+//! ([`message`]), with stored bytes, with an error, late or never. A call without an answer blocks no other call.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -38,7 +37,6 @@
 
 mod authority;
 mod connection;
-mod convert;
 pub mod extra;
 mod listen;
 pub mod message;
@@ -60,7 +58,7 @@ pub use request::{CallRequest, ListFilter, RequestSubject};
 
 /// A program that answers the CRI's read-only RPCs.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one call. No other call waits for it; if the caller disconnects, the future is dropped.
+    /// Answers one call. No other call waits for this call. If the caller disconnects, the future is dropped.
     fn answer(
         self: Arc<Self>,
         request: CallRequest,
@@ -69,9 +67,30 @@ pub trait Service: Send + Sync + 'static {
     /// Answers an RPC that plegctl itself never sends; `None` if the service does not implement it.
     fn answer_extra(
         self: Arc<Self>,
-        _asked: ExtraRequest,
+        _request: ExtraRequest,
     ) -> impl Future<Output = Option<Result<Bytes, ServiceError>>> + Send {
         std::future::ready(None)
+    }
+}
+
+/// A [`Service`] with boxed futures, so that the server is compiled once and not for each service.
+trait AnyService: Send + Sync {
+    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer<Result<Answer, ServiceError>>;
+    fn answer_extra_boxed(self: Arc<Self>, request: ExtraRequest) -> BoxedAnswer<ExtraAnswer>;
+}
+
+/// The answer to an [`ExtraRequest`].
+type ExtraAnswer = Option<Result<Bytes, ServiceError>>;
+
+type BoxedAnswer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<S: Service> AnyService for S {
+    fn answer_boxed(self: Arc<Self>, request: CallRequest) -> BoxedAnswer<Result<Answer, ServiceError>> {
+        Box::pin(self.answer(request))
+    }
+
+    fn answer_extra_boxed(self: Arc<Self>, request: ExtraRequest) -> BoxedAnswer<ExtraAnswer> {
+        Box::pin(self.answer_extra(request))
     }
 }
 
@@ -82,12 +101,12 @@ pub struct Answer(Messages);
 type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, ServiceError>> + Send>>;
 
 impl Answer {
-    /// An answer with one message, for every call except the streamed ones.
+    /// Creates an answer with one message, for every RPC except the streamed ones.
     pub fn one(message: Bytes) -> Self {
         Self::all([message])
     }
 
-    /// An answer with these messages.
+    /// Creates an answer with these messages.
     pub fn all<I>(messages: I) -> Self
     where
         I: IntoIterator<Item = Bytes>,
@@ -96,7 +115,7 @@ impl Answer {
         Self::stream(tokio_stream::iter(messages).map(Ok))
     }
 
-    /// An answer whose messages arrive one by one; an error is the last item.
+    /// Creates an answer whose messages arrive one by one; an error is the last item.
     pub fn stream(messages: impl Stream<Item = Result<Bytes, ServiceError>> + Send + 'static) -> Self {
         Self(Box::pin(messages))
     }
@@ -117,7 +136,7 @@ impl ServiceError {
         Self { code, message: message.into() }
     }
 
-    /// The error of a Go gRPC server for a method that it does not have.
+    /// Creates the error with which a Go gRPC server answers a method that it does not have.
     pub fn unknown_method(rpc: Rpc) -> Self {
         Self::new(Code::Unimplemented, format!("unknown method {rpc} for service runtime.v1.RuntimeService"))
     }

@@ -1,4 +1,4 @@
-//! Decodes a received call into plain types.
+//! Decodes the request of a received call into plain types, and filters lists as the request demands.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::ServiceError;
-use crate::cri::convert::{container_state, sandbox_state};
+use crate::cri::convert::Wire;
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Rpc, Sandbox, SandboxState};
 
@@ -15,37 +15,37 @@ use crate::cri::{Code, Container, ContainerState, Filter, Rpc, Sandbox, SandboxS
 pub struct CallRequest {
     /// The RPC.
     pub rpc: Rpc,
-    /// What the call is about.
+    /// The subject of the call.
     pub subject: RequestSubject,
-    /// The request as it is on the wire.
+    /// The encoded request.
     pub message: Bytes,
-    /// How long the caller waits.
+    /// The time for which the caller waits; `None` without a limit.
     pub deadline: Option<Duration>,
     /// The authority that the caller sent.
     pub authority: String,
 }
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestSubject {
     /// The runtime itself.
     Runtime,
     /// One sandbox or container, by its id.
     One(String),
-    /// The sandboxes that match.
+    /// The sandboxes that match a filter.
     Sandboxes(ListFilter<SandboxState>),
-    /// The containers that match.
+    /// The containers that match a filter.
     Containers(ListFilter<ContainerState>),
 }
 
 /// Selects sandboxes or containers in a list. The default selects all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListFilter<S> {
-    /// Only those whose id begins with this text.
+    /// The text with which the id must begin.
     pub id: String,
-    /// Only those whose sandbox's id begins with this text.
+    /// The text with which the id of the container's sandbox must begin.
     pub sandbox_id: String,
-    /// Only those in this state and with these labels.
+    /// The state and the labels that an entry must have.
     pub filter: Filter<S>,
 }
 
@@ -56,14 +56,14 @@ impl<S> Default for ListFilter<S> {
 }
 
 impl<S: PartialEq> ListFilter<S> {
-    /// Whether it selects everything.
+    /// Whether the filter selects everything.
     pub fn matches_all(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl ListFilter<SandboxState> {
-    /// Whether it selects this sandbox.
+    /// Whether the filter selects this sandbox.
     pub fn matches_sandbox(&self, sandbox: &Sandbox) -> bool {
         sandbox.id.starts_with(&self.id)
             && self.filter.state.is_none_or(|wanted| wanted == sandbox.state)
@@ -72,7 +72,7 @@ impl ListFilter<SandboxState> {
 }
 
 impl ListFilter<ContainerState> {
-    /// Whether it selects this container.
+    /// Whether the filter selects this container.
     pub fn matches_container(&self, container: &Container) -> bool {
         container.id.starts_with(&self.id)
             && container.sandbox_id.starts_with(&self.sandbox_id)
@@ -88,36 +88,42 @@ impl RequestSubject {
             Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Runtime,
             // A streamed list has the same request message.
             Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
-                let filter = decoded::<wire::ListPodSandboxRequest>(message)?.filter.unwrap_or_default();
+                let filter =
+                    decode_request::<wire::ListPodSandboxRequest>(message)?.filter.unwrap_or_default();
                 Self::Sandboxes(ListFilter {
                     id: filter.id,
                     sandbox_id: String::new(),
                     filter: Filter {
-                        state: filter.state.map(|value| sandbox_state(value.state)),
-                        labels: selectors(filter.label_selector),
+                        state: filter.state.map(|value| SandboxState::from_wire(value.state)),
+                        labels: label_pairs(filter.label_selector),
                     },
                 })
             }
             Rpc::ListContainers | Rpc::StreamContainers => {
-                let filter = decoded::<wire::ListContainersRequest>(message)?.filter.unwrap_or_default();
+                let filter =
+                    decode_request::<wire::ListContainersRequest>(message)?.filter.unwrap_or_default();
                 Self::Containers(ListFilter {
                     id: filter.id,
                     sandbox_id: filter.pod_sandbox_id,
                     filter: Filter {
-                        state: filter.state.map(|value| container_state(value.state)),
-                        labels: selectors(filter.label_selector),
+                        state: filter.state.map(|value| ContainerState::from_wire(value.state)),
+                        labels: label_pairs(filter.label_selector),
                     },
                 })
             }
             Rpc::PodSandboxStatus => {
-                Self::One(decoded::<wire::PodSandboxStatusRequest>(message)?.pod_sandbox_id)
+                Self::One(decode_request::<wire::PodSandboxStatusRequest>(message)?.pod_sandbox_id)
             }
-            Rpc::ContainerStatus => Self::One(decoded::<wire::ContainerStatusRequest>(message)?.container_id),
-            Rpc::ContainerStats => Self::One(decoded::<wire::ContainerStatsRequest>(message)?.container_id),
+            Rpc::ContainerStatus => {
+                Self::One(decode_request::<wire::ContainerStatusRequest>(message)?.container_id)
+            }
+            Rpc::ContainerStats => {
+                Self::One(decode_request::<wire::ContainerStatsRequest>(message)?.container_id)
+            }
         })
     }
 
-    /// Filters an encoded list of everything; `None` if this subject is not a list or `list` is not valid.
+    /// Returns the selected items of an encoded list; `None` if this subject is not a list or `list` is not valid.
     pub(crate) fn select(&self, list: Bytes) -> Option<Bytes> {
         let message = match self {
             Self::Sandboxes(wanted) => {
@@ -135,7 +141,7 @@ impl RequestSubject {
         Some(message.into())
     }
 
-    /// The id that the call is about; empty if the call is not about one sandbox or container.
+    /// Returns the id of the container or sandbox; empty if the call is not about a single one.
     pub fn id(&self) -> &str {
         match self {
             Self::One(id) => id,
@@ -144,18 +150,19 @@ impl RequestSubject {
     }
 }
 
-pub(super) fn selectors(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
+pub(super) fn label_pairs(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-pub(super) fn decoded<M: Message + Default>(request: Bytes) -> Result<M, ServiceError> {
+/// Decodes a request message, with the error of a Go server if it is not valid.
+pub(super) fn decode_request<M: Message + Default>(request: Bytes) -> Result<M, ServiceError> {
     let refused =
         |why| ServiceError::new(Code::Internal, format!("grpc: error unmarshalling request: {why}"));
     M::decode(request).map_err(refused)
 }
 
 /// Parses the `grpc-timeout` header: digits and a unit.
-pub(super) fn deadline(header: &str) -> Option<Duration> {
+pub(super) fn parse_deadline(header: &str) -> Option<Duration> {
     let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
     let amount: u64 = digits.parse().ok()?;
     match unit {
@@ -175,16 +182,16 @@ mod tests {
 
     #[test]
     fn a_deadline_has_a_unit() {
-        assert_eq!(deadline("10S"), Some(Duration::from_secs(10)));
-        assert_eq!(deadline("250m"), Some(Duration::from_millis(250)));
-        assert_eq!(deadline("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        assert_eq!(parse_deadline("10S"), Some(Duration::from_secs(10)));
+        assert_eq!(parse_deadline("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_deadline("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
         for bad in ["", "S", "10", "10x", "ä", "99999999999999999999S"] {
-            assert_eq!(deadline(bad), None, "{bad}");
+            assert_eq!(parse_deadline(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn a_request_that_is_none_is_answered_in_the_words_of_go() {
+    fn an_invalid_request_gets_the_error_of_a_go_server() {
         let refusal =
             RequestSubject::read(Rpc::ContainerStatus, Bytes::from_static(b"\x0a\xff")).unwrap_err();
         assert_eq!(refusal.code, Code::Internal);

@@ -1,60 +1,64 @@
-//! Lists the answers that a run does not have, with the reason.
+//! Lists what the evidence lacks, with the reasons: calls that were not made, that have no outcome, that failed inside
+//! plegctl, or that a capture does not contain.
 
 use super::{Evidence, RuntimeEvidence};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::report::NotChecked;
-use crate::diagnosis::words::plural;
+use crate::ordered;
+use crate::report::plural;
 
 fn note(what: impl Into<String>, why: impl Into<String>) -> NotChecked {
     NotChecked { what: what.into(), why: why.into() }
 }
 
-/// Removes the calls that failed inside plegctl itself: they say nothing about the runtime.
+/// Removes the calls that failed inside plegctl, which show nothing about the runtime, and returns notes about them.
 pub fn own_failures(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let is_own = |why: &Error| matches!(why, Error::Internal { .. });
     let mut failed = remove_calls(runtime, is_own);
     failed.extend(remove_call(&mut runtime.version, is_own));
     // One line for each RPC, not for each id.
-    failed.sort_unstable();
+    ordered::sort(&mut failed);
     failed.dedup_by_key(|(rpc, _)| *rpc);
     failed.into_iter().map(|(rpc, why)| note(rpc.name(), why)).collect()
 }
 
-/// Removes the calls that a capture does not contain: they say nothing about the runtime.
+/// Removes the calls that a capture does not contain, which show nothing about the runtime, and returns notes about them.
 pub fn unrecorded_calls(runtime: &mut RuntimeEvidence) -> Vec<NotChecked> {
     let (status_calls, shims) = (runtime.status_calls.len(), runtime.shims.len());
     let removed = remove_calls(runtime, Error::is_unanswerable);
     let fewer = [status_calls - runtime.status_calls.len(), shims - runtime.shims.len()];
-    let several = fewer.into_iter().filter(|count| *count > 0).map(|count| format!("{count} status calls"));
+    let several = fewer.into_iter().filter(|count| *count > 0).map(|count| plural(count, "status call"));
     let single = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
     let single = single.into_iter().filter(|rpc| removed.iter().any(|(other, _)| other == rpc));
     let why = "not recorded: the recorder had not made this call by then, or lost its end";
     several.chain(single.map(|rpc| rpc.name().to_owned())).map(|what| note(what, why)).collect()
 }
 
-/// Removes the calls, except the first Version, that failed with such an error.
-fn remove_calls(runtime: &mut RuntimeEvidence, is_meant: fn(&Error) -> bool) -> Vec<(Rpc, String)> {
+/// Removes the calls, except the first Version, that failed with an error for which `is_removed` is true. Returns these
+/// calls with their errors.
+fn remove_calls(runtime: &mut RuntimeEvidence, is_removed: fn(&Error) -> bool) -> Vec<(Rpc, String)> {
     let mut removed = Vec::new();
     for records in [&mut runtime.status_calls, &mut runtime.shims] {
         records.retain(|record| match &record.result {
-            Err(why) if is_meant(why) => {
+            Err(why) if is_removed(why) => {
                 removed.push((record.rpc, why.to_string()));
                 false
             }
             _ => true,
         });
     }
-    removed.extend(remove_call(&mut runtime.control, is_meant));
-    removed.extend(remove_call(&mut runtime.status, is_meant));
-    removed.extend(remove_call(&mut runtime.sandboxes.first, is_meant));
-    removed.extend(remove_call(&mut runtime.sandboxes.second, is_meant));
-    removed.extend(remove_call(&mut runtime.containers.first, is_meant));
-    removed.extend(remove_call(&mut runtime.containers.second, is_meant));
+    removed.extend(remove_call(&mut runtime.control, is_removed));
+    removed.extend(remove_call(&mut runtime.status, is_removed));
+    removed.extend(remove_call(&mut runtime.sandboxes.first, is_removed));
+    removed.extend(remove_call(&mut runtime.sandboxes.second, is_removed));
+    removed.extend(remove_call(&mut runtime.containers.first, is_removed));
+    removed.extend(remove_call(&mut runtime.containers.second, is_removed));
     removed
 }
 
-fn remove_call<T>(call: &mut Option<Call<T>>, is_meant: fn(&Error) -> bool) -> Option<(Rpc, String)> {
-    let removed = call.take_if(|call| call.result.as_ref().is_err_and(is_meant))?;
+/// Removes one call if it failed with an error for which `is_removed` is true.
+fn remove_call<T>(call: &mut Option<Call<T>>, is_removed: fn(&Error) -> bool) -> Option<(Rpc, String)> {
+    let removed = call.take_if(|call| call.result.as_ref().is_err_and(is_removed))?;
     Some((removed.rpc, removed.result.err()?.to_string()))
 }
 
@@ -85,8 +89,8 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
     }
     missing.extend(runtime.unread_lists().map(|why| note("the content of a large list", why.to_string())));
     if runtime.ids_left_out > 0 {
-        let what = format!("the status of {} more ids", runtime.ids_left_out);
-        missing.push(note(what, "the budget was spent, or too many were silent already"));
+        let what = format!("the status of {}", plural(runtime.ids_left_out, "more id"));
+        missing.push(note(what, "the budget was spent, or too many status calls were silent"));
     }
     let open = runtime.cut_short().count();
     if open > 0 {
@@ -94,7 +98,10 @@ pub fn missing_answers(evidence: &Evidence) -> Vec<NotChecked> {
         missing.push(note(format!("the result of {}", plural(open, "status call")), why));
     }
     if runtime.status_is_open() {
-        missing.push(note("the result of Status", "the run ended before it"));
+        missing.push(note(
+            "the result of Status",
+            "the run ended before Status was answered or counted as hung",
+        ));
     }
     missing
 }

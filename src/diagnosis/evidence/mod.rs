@@ -1,8 +1,9 @@
 //! The evidence: everything that the probes of one run measured.
 //!
-//! This module stores measurements and says what they have in common; [`super::rules`] draws the conclusions.
+//! This module stores the measurements and combines them, for example the processes of one container. The rules
+//! ([`super::rules`]) draw the conclusions.
 
-pub mod holders;
+pub mod container_parts;
 pub(super) mod missing;
 pub mod oddities;
 mod runtime;
@@ -12,18 +13,20 @@ pub use runtime::{
     ListEvidence, Population, RuntimeEvidence, Shards, StatusFacts, StatusRecord, StatusTarget,
 };
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::{Mono, Wall};
-use crate::diagnosis::commands::{Journal, SystemState};
 use crate::diagnosis::input_file::InputFile;
+use crate::diagnosis::journal::{Journal, SystemState};
+use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::kubelet::KubeletEvidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::names::IdNames;
 use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
 use crate::diagnosis::report::{JudgedMoment, NotChecked};
+use crate::diagnosis::runtime_start::RuntimeStart;
 use crate::host::disks::Disk;
 use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
@@ -44,13 +47,15 @@ pub struct Evidence {
     pub endpoint: String,
     /// The runtime's socket, as a path in the daemon's file system.
     pub socket: Option<PathBuf>,
-    /// Other runtime sockets on this node, to suggest when the endpoint is wrong.
+    /// Other runtime sockets on this node, which are suggested if the endpoint cannot be reached.
     pub other_sockets: Vec<String>,
     /// The kubelet's settings, on which the estimate is based.
     pub settings: Settings,
-    /// What the runtime answered.
+    /// The runtime's answers.
     pub runtime: RuntimeEvidence,
-    /// The pod and container names behind ids.
+    /// Why the runtime may not have started as it should.
+    pub runtime_start: RuntimeStart,
+    /// The names of pods and containers by id.
     pub names: IdNames,
     /// The node's processes and kernel statistics.
     pub host: Option<HostEvidence>,
@@ -58,31 +63,31 @@ pub struct Evidence {
     pub kubelet: KubeletEvidence,
     /// The journal's messages.
     pub journal: Option<Journal>,
-    /// What systemd answered.
+    /// The answer of systemd.
     pub systemd: Option<SystemState>,
-    /// Whether the operating system refused this process a thread.
+    /// Whether the operating system refused to start a thread of plegctl.
     pub no_thread: bool,
-    /// The runtime's goroutine dump, if a call is silent and the runtime gives a dump.
+    /// The judged goroutine dump of the runtime, if a call is silent and the runtime provides a dump.
     pub stacks: Option<StackReport>,
     /// Files of the node, if a bundle is written.
     pub input_files: Vec<InputFile>,
-    /// Why the run ended before all probes were done.
+    /// Why the run ended before all probes were made, if it did.
     pub ended_early: Option<String>,
     /// Whether the caller ended the run.
     pub interrupted: bool,
-    /// What could not be checked, and why.
+    /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,
-    /// Files or URLs that the user named and that are not what they should be.
+    /// Error messages about files or URLs that the user named.
     pub bad_input: Vec<String>,
 }
 
 impl Evidence {
-    /// Notes that something was not checked.
+    /// Records that something was not checked.
     pub fn skip(&mut self, what: &str, why: impl Into<String>) {
         self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
     }
 
-    /// Learns the names in the two lists.
+    /// Adds the names in the two lists.
     pub fn learn_listed_names(&mut self) {
         self.names.learn_lists(
             self.runtime.sandboxes.items().unwrap_or_default(),
@@ -90,8 +95,7 @@ impl Evidence {
         );
     }
 
-    /// Returns the result of a part of the run; if the part panicked, notes it as not checked and returns
-    /// nothing.
+    /// Returns the result of a part of the run. If the part panicked, records it as not checked and returns the default.
     pub fn value_or_skip<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
         part.unwrap_or_else(|why| {
             self.skip(what, format!("plegctl itself failed: {why}"));
@@ -99,17 +103,17 @@ impl Evidence {
         })
     }
 
-    /// Whether the CPU limit of the daemon's own cgroup leaves the daemon so little time that no pod is to
-    /// blame.
-    pub fn daemon_is_held_back(&self) -> bool {
+    /// Returns whether the CPU limit of the daemon's cgroup stops the daemon for so long that this alone explains late
+    /// answers.
+    pub fn daemon_is_throttled(&self) -> bool {
         self.node()
-            .and_then(HostEvidence::held_back_percent)
-            .is_some_and(|percent| percent >= limits::HELD_BACK_PERCENT)
+            .and_then(HostEvidence::throttled_percent)
+            .is_some_and(|percent| percent >= limits::THROTTLED_PERCENT)
     }
 
-    /// Returns the node's processes, if the process table is this runtime's.
+    /// Returns the node's processes, if the process table belongs to the probed runtime.
     pub fn node(&self) -> Option<&HostEvidence> {
-        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
+        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::OfRuntime { .. }))
     }
 }
 
@@ -141,7 +145,7 @@ impl Default for Settings {
 /// The node's processes and kernel statistics, from one sample or two.
 #[derive(Debug, Default)]
 pub struct HostEvidence {
-    /// Whose process table this is.
+    /// Whether the process table belongs to the probed runtime.
     pub ownership: Ownership,
     /// When the first sample was taken.
     pub sampled_at: Mono,
@@ -156,6 +160,10 @@ pub struct HostEvidence {
     pub throttled_at_end: Option<(Duration, Throttled)>,
     /// The file systems to which the runtime and the kubelet write.
     pub disks: Vec<WrittenDisk>,
+    /// The ids for which old OCI runtime processes and network plugins work, by process id.
+    pub command_ids: BTreeMap<u32, String>,
+    /// The tasks that wait in the kernel in two looks, with the reason.
+    pub waits: Vec<KernelWait>,
 }
 
 /// A file system to which the runtime or the kubelet writes.
@@ -168,14 +176,14 @@ pub struct WrittenDisk {
 }
 
 impl HostEvidence {
-    /// Returns for how much of the time, in percent, the CPU limit of the daemon's cgroup stopped the daemon.
-    pub fn held_back_percent(&self) -> Option<f64> {
+    /// Returns the share of the time, in percent, for which the CPU limit of its cgroup stopped the daemon.
+    pub fn throttled_percent(&self) -> Option<f64> {
         let (apart, later) = self.throttled_at_end?;
-        let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
-        (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
+        let throttled = later.total.saturating_sub(self.first.daemon_throttled?.total);
+        (!apart.is_zero()).then(|| 100.0 * throttled.as_secs_f64() / apart.as_secs_f64())
     }
 
-    /// Returns the second sample, else the first one.
+    /// Returns the second sample, or the first one if there is no second.
     pub fn latest(&self) -> &ProcSample {
         self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
     }

@@ -1,4 +1,5 @@
-//! Finds where the runtime's lists contradict themselves, each other or the processes.
+//! Finds contradictions in the runtime's lists, between the two lists, and between the lists and the node's processes.
+//! Rule D19 reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +8,16 @@ use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::Confidence;
+use crate::ordered::{self, IntoOrdered};
 
-/// An inconsistency, and the ids that it concerns.
+/// A contradiction, and the ids of the sandboxes or containers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Oddity<'a> {
     /// What is wrong.
     pub kind: OddKind,
     /// The first id.
     pub id: &'a str,
-    /// Other ids that are part of the inconsistency.
+    /// The other ids.
     others: Vec<&'a str>,
 }
 
@@ -26,14 +28,14 @@ impl<'a> Oddity<'a> {
     }
 }
 
-/// The kinds of inconsistencies, the worst first.
+/// The kinds of contradictions, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OddKind {
-    /// The runtime reports no known state.
+    /// The state is `UNKNOWN`.
     UnknownState,
-    /// The item has no creation time.
+    /// The sandbox or container has no creation time.
     NoCreationTime,
-    /// Two containers of one name run in one pod.
+    /// Two containers with the same name run in one pod.
     TwiceRunning,
     /// Two sandboxes of one pod are ready.
     TwiceReady,
@@ -44,7 +46,7 @@ pub enum OddKind {
 }
 
 impl OddKind {
-    /// The confidence that the oddity is real, if two samples show it.
+    /// Returns the confidence in the contradiction if two samples show it.
     pub const fn confidence(self) -> Confidence {
         match self {
             Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
@@ -54,12 +56,12 @@ impl OddKind {
         }
     }
 
-    /// Describes the item.
+    /// Describes the contradiction; the name of the sandbox or container comes before it.
     pub const fn text(self) -> &'static str {
         match self {
             Self::UnknownState => "is in state UNKNOWN",
             Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
-            Self::TwiceRunning => "runs twice under one name in one pod",
+            Self::TwiceRunning => "runs twice with the same name in one pod",
             Self::TwiceReady => "has two READY sandboxes",
             Self::NoSandbox => "belongs to a sandbox that is not listed",
             Self::NoProcess => "is RUNNING and has no process",
@@ -67,14 +69,14 @@ impl OddKind {
     }
 }
 
-/// Returns the inconsistencies in the first lists.
+/// Returns the contradictions in the first lists.
 pub fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity<'_>> {
     let sandboxes = evidence.runtime.sandboxes.items();
     let containers = evidence.runtime.containers.items();
     oddities(evidence, sandboxes, containers)
 }
 
-/// Returns the inconsistencies in these lists.
+/// Returns the contradictions in these lists.
 pub fn oddities<'a>(
     evidence: &Evidence,
     sandboxes: Option<&'a [Sandbox]>,
@@ -83,7 +85,7 @@ pub fn oddities<'a>(
     let mut found = BTreeSet::new();
     let mut odd = |kind, ids: &[&'a str]| {
         let mut others = ids.to_vec();
-        others.sort_unstable();
+        ordered::sort(&mut others);
         if !others.is_empty() {
             let id = others.remove(0);
             found.insert(Oddity { kind, id, others });
@@ -105,7 +107,7 @@ pub fn oddities<'a>(
         odd(OddKind::TwiceReady, ids);
     }
     let known: Option<BTreeSet<&str>> =
-        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
+        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).into_set());
     let mut running: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for container in containers.into_iter().flatten() {
         if container.created_at <= 0 {
@@ -132,8 +134,8 @@ pub fn oddities<'a>(
     found
 }
 
-/// Returns running containers without a process in any cgroup, if they are old enough and most other
-/// containers have processes.
+/// Returns the running containers that have no process in any cgroup and are older than a start takes. If half of the
+/// containers have no process, the process table is not trusted, and none is returned.
 fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
     let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The runtime's answers, call by call.
+//! The runtime's answers: one field for each call or list, and questions about them that several rules need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,15 +10,16 @@ use crate::cri::{
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::silence::SilenceLimits;
+use crate::ordered::{self, IntoOrdered};
 
-/// What the runtime answered, call by call.
+/// The outcomes of all calls to the runtime.
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
-    /// The silences from which on a call is called hung.
+    /// The lengths of silence from which on a call counts as hung.
     pub silence: SilenceLimits,
-    /// The first call. A socket that cannot be reached fails here.
+    /// The first call. If the socket cannot be reached, this call fails.
     pub version: Option<Call<Version>>,
-    /// Version on the second connection, made if the first one is silent or while a list is pending.
+    /// Version on the second connection, which is called if the first Version is silent or while a list is pending.
     pub control: Option<Call<Version>>,
     /// The answer to Status.
     pub status: Option<Call<RuntimeStatus>>,
@@ -26,7 +27,8 @@ pub struct RuntimeEvidence {
     pub sandboxes: ListEvidence<Sandbox>,
     /// All containers.
     pub containers: ListEvidence<Container>,
-    /// One pair of lists filtered to one pod, as kubelets before 1.36 send for each changed pod.
+    /// The duration of the two list calls with a filter for one pod. Kubelets before 1.36 make this pair for each changed
+    /// pod.
     pub filtered_pair: Option<Duration>,
     /// All status calls.
     pub status_calls: Vec<StatusRecord>,
@@ -39,7 +41,7 @@ pub struct RuntimeEvidence {
 }
 
 impl RuntimeEvidence {
-    /// Returns the status calls that have been silent for so long that they are called hung.
+    /// Returns the status calls that have been silent for so long that they count as hung.
     pub fn hung(&self) -> impl Iterator<Item = &StatusRecord> {
         self.status_calls.iter().filter(|record| record.is_silent() && self.silence.hangs(record.duration))
     }
@@ -48,15 +50,14 @@ impl RuntimeEvidence {
     pub fn slow_calls(&self) -> Vec<&StatusRecord> {
         let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
         let mut slow: Vec<&StatusRecord> = self.status_calls.iter().filter(late).collect();
-        slow.sort_unstable_by(|one, other| {
+        ordered::sort_by(&mut slow, |one, other| {
             (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id))
         });
         slow
     }
 
-    /// Returns the silent calls that are too young to be called hung: those that were pending when the user
-    /// interrupted the run, and those that were given up. The longest comes first; silences under a second do
-    /// not count.
+    /// Returns the calls that have been silent for at least a second but do not count as hung: those that were pending when
+    /// the user interrupted the run, and those that were given up. The longest silence comes first.
     pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&StatusTarget>, Duration)> {
         fn open<T>(call: Option<&Call<T>>) -> Option<(Rpc, Duration)> {
             match call?.result {
@@ -78,12 +79,12 @@ impl RuntimeEvidence {
             .chain(records.map(|record| (record.rpc, Some(&record.target), record.duration)))
             .filter(|(_, _, waited)| *waited >= limits::SILENT_AT_LEAST && !self.silence.hangs(*waited))
             .collect();
-        silent.sort_unstable_by(|one, other| (other.2, one.0, one.1).cmp(&(one.2, other.0, other.1)));
+        ordered::sort_by(&mut silent, |one, other| (other.2, one.0, one.1).cmp(&(one.2, other.0, other.1)));
         silent
     }
 
-    /// Returns the status calls whose outcome is unknown because the run ended: neither answered nor silent
-    /// for long enough.
+    /// Returns the status calls whose outcome is unknown because the run ended: they were neither answered nor silent for
+    /// long enough to count as hung.
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
         self.status_calls.iter().filter(|record| match record.result {
             Err(Error::Silent { .. }) => !self.silence.hangs(record.duration),
@@ -92,13 +93,13 @@ impl RuntimeEvidence {
         })
     }
 
-    /// Whether the outcome of Status is unknown because the run ended.
+    /// Returns whether the outcome of Status is unknown because the run ended.
     pub fn status_is_open(&self) -> bool {
         self.status.as_ref().and_then(|call| call.result.as_ref().err()).is_some_and(|why| self.is_open(why))
     }
 
-    /// Whether the outcome of a call is unknown: it was not silent for long enough, or its answer was not
-    /// read to the end.
+    /// Returns whether the outcome of a call is unknown: it was not silent for long enough, or its answer was not read to
+    /// the end.
     fn is_open(&self, why: &Error) -> bool {
         match why {
             Error::Silent { waited, .. } => !self.silence.hangs(*waited),
@@ -106,7 +107,7 @@ impl RuntimeEvidence {
         }
     }
 
-    /// Returns the lists that have been silent for so long that they are called hung.
+    /// Returns the list calls that have been silent for so long that they count as hung, with their silences.
     pub fn hung_lists(&self) -> Vec<(Rpc, Duration)> {
         [self.sandboxes.silent(), self.containers.silent()]
             .into_iter()
@@ -120,12 +121,12 @@ impl RuntimeEvidence {
         [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(|why| why.is_unread())
     }
 
-    /// Whether this list is called hung.
+    /// Returns whether this list call counts as hung.
     pub fn hangs(&self, list: Rpc) -> bool {
         self.hung_lists().iter().any(|(rpc, _)| *rpc == list)
     }
 
-    /// Returns the errors of lists that more waiting would not have changed.
+    /// Returns the errors of the lists whose outcome is known: more waiting would not have changed them.
     pub fn list_errors(&self) -> impl Iterator<Item = &Error> {
         [self.sandboxes.error(), self.containers.error()]
             .into_iter()
@@ -133,7 +134,7 @@ impl RuntimeEvidence {
             .filter(|why| !self.is_open(why))
     }
 
-    /// Whether the outcome of both lists is known: an answer, an error or a hang.
+    /// Returns whether the outcome of both lists is known: an answer, an error or a hang.
     pub fn lists_are_known(&self) -> bool {
         let known = |error: Option<&Error>| error.is_none_or(|why| !self.is_open(why));
         self.sandboxes.first.is_some()
@@ -152,12 +153,12 @@ impl RuntimeEvidence {
         silent(&self.version).zip(silent(&self.control))
     }
 
-    /// Returns the first Version answer.
+    /// Returns the answer of Version, from the first connection that answered.
     pub fn version_answer(&self) -> Option<&Version> {
         [&self.version, &self.control].into_iter().flatten().find_map(|call| call.result.as_ref().ok())
     }
 
-    /// Whether Version was answered.
+    /// Returns whether Version was answered.
     pub fn is_reached(&self) -> bool {
         self.version_answer().is_some()
     }
@@ -169,7 +170,7 @@ impl RuntimeEvidence {
         sandboxes.chain(containers)
     }
 
-    /// Whether Status, a list or a status call was answered.
+    /// Returns whether Status, a list or a status call was answered.
     pub fn anything_but_version_answers(&self) -> bool {
         self.status.as_ref().is_some_and(|call| call.result.is_ok())
             || self.sandboxes.items().is_some()
@@ -185,7 +186,7 @@ impl RuntimeEvidence {
             .flatten()
             .filter_map(|sandbox| sandbox.metadata.as_ref())
             .map(|metadata| metadata.uid.as_str())
-            .collect()
+            .into_set()
     }
 
     /// Counts sandboxes and containers by state.
@@ -236,7 +237,7 @@ pub struct Population {
 }
 
 impl Population {
-    /// The number of dead sandboxes and exited containers.
+    /// Returns the number of dead sandboxes and exited containers.
     pub const fn dead(&self) -> usize {
         self.dead_sandboxes + self.exited
     }
@@ -265,7 +266,7 @@ impl<T> ListEvidence<T> {
         self.first.as_ref()?.result.as_deref().ok()
     }
 
-    /// Returns the items of the second answer, else of the first one.
+    /// Returns the items of the second answer, or of the first one if there is no second.
     pub fn latest(&self) -> Option<&[T]> {
         self.second.as_ref().and_then(|call| call.result.as_deref().ok()).or_else(|| self.items())
     }
@@ -275,7 +276,7 @@ impl<T> ListEvidence<T> {
         self.first.as_ref()?.result.as_ref().err()
     }
 
-    /// Returns the call and how long it has been silent, if it has no answer.
+    /// Returns the call and the length of its silence, if it has no answer.
     pub fn silent(&self) -> Option<(Rpc, Duration)> {
         match self.error()? {
             Error::Silent { rpc, waited } => Some((*rpc, *waited)),
@@ -283,7 +284,7 @@ impl<T> ListEvidence<T> {
         }
     }
 
-    /// Whether the first call has ended, with an answer or an error.
+    /// Returns whether the first call has ended, with an answer or an error.
     pub fn has_ended(&self) -> bool {
         self.first.is_some() && self.silent().is_none()
     }
@@ -306,13 +307,13 @@ pub struct Shards {
     pub total: usize,
     /// The number of dead items.
     pub dead: usize,
-    /// Bytes of all parts.
+    /// The number of bytes of all parts.
     pub bytes: u64,
     /// The number of items by namespace.
     pub by_namespace: BTreeMap<String, usize>,
 }
 
-/// A sandbox or container whose status is fetched.
+/// The sandbox or container that a status call is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StatusTarget {
     /// Sandbox or container.
@@ -322,7 +323,7 @@ pub struct StatusTarget {
 }
 
 impl StatusTarget {
-    /// Returns a placeholder for a target that is no longer known.
+    /// Returns a placeholder for a call whose target was lost.
     pub const fn placeholder() -> Self {
         Self { kind: ItemKind::Container, id: String::new() }
     }
@@ -335,9 +336,9 @@ pub struct StatusRecord {
     pub target: StatusTarget,
     /// The call.
     pub rpc: Rpc,
-    /// How long it took.
+    /// The duration, or the length of the silence.
     pub duration: Duration,
-    /// Size of the answer.
+    /// The size of the answer in bytes.
     pub response_bytes: u64,
     /// The facts in the answer, or the error.
     pub result: Result<StatusFacts, Error>,
@@ -361,7 +362,7 @@ impl StatusRecord {
         }
     }
 
-    /// Whether the call has no answer so far.
+    /// Returns whether the call has no answer so far.
     pub fn is_silent(&self) -> bool {
         matches!(self.result, Err(Error::Silent { .. }))
     }
@@ -370,14 +371,14 @@ impl StatusRecord {
 /// The facts in a status answer that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusFacts {
-    /// Whether the answer has a status.
+    /// Whether the answer contains a status.
     pub present: bool,
-    /// When it was created, if known.
+    /// When the sandbox or container was created, if known.
     pub created_at: Option<Wall>,
     /// When the container started, if it has.
     pub started_at: Option<Wall>,
     /// When the container finished, if it has.
     pub finished_at: Option<Wall>,
-    /// Its exit code, if it has exited.
+    /// The container's exit code, if it has exited.
     pub exit_code: Option<i32>,
 }

@@ -1,11 +1,12 @@
-//! Decides whether the first answers are so suspicious that it is worth looking more closely.
+//! Decides whether the first answers are suspicious, so that the run takes second samples and reads more details.
 
 use super::oddities::first_oddities;
 use super::{Evidence, StatusRecord};
 use crate::diagnosis::limits;
+use crate::diagnosis::old_commands;
 use crate::diagnosis::proc::{Psi, Role};
 
-/// Whether a call is silent or a list fails.
+/// Returns whether a call is silent or a list fails.
 pub fn of_calls(evidence: &Evidence) -> bool {
     let runtime = &evidence.runtime;
     !runtime.is_reached()
@@ -15,7 +16,7 @@ pub fn of_calls(evidence: &Evidence) -> bool {
         || runtime.status_calls.iter().chain(&runtime.shims).any(StatusRecord::is_silent)
 }
 
-/// Whether the lists are slow, large or inconsistent.
+/// Returns whether a list is slow, has many dead items, or contradicts itself.
 pub fn of_lists(evidence: &Evidence) -> bool {
     let runtime = &evidence.runtime;
     let slow = [runtime.sandboxes.duration(), runtime.containers.duration()]
@@ -26,12 +27,13 @@ pub fn of_lists(evidence: &Evidence) -> bool {
     slow || many_dead || !first_oddities(evidence).is_empty()
 }
 
-/// Whether a call or something on the node is suspicious.
+/// Returns whether a call, a process, a cgroup or the pressure on the node is suspicious.
 pub fn of_node(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
     let pressed = |psi: Option<Psi>, at: f64| psi.is_some_and(|psi| psi.all_waited() >= at);
     of_calls(evidence)
+        || old_commands::exist(evidence)
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
         || sample
             .processes
@@ -44,10 +46,10 @@ pub fn of_node(evidence: &Evidence) -> bool {
         || pressed(sample.pressure.memory, limits::MEMORY_FULL)
 }
 
-/// Whether something suggests that a shim does not answer.
+/// Returns whether a sign suggests that a shim does not answer.
 pub fn of_shims(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
-    // Shims that wait for storage show in the I/O pressure, if the kernel measures it.
+    // Shims that wait for storage increase the I/O pressure. Without a measurement, pressure is assumed.
     let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
     storage
         || host.first.with_role(Role::Shim).any(|shim| shim.is_stopped() || !shim.blocked.is_empty())

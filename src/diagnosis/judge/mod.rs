@@ -1,31 +1,37 @@
-//! Turns the evidence into the report: applies the rules, orders the findings and decides the verdict.
+//! Makes the report from the evidence: applies the rules, sorts the findings, decides the verdict and suggests what to
+//! save. It makes no calls and reads no clock.
 
 mod culprits;
+mod not_ready;
 mod summary;
 
 use std::cmp::Reverse;
 
+use self::not_ready::NotReady;
 use crate::cri::{Call, Error, Outcome};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{
-    Confidence, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
-    Verdict,
+    Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
+    RuleId, Severity, Verdict,
 };
 use crate::diagnosis::rules::{self, Case};
 use crate::diagnosis::words::seconds;
+use crate::ordered;
 use crate::report::RuntimeRef;
 
 /// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
     let (mut findings, failed) = rules::apply(&case);
-    findings.sort_by_key(order);
+    ordered::sort_by_key(&mut findings, order);
     let verdict = verdict(&case, &findings);
+    limit_severity(verdict, &mut findings);
     if verdict == Verdict::Healthy {
         findings.insert(0, rules::nothing_found(&case));
     }
     let keep = keep(&case, verdict, &findings);
     let primary = findings.first().cloned();
+    let not_ready = NotReady::of(&case, verdict, primary.as_ref());
     let phase = match (&primary, verdict) {
         (Some(primary), Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown) => primary.phase,
         _ => Phase::None,
@@ -46,59 +52,74 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         duration_seconds: evidence.took.as_secs_f64(),
         verdict,
         phase,
-        summary: summary::sentence(&case, verdict, primary.as_ref()),
+        summary: summary::sentence(&case, verdict, primary.as_ref(), not_ready),
         primary,
         culprits: culprits::culprits(&case),
         findings,
         probes: probes(evidence),
         abandoned_calls: abandoned(evidence),
         not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
-        estimate: version
-            .filter(|_| case.estimate_is_known())
-            .map(|_| case.estimate.report(&evidence.settings)),
+        estimate: version.filter(|_| case.estimate_is_known()).map(|_| EstimateReport {
+            not_ready_at: not_ready.and_then(NotReady::at),
+            not_ready_since: not_ready.and_then(NotReady::since),
+            ..case.estimate.report(&evidence.settings)
+        }),
         kubelet: kubelet(&case),
         keep,
         stacks: evidence.stacks.clone(),
     }
 }
 
+/// Notes a rule that panicked.
 fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
     NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed: {why}") }
 }
 
+/// Returns the key by which findings are sorted: findings that are only possible come last, then the more severe come
+/// first, then the causes come before their effects.
 fn order(finding: &HealthFinding) -> (bool, Reverse<Severity>, u8, Confidence) {
     let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.rank);
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
+/// Decides the verdict. Findings that are only possible do not count.
 fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     let evidence = case.evidence;
     if let Some(verdict) = connection_verdict(evidence) {
         return verdict;
     }
     let runtime = &evidence.runtime;
-    let sure = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
-    let by_itself = |finding: &HealthFinding| match finding.id {
+    let counts = |finding: &&HealthFinding| finding.confidence != Confidence::Possible;
+    let makes_not_ready = |finding: &HealthFinding| match finding.id {
         RuleId::D31 => true,
-        // The kubelet itself reports an unhealthy PLEG, or no kubelet works; otherwise D22 and D32 are only
-        // warnings.
+        // D22 makes the node NotReady only if the kubelet itself reports an unhealthy PLEG, D32 only if no kubelet works.
         RuleId::D22 => case.evidence.kubelet_is_over(),
         RuleId::D32 => finding.severity == Severity::Critical,
         _ => false,
     };
-    if case.estimate.would_trip || findings.iter().filter(sure).any(by_itself) {
+    if case.estimate.would_trip || findings.iter().filter(counts).any(makes_not_ready) {
         return Verdict::Unhealthy;
     }
     if !runtime.lists_are_known() || !evidence.bad_input.is_empty() {
         return Verdict::Unknown;
     }
-    let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
-    // Good answers to only a part of the calls do not make the node healthy.
-    let open = runtime.cut_short().next().is_some() || runtime.status_is_open();
-    match (matters, open || evidence.ended_early.is_some()) {
+    let has_problem = findings.iter().filter(counts).any(|finding| finding.severity != Severity::Info);
+    // If the outcome of some calls is unknown, the others do not make the node healthy.
+    let is_open = runtime.cut_short().next().is_some() || runtime.status_is_open();
+    match (has_problem, is_open || evidence.ended_early.is_some()) {
         (true, _) => Verdict::Degraded,
         (false, true) => Verdict::Unknown,
         (false, false) => Verdict::Healthy,
+    }
+}
+
+/// Makes critical findings warnings, unless the verdict is *unhealthy*. So a finding is critical only if
+/// `--fail-on critical` fails.
+fn limit_severity(verdict: Verdict, findings: &mut [HealthFinding]) {
+    if verdict != Verdict::Unhealthy {
+        for finding in findings {
+            finding.severity = finding.severity.min(Severity::Warning);
+        }
     }
 }
 
@@ -112,7 +133,7 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
         return Some(Verdict::Unknown);
     };
     Some(match version.result.as_ref().err() {
-        // One silent Version proves nothing; long silences on two connections do.
+        // A silent Version makes the runtime unhealthy only if Version is silent for long on two connections.
         Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Verdict::Unknown,
         Some(
             Error::Unfinished { .. }
@@ -125,6 +146,7 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
     })
 }
 
+/// Describes a single call.
 fn probe<T>(call: &Call<T>, name: &str) -> ProbeReport {
     ProbeReport {
         name: name.to_owned(),
@@ -148,9 +170,9 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     probes.extend(runtime.containers.second.iter().map(|call| probe(call, "ListContainers (again)")));
     for rpc in [crate::cri::Rpc::PodSandboxStatus, crate::cri::Rpc::ContainerStatus] {
         let calls = runtime.status_calls.iter().filter(|record| record.rpc == rpc);
-        probes.extend(together(rpc.name(), calls));
+        probes.extend(summarised(rpc.name(), calls));
     }
-    probes.extend(together("ContainerStats", runtime.shims.iter()));
+    probes.extend(summarised("ContainerStats", runtime.shims.iter()));
     probes.extend(evidence.kubelet.requests.iter().map(|(name, outcome, took)| ProbeReport {
         name: (*name).to_owned(),
         outcome: *outcome,
@@ -162,12 +184,12 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     probes
 }
 
-/// Summarises many calls of one kind in one line, with a line of its own for each silent call.
-fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Vec<ProbeReport> {
+/// Summarises the answered calls of one kind in one entry, and adds an entry for each silent call.
+fn summarised<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Vec<ProbeReport> {
     let (silent, answered): (Vec<_>, Vec<_>) = calls.partition(|record| record.is_silent());
     let mut lines = Vec::new();
     if !answered.is_empty() {
-        // An item may be removed between the list and the status call; that is no failure.
+        // "Not found" is not a failure: the item may have been removed between the list and the status call.
         let is_failure = |why: &Error| !why.is_not_found();
         let failed = answered.iter().filter(|record| record.result.as_ref().is_err_and(is_failure)).count();
         lines.push(ProbeReport {
@@ -190,7 +212,7 @@ fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Ve
     lines
 }
 
-/// Counts the calls that were given up: each may still be pending inside the runtime.
+/// Counts the calls that were given up. Each of them may still be pending in the runtime.
 fn abandoned(evidence: &Evidence) -> usize {
     let runtime = &evidence.runtime;
     let silent = |outcome: Option<Outcome>| usize::from(outcome == Some(Outcome::Silent));
@@ -240,23 +262,35 @@ fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
     (report != KubeletReport::default()).then_some(report)
 }
 
-/// Returns the commands that save evidence before anybody restarts anything. plegctl prints these commands
-/// and never runs them.
+/// Returns the commands that save evidence, to be run before anything is restarted. plegctl prints these commands and does
+/// not run them.
 fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<String> {
     if verdict == Verdict::Healthy {
         return Vec::new();
     }
     let evidence = case.evidence;
     let mut keep = Vec::new();
-    if findings.iter().all(|finding| finding.id != RuleId::D06) {
+    if findings.first().is_some_and(|primary| stacks_may_help(case, primary)) {
         keep.extend(evidence.save_stacks());
     }
     for (process, task) in case.blocked().into_iter().take(5) {
         keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
     }
-    keep.push(format!(
-        "dmesg -T > dmesg.txt; journalctl --since -30min -u kubelet {} > journal.txt",
-        evidence.runtime_units()
-    ));
+    keep.push(if evidence.has_systemd() {
+        let units = evidence.runtime_units();
+        format!("dmesg -T > dmesg.txt; journalctl --since -30min -u kubelet {units} > journal.txt")
+    } else {
+        "dmesg -T > dmesg.txt; and copy the logs of the kubelet and the runtime".to_owned()
+    });
     keep
+}
+
+/// Returns whether the runtime's goroutine stacks may show the cause: not if nothing listens, if the kubelet is the cause, or
+/// if there is simply too much to list.
+fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
+    match primary.id {
+        RuleId::D03 | RuleId::D04 | RuleId::D06 => false,
+        RuleId::D22 | RuleId::D32 => case.stuck(),
+        _ => true,
+    }
 }

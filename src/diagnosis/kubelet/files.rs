@@ -1,29 +1,36 @@
-//! Reads the kubelet's command line and configuration files, and chooses the settings for the estimate.
+//! Finds the kubelet's process, reads its settings from its command line and configuration files, and chooses the
+//! settings on which the estimate of a relist is based.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{KubeletEvidence, KubeletInputs};
+use super::start::invalid_certificates;
+use super::{InvalidCertificate, KubeletEvidence, KubeletInputs};
 use crate::diagnosis::evidence::{Evidence, Settings};
 use crate::diagnosis::{Inputs, offload};
 use crate::host::HostRoot;
-use crate::kubelet::{Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubelet_of, timing};
+use crate::kubelet::{
+    Config, KubeletSettings, KubeletVersion, Sourced, doubt, kubeadm_settings, kubelet_of, timing,
+};
+use crate::ordered::IntoOrdered;
 
 /// What the node's files and process table show of the kubelet.
 #[derive(Default)]
 pub(in crate::diagnosis) struct KubeletFiles {
     pub(in crate::diagnosis) pid: Option<u32>,
     pub(in crate::diagnosis) age: Option<Duration>,
-    /// Whether this node ever had a kubelet.
+    /// Whether a kubelet is or was installed on this node.
     pub(in crate::diagnosis) installed: bool,
     /// The settings from the command line and the files.
     pub(in crate::diagnosis) config: Config,
     /// The program names of the installed network plugins.
     pub(in crate::diagnosis) network_plugins: BTreeSet<String>,
+    /// The certificates that are not valid now.
+    pub(in crate::diagnosis) certificates: Vec<InvalidCertificate>,
 }
 
-/// Reads the files. The second value says why no process counts as the kubelet, if several are candidates.
+/// Reads the files. Returns also why plegctl trusts no process to be the kubelet, if processes with its name exist.
 pub(in crate::diagnosis) async fn read_files<R>(
     inputs: &Inputs<R>,
     evidence: &Evidence,
@@ -31,46 +38,50 @@ pub(in crate::diagnosis) async fn read_files<R>(
     let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first));
     let pid = kubelet.map(|process| process.pid);
     let doubt = evidence.node().and_then(|host| doubt(&host.first));
-    if let Some(played) = &inputs.played {
+    if let Some(simulated) = &inputs.simulated_processes {
         // The files of this machine do not belong to the simulated node.
-        return (KubeletFiles { pid, installed: played.has_kubelet, ..KubeletFiles::default() }, doubt);
+        return (KubeletFiles { pid, installed: simulated.has_kubelet, ..KubeletFiles::default() }, doubt);
     }
     let root = inputs.host_root.clone();
     let process = kubelet.map(|process| (process.command.clone(), process.directory.clone()));
+    // The files of this machine do not belong to a recorded node.
+    let is_this_node = inputs.proc.is_some() && !inputs.is_recorded();
+    let now = inputs.clock.wall().nanos() / 1_000_000_000;
     let work = move || {
-        // Reads the names in the parent directory, because the directory itself may be a mount that does not
-        // answer.
+        // Only the names in the parent directory are read, because the directory itself may be a mount whose server does
+        // not answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
         let network_plugins = network_plugins(&root);
-        let config = process.map(|(command, directory)| {
-            Config::of(&KubeletSettings::read(command, directory.as_deref(), &HostRoot::resolve(Some(&root))))
-        });
-        let config = config.unwrap_or_default();
-        KubeletFiles { installed, config, network_plugins, ..KubeletFiles::default() }
+        let host = HostRoot::resolve(Some(&root));
+        let settings =
+            process.map(|(command, directory)| KubeletSettings::read(command, directory.as_deref(), &host));
+        let config = settings.as_ref().map(Config::of).unwrap_or_default();
+        let settings = settings.or_else(|| kubeadm_settings(&host)).filter(|_| is_this_node);
+        let certificates = settings.map(|settings| invalid_certificates(&settings, &host, now));
+        let certificates = certificates.unwrap_or_default();
+        KubeletFiles { installed, config, network_plugins, certificates, ..KubeletFiles::default() }
     };
     let read = offload::value(offload::FILES_TIME_LIMIT, work).await.unwrap_or_default();
     (KubeletFiles { pid, age: kubelet.map(|process| process.age), ..read }, doubt)
 }
 
-/// Returns the names of the installed network plugins, cut to 15 characters as the kernel does for process
-/// names.
+/// Returns the names of the installed network plugins, cut to 15 characters like the kernel's names of processes.
 fn network_plugins(root: &Path) -> BTreeSet<String> {
     const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
     DIRS.iter()
         .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
         .flat_map(Iterator::flatten)
         .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
-        .collect()
+        .into_set()
 }
 
 fn has_entry(dir: &Path, name: &str) -> bool {
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
 }
 
-/// Chooses the kubelet's settings for the estimate: the user's flags, else the kubelet's own values, else the
-/// defaults.
+/// Chooses each setting for the estimate: from the user's flag, otherwise from the kubelet, otherwise the default.
 pub(in crate::diagnosis) fn settings(flags: &KubeletInputs, kubelet: &KubeletEvidence) -> Settings {
     let defaults = Settings::default();
     let request_timeout = flags

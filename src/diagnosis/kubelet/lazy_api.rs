@@ -1,4 +1,5 @@
-//! Connects to the kubelet's API when the first document is requested.
+//! The kubelet's API, whose access is set up when the first document is requested: the set-up may read a kubeconfig and
+//! run a credential program, which can take long.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,67 +12,68 @@ use crate::diagnosis::offload;
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{KubeletApi, http};
 
-type Make = dyn Fn(Duration) -> Result<KubeletApi, String> + Send + Sync;
+/// A function that sets up the access within a given time.
+type SetUp = dyn Fn(Duration) -> Result<KubeletApi, String> + Send + Sync;
 
-/// A connection to the kubelet's API that is set up on first use. The set-up runs in a thread that may be
-/// left behind, because it reads files and may run a program.
+/// The kubelet's API with access that is set up on first use, in a separate thread with a time limit.
 #[derive(Clone)]
 pub struct LazyKubeletApi {
-    make: Arc<Make>,
-    made: Arc<OnceCell<Result<KubeletApi, String>>>,
+    set_up: Arc<SetUp>,
+    /// The result of the set-up, once it has run.
+    api: Arc<OnceCell<Result<KubeletApi, String>>>,
 }
 
 impl fmt::Debug for LazyKubeletApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Way").field(&self.made).finish()
+        f.debug_tuple("LazyKubeletApi").field(&self.api).finish()
     }
 }
 
 /// Why a document could not be fetched from the kubelet's API.
 pub(super) enum DocumentError {
-    /// The API could not be set up.
-    LazyKubeletApi(String),
+    /// The access to the API could not be set up.
+    SetUp(String),
     /// The request failed.
     Http(http::Error),
 }
 
 impl LazyKubeletApi {
-    /// Wraps an API that is set up already.
+    /// Wraps an API whose access is set up already.
     pub fn known(api: KubeletApi) -> Self {
-        Self { make: Arc::new(|_| Err(String::new())), made: Arc::new(OnceCell::new_with(Some(Ok(api)))) }
+        Self { set_up: Arc::new(|_| Err(String::new())), api: Arc::new(OnceCell::new_with(Some(Ok(api)))) }
     }
 
-    /// Wraps a function that sets up the API within a given time.
-    pub fn made_by(make: impl Fn(Duration) -> Result<KubeletApi, String> + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), made: Arc::default() }
+    /// Wraps a function that sets up the access within a given time.
+    pub fn made_by(set_up: impl Fn(Duration) -> Result<KubeletApi, String> + Send + Sync + 'static) -> Self {
+        Self { set_up: Arc::new(set_up), api: Arc::default() }
     }
 
+    /// Returns the API; the first call sets up the access.
     async fn api(&self, budget: &RunBudget) -> &Result<KubeletApi, String> {
-        let make = async || {
-            let limit = budget.for_asking() / 2;
-            let make = Arc::clone(&self.make);
+        let set_up = async || {
+            let limit = budget.for_new_calls() / 2;
+            let set_up = Arc::clone(&self.set_up);
             let late = || {
                 Err(if offload::refused() {
-                    "no thread could be started to look for the way to the kubelet".to_owned()
+                    "no thread could be started to set up the access to the kubelet".to_owned()
                 } else {
-                    format!("the way to the kubelet was not found within {}", seconds(limit))
+                    format!("the access to the kubelet was not set up within {}", seconds(limit))
                 })
             };
-            // The function gets less time than the thread, so that it can end the program that it runs:
-            // nobody else would.
-            offload::value(limit, move || make(limit * 4 / 5)).await.unwrap_or_else(late)
+            // The function gets less time than the thread, so that it can still end the program that it runs.
+            offload::value(limit, move || set_up(limit * 4 / 5)).await.unwrap_or_else(late)
         };
-        self.made.get_or_init(make).await
+        self.api.get_or_init(set_up).await
     }
 
-    /// Whether the API's certificate is not verified.
+    /// Returns whether the API's certificate is not verified.
     pub(super) fn is_insecure(&self) -> bool {
-        matches!(self.made.get(), Some(Ok(api)) if api.insecure)
+        matches!(self.api.get(), Some(Ok(api)) if api.insecure)
     }
 
-    /// Whether requests go through an API server.
+    /// Returns whether requests go through an API server.
     pub(super) fn is_proxied(&self) -> bool {
-        matches!(self.made.get(), Some(Ok(api)) if api.proxied)
+        matches!(self.api.get(), Some(Ok(api)) if api.proxied)
     }
 
     /// Fetches a document; `limit` counts only the time in which this program could have read the answer.
@@ -81,8 +83,7 @@ impl LazyKubeletApi {
         limit: Duration,
         budget: &RunBudget,
     ) -> Result<(String, http::HttpAnswer), DocumentError> {
-        let api =
-            self.api(budget).await.as_ref().map_err(|why| DocumentError::LazyKubeletApi(why.clone()))?;
+        let api = self.api(budget).await.as_ref().map_err(|why| DocumentError::SetUp(why.clone()))?;
         let url = api.url(path);
         let answer = budget.listening.within(limit, api.get(path, budget.left())).await;
         match answer {

@@ -1,13 +1,16 @@
-//! Reads the kubelet's own view: its process, its configuration, `/healthz` and its metrics.
+//! Reads what the kubelet shows of itself: its process, its configuration, `/healthz` and its metrics.
 //!
-//! It requests only documents that the kubelet produces without a call to the runtime. `/stats/summary` and
-//! `/metrics/cadvisor` make such calls, and hang with the runtime.
+//! It requests only documents for which the kubelet makes no call to the runtime. For `/stats/summary` and
+//! `/metrics/cadvisor` the kubelet makes such calls, so these would hang together with the runtime.
 
 pub(super) mod files;
 mod lazy_api;
 pub(super) mod requests;
+mod runs;
+pub(super) mod start;
 
 pub use self::lazy_api::LazyKubeletApi;
+pub use self::runs::{KubeletExit, KubeletRuns};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +18,7 @@ use std::time::Duration;
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::kubelet::{Config, KubeletVersion, Metrics};
+use crate::manifests::preflight::{CertificateUse, StartFinding};
 
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug)]
@@ -23,11 +27,11 @@ pub enum MetricsSource {
     Url(String),
     /// The kubelet's API.
     Api(LazyKubeletApi),
-    /// A file, read while the probes run.
+    /// A file that the run has to read.
     File(PathBuf),
-    /// Standard input, read while the probes run.
+    /// The standard input, which the run has to read.
     Stdin,
-    /// Text that was read from a file or from standard input.
+    /// Text that was already read from a file or from the standard input.
     Text {
         /// The name to show.
         name: String,
@@ -36,7 +40,7 @@ pub enum MetricsSource {
         /// When it was written, if it is a file.
         written: Option<Wall>,
     },
-    /// A recorded request that was silent for this long.
+    /// A request in a capture that was silent for this long.
     Silent(Duration),
 }
 
@@ -45,10 +49,10 @@ pub enum MetricsSource {
 pub struct KubeletInputs {
     /// The URL of `/healthz`, or its path in [`Self::api`]; `None` leaves the check out.
     pub healthz: Option<String>,
-    /// The URL of `/healthz` on this node, which needs neither a credential nor an API server. If it answers,
-    /// its answer is used instead of that of [`Self::healthz`].
+    /// The URL of `/healthz` on this node, which needs neither a credential nor an API server. An answer from this URL is
+    /// used instead of an answer from [`Self::healthz`].
     pub healthz_on_node: Option<String>,
-    /// The kubelet's API, for the configuration, and for the metrics unless they come from elsewhere.
+    /// The kubelet's API, for the configuration, and for the metrics unless [`Self::metrics`] names another source.
     pub api: Option<LazyKubeletApi>,
     /// Where the metrics come from.
     pub metrics: Option<MetricsSource>,
@@ -78,6 +82,21 @@ pub enum Healthz {
     Silent(Duration),
 }
 
+/// A certificate that is not valid now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidCertificate {
+    /// The file.
+    pub path: String,
+    /// What it is for.
+    pub usage: CertificateUse,
+    /// Whether the certificate has expired; otherwise it is not valid yet.
+    pub is_expired: bool,
+    /// When it expired, or when it becomes valid, in seconds since the Unix epoch.
+    pub at: i64,
+    /// Whether the kubelet replaces it at its next start.
+    pub is_replaced_at_start: bool,
+}
+
 /// One reading of the metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricsReading {
@@ -94,27 +113,31 @@ pub struct KubeletEvidence {
     pub pid: Option<u32>,
     /// The age of the process.
     pub age: Option<Duration>,
-    /// Whether this node ever had a kubelet: its directory exists.
+    /// Whether a kubelet is or was installed on this node: its directory exists.
     pub installed: bool,
     /// The settings from the command line, the configuration file and `/configz`.
     pub config: Config,
+    /// The first error that preflight finds in the settings of a kubelet that does not run.
+    pub start_error: Option<StartFinding>,
+    /// The certificates that the kubelet's settings name and that are not valid now.
+    pub certificates: Vec<InvalidCertificate>,
     /// The outcome of `/healthz`.
     pub healthz: Option<Healthz>,
     /// The HTTP requests to the kubelet: name, outcome and duration.
     pub requests: Vec<(&'static str, Outcome, Duration)>,
-    /// How long `/metrics` was silent while another path with the same permission was answered: the kubelet
+    /// How long `/metrics` was silent while another path with the same permission was answered, so that the kubelet
     /// itself waits. `None` for a silence that an API server may have caused.
     pub metrics_silent: Option<Duration>,
-    /// Why the API gives nothing although it was requested: a credential or a certificate is not accepted.
+    /// Why the API refused plegctl's credential, or plegctl the API's certificate.
     pub not_accepted: Option<String>,
-    /// First reading of the metrics.
+    /// The first reading of the metrics.
     pub first: Option<MetricsReading>,
     /// The second reading, some seconds later.
     pub second: Option<MetricsReading>,
 }
 
 impl KubeletEvidence {
-    /// Returns the second reading, else the first one.
+    /// Returns the second reading, or the first one if there is no second.
     pub fn latest(&self) -> Option<&MetricsReading> {
         self.second.as_ref().or(self.first.as_ref())
     }
@@ -124,13 +147,13 @@ impl KubeletEvidence {
         Some(now.seconds_since(self.latest()?.at).max(0.0))
     }
 
-    /// Returns the age of the last relist, by the latest reading.
+    /// Returns the age of the last relist in seconds, at the time of the latest reading.
     pub fn pleg_age(&self) -> Option<f64> {
         let reading = self.latest()?;
         reading.pleg_age()
     }
 
-    /// Whether Evented PLEG is on, as far as the configuration or the metrics show.
+    /// Returns whether Evented PLEG is on, if the configuration or the metrics show it. The configuration counts first.
     pub fn evented(&self) -> Option<bool> {
         let by_metrics =
             self.latest().map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
@@ -144,11 +167,11 @@ impl KubeletEvidence {
 }
 
 impl MetricsReading {
-    /// Seconds since the last relist, at the time of the reading.
+    /// Returns the age of the last relist in seconds, at the time of the reading.
     pub fn pleg_age(&self) -> Option<f64> {
-        let seen = self.metrics.last_seen?;
+        let last_relist = self.metrics.last_seen?;
         let now = self.at.seconds_since(Wall::from_nanos(0));
         // The metric has whole seconds, so it may be slightly in the future.
-        Some((now - seen).max(0.0))
+        Some((now - last_relist).max(0.0))
     }
 }

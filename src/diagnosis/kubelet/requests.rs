@@ -1,4 +1,5 @@
-//! Requests the kubelet's `/healthz`, metrics and configuration over HTTP.
+//! Requests the kubelet's `/healthz`, metrics and configuration over HTTP, all in parallel. It also decides whether a
+//! silence is the kubelet's: an API server between plegctl and the kubelet may cause it too.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,24 +16,23 @@ use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Configz, Metrics, http};
 use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
-use crate::report::redaction::without_secret_keys;
+use crate::report::redaction::without_secret_values;
 
-/// A part of every URL by which an API server or `kubectl proxy` forwards to a kubelet.
+/// The part of a URL that shows that an API server or `kubectl proxy` forwards the request to a kubelet.
 const PROXY: &str = "/proxy/";
 
-/// A document below `/metrics` that needs the same permission and that the kubelet produces without a list
-/// call.
+/// The path, below `/metrics`, of a document that needs the same permission and for which the kubelet makes no list call.
 const PROBES_PATH: &str = "/probes";
 
-/// Why silence of a request through an API server does not prove that the kubelet is silent.
+/// The explanation for a silent request through an API server, which does not prove that the kubelet is silent.
 const SILENT_THROUGH_SERVER: &str = "not known: no request through the API server is answered; the API server, \
     the connection to the kubelet or the kubelet may hang";
 
-/// Why silence of every request with a credential does not prove that the kubelet is silent.
+/// The explanation if all requests with a credential are silent, which does not prove that the kubelet is silent.
 const SILENT_WITH_CREDENTIAL: &str = "not known: neither /metrics nor /metrics/probes answers; \
     the kubelet may be waiting for the API server to check the credential";
 
-/// Why a recorded silence proves nothing.
+/// The explanation for a silence in a capture, which proves nothing.
 const RECORDED_SILENCE: &str =
     "not known: /metrics was silent, and the recorder requested no other path of the kubelet at that time";
 
@@ -73,7 +73,7 @@ impl KubeletAnswers {
             Ok((configz, text)) => {
                 self.found.config = configz.config;
                 if keeps_input_files {
-                    let text = without_secret_keys(&text);
+                    let text = without_secret_values(&text);
                     self.input_files.push(InputFile::new("kubelet/configz.json", "its configuration", text));
                 }
             }
@@ -86,7 +86,7 @@ impl KubeletAnswers {
 pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunBudget) -> KubeletAnswers {
     let mut answers = KubeletAnswers::default();
     let limit = inputs.deadlines().http.min(budget.left());
-    let mut written = None;
+    let mut written_at = None;
     let flags = &inputs.kubelet;
     let (on_node, healthz, metrics, configz) = tokio::join!(
         timed(inputs, flags.healthz_on_node.as_deref().map(|url| healthz(flags, url, limit, budget))),
@@ -95,8 +95,8 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
             inputs,
             flags.metrics.as_ref().map(async |source| {
                 let LoadedSource { source, at } = load_source(source, budget).await?;
-                written = at;
-                // Boxed, because this future is far larger than the others in the join.
+                written_at = at;
+                // Boxed, because this future is far larger than the other three.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),
@@ -152,10 +152,10 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
                     text,
                 ));
             }
-            // A file shows the metrics of the moment at which it was written.
+            // Metrics in a file are as old as the file.
             let now = inputs.clock.wall();
-            let at = written.as_ref().map_or(now, |(_, written)| (*written).min(now));
-            if let Some((name, _)) = &written
+            let at = written_at.as_ref().map_or(now, |(_, written)| (*written).min(now));
+            if let Some((name, _)) = &written_at
                 && now.duration_since(at) >= limits::READING_OLD
             {
                 let old = seconds(now.duration_since(at));
@@ -184,15 +184,15 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
 
 /// Why a document could not be fetched.
 pub(in crate::diagnosis) enum FetchError {
-    /// The request got no answer, or the answer stopped in the middle.
+    /// The request got no answer, or only the beginning of an answer.
     Silent(Duration),
     /// The request got no answer, while another path with the same permission was answered.
     SilentButOthersAnswer(Duration),
-    /// The file or URL that the user named is not what it should be.
+    /// The file or URL that the user named has the wrong content or cannot be read.
     BadInput(String),
-    /// The request failed for a reason that says nothing about the kubelet.
+    /// The request failed for a reason that shows nothing about the kubelet.
     Failed(String),
-    /// The kubelet does not accept our credential, or we do not accept its certificate.
+    /// The kubelet does not accept plegctl's credential, or plegctl does not accept the kubelet's certificate.
     NotAccepted(String),
 }
 
@@ -219,7 +219,7 @@ impl From<http::Error> for FetchError {
 impl From<DocumentError> for FetchError {
     fn from(why: DocumentError) -> Self {
         match why {
-            DocumentError::LazyKubeletApi(why) => Self::BadInput(why),
+            DocumentError::SetUp(why) => Self::BadInput(why),
             DocumentError::Http(why) => why.into(),
         }
     }
@@ -233,14 +233,14 @@ const fn outcome<T>(answer: &Result<T, FetchError>) -> Outcome {
     }
 }
 
-/// Runs `work`, if there is any, and measures how long it takes.
+/// Runs `work`, if it is given, and measures its duration.
 async fn timed<R, T>(inputs: &Inputs<R>, work: Option<impl Future<Output = T>>) -> Option<(T, Duration)> {
     let started = inputs.clock.mono();
     let done = work?.await;
     Some((done, inputs.clock.mono().since(started)))
 }
 
-/// Requests `/healthz`. The error says whether the connection was refused.
+/// Requests `/healthz`. With an error, it also returns whether the connection was refused.
 async fn healthz(
     flags: &KubeletInputs,
     url: &str,
@@ -255,13 +255,13 @@ async fn healthz(
     let (url, answer) = match api {
         Some(api) => match api.document(url, limit, budget).await {
             Ok(found) => found,
-            // A refusal by the API server says nothing about the kubelet.
+            // A connection that the API server refuses shows nothing about the kubelet.
             Err(why) => return Err((why.into(), false)),
         },
         None => (url.to_owned(), get(url, limit, budget).await.map_err(refused)?),
     };
     let text = answer.text();
-    // Through an API server, an error status may come from the API server itself.
+    // An API server may itself answer with an error status; only the kubelet's text shows that the kubelet failed.
     if answer.status >= 500 && (api.is_none() || text.contains("healthz check failed")) {
         return Ok(Healthz::Failing { status: answer.status, text: text.chars().take(500).collect() });
     }
@@ -277,9 +277,9 @@ async fn configz(
     let (url, answer) = api.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
-    let no = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
-    let lines = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
-    Ok((parsed.ok_or_else(no)?, lines.unwrap_or_default()))
+    let wrong = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
+    let indented = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
+    Ok((parsed.ok_or_else(wrong)?, indented.unwrap_or_default()))
 }
 
 /// Sends a request to the kubelet; `limit` counts only the time in which this program could have read the
@@ -289,14 +289,15 @@ async fn get(url: &str, limit: Duration, budget: &RunBudget) -> Result<http::Htt
     answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
 }
 
-/// A source of metrics that has been read; for a file also its name and when it was written.
+/// A source of metrics after files and the standard input were read.
 struct LoadedSource {
     source: MetricsSource,
+    /// The name of a file, and when the file was written.
     at: Option<(String, Wall)>,
 }
 
-/// Reads a file or standard input, in a thread that may be left behind: a pipe's writer may take as long as
-/// the whole run.
+/// Reads a source that is a file or the standard input; other sources stay unchanged. It reads in a separate thread,
+/// because the other end of a pipe may write until the run is over.
 async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<LoadedSource, FetchError> {
     let (name, path) = match source {
         MetricsSource::Text { name, written, .. } => {
@@ -309,7 +310,7 @@ async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<Loade
         MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
         MetricsSource::Stdin => ("stdin".to_owned(), None),
     };
-    let limit = budget.for_asking();
+    let limit = budget.for_new_calls();
     let work = move || match path {
         Some(path) => (load(&path, LARGEST_REPORT), written(&path)),
         None => (load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin"))),
@@ -323,29 +324,29 @@ async fn load_source(source: &MetricsSource, budget: &RunBudget) -> Result<Loade
     Ok(LoadedSource { source, at: at.map(|at| (name, at)) })
 }
 
-/// Returns when a regular file was written; a pipe has no such time.
+/// Returns the time at which a regular file was written; `None` for a pipe.
 fn written(path: &Path) -> Option<Wall> {
     let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(Wall::from_nanos(0).plus(since))
 }
 
-/// The outcome of `/healthz`, and how long the request took.
+/// The result of a request for `/healthz`, and its duration.
 type HealthzAnswer = Option<(Result<Healthz, (FetchError, bool)>, Duration)>;
 
-/// Prefers the answer from the node itself, if anything listens there. The second value says whether that
-/// answer was chosen.
+/// Chooses the answer from the node itself if it is an answer or a silence, otherwise the other answer. Returns also
+/// whether the node's answer was chosen.
 fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bool) {
-    let says_something = |answer: &Result<_, (FetchError, bool)>| {
+    let is_from_kubelet = |answer: &Result<_, (FetchError, bool)>| {
         answer.is_ok() || matches!(answer, Err((FetchError::Silent(_), _)))
     };
     match on_node {
-        Some((answer, took)) if says_something(&answer) => (Some((answer, took)), true),
+        Some((answer, took)) if is_from_kubelet(&answer) => (Some((answer, took)), true),
         _ => (other, false),
     }
 }
 
-/// Whether a request to this URL or path goes through an API server.
+/// Returns whether a request to this URL or path goes through an API server.
 fn is_proxied(flags: &KubeletInputs, url: Option<&str>) -> bool {
     url.is_some_and(|url| match &flags.api {
         Some(api) if url.starts_with('/') => api.is_proxied(),
@@ -353,27 +354,27 @@ fn is_proxied(flags: &KubeletInputs, url: Option<&str>) -> bool {
     })
 }
 
-/// Fetches the metrics. If they are silent for half of `limit`, another document with the same permission is
-/// requested: if that one is answered, the kubelet itself waits, and neither an API server nor the review of
-/// a credential causes the silence.
+/// Fetches the metrics. If they are silent for half of `limit`, it also requests another document that needs the same
+/// permission. If the kubelet answers that request, the silence of the metrics is caused by the kubelet itself, not by an
+/// API server and not by the check of the credential.
 async fn metrics_or_silence(
     source: &MetricsSource,
     limit: Duration,
     budget: &RunBudget,
 ) -> Result<(Metrics, String), FetchError> {
-    let mut read = std::pin::pin!(read_metrics(source, limit, budget));
-    if let Ok(ended) = tokio::time::timeout(limit / 2, &mut read).await {
+    let mut metrics = std::pin::pin!(read_metrics(source, limit, budget));
+    if let Ok(ended) = tokio::time::timeout(limit / 2, &mut metrics).await {
         return ended;
     }
-    let (ended, neighbour) = tokio::join!(read, probes_path_answers(source, limit / 2, budget));
+    let (ended, other_answers) = tokio::join!(metrics, probes_path_answers(source, limit / 2, budget));
     ended.map_err(|error| match error {
-        FetchError::Silent(waited) if neighbour => FetchError::SilentButOthersAnswer(waited),
+        FetchError::Silent(waited) if other_answers => FetchError::SilentButOthersAnswer(waited),
         other => other,
     })
 }
 
-/// Whether the kubelet answers the neighbouring document. A refusal is an answer too, except through an API
-/// server, which may refuse by itself.
+/// Returns whether the kubelet answers a request for `/metrics/probes`. A refusal is an answer too, except through an API
+/// server, because the API server itself may refuse.
 async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &RunBudget) -> bool {
     let (answer, proxied) = match source {
         MetricsSource::Api(api) => {
@@ -407,7 +408,7 @@ pub(in crate::diagnosis) async fn read_metrics(
         }
         MetricsSource::Silent(waited) => return Err(FetchError::Silent(*waited)),
         MetricsSource::File(_) | MetricsSource::Stdin => {
-            return Err(FetchError::Failed("it is read once".to_owned()));
+            return Err(FetchError::Failed("it can be read only once".to_owned()));
         }
     };
     match Metrics::parse(&text) {

@@ -1,5 +1,8 @@
-//! Makes the calls to the runtime. Each call is made once and stays pending while it has no answer, so that a
-//! stuck call delays no other.
+//! Makes the calls to the runtime, in this order: Version, Status, the two lists, then the status calls for the listed
+//! pods. Each call is made once. A call without an answer stays pending, and the other calls are made meanwhile.
+//!
+//! While a list is pending, it searches ids outside the CRI and makes status calls for them, to find the container that
+//! blocks the list.
 
 mod pass;
 mod pending;
@@ -12,11 +15,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::pass::{CallResults, Question};
+use self::pass::{CallResults, TargetCall};
 pub(super) use self::pending::PendingCalls;
 use self::pending::{PendingCall, end_of};
 use super::budget::RunBudget;
-use super::evidence::{RuntimeEvidence, StatusRecord, StatusTarget};
+use super::evidence::{ListEvidence, RuntimeEvidence, StatusRecord, StatusTarget};
 use super::id_search;
 use super::names::{ItemKind, OutsideId};
 use super::{HealthRun, Inputs, limits};
@@ -24,10 +27,11 @@ pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
+use crate::ordered::IntoOrdered;
 use crate::panics::catch_panic_async;
 
-/// Waits for `call` no longer than `limit`, and then gives it up as silent. Only for calls from whose silence
-/// no rule draws a conclusion.
+/// Waits for `call` no longer than `limit` and then gives it up as silent. Use it only for a call whose silence no rule
+/// judges: it does not use the listening clock.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
     let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
     match tokio::time::timeout(limit, catch_panic_async(call)).await {
@@ -37,7 +41,7 @@ pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Outp
     }
 }
 
-/// A call that the caller of this run has pending, and that is therefore not repeated.
+/// A call that the caller of this run has made and still waits for. The run does not repeat it.
 #[derive(Clone, Debug)]
 pub struct CallersPendingCall {
     /// The call.
@@ -50,7 +54,7 @@ pub struct CallersPendingCall {
     pub ended: Option<watch::Receiver<Option<CallEnd>>>,
 }
 
-/// A call that the caller of this run gave up without an answer: it is reported and not repeated.
+/// A call that the caller of this run gave up without an answer. The run reports it and does not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallersAbandonedCall {
     /// The call.
@@ -82,9 +86,9 @@ fn callers_pending<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &Cal
     inputs.callers_pending.iter().filter(move |known| known.rpc == rpc)
 }
 
-/// Makes a call now; if the caller of this run has the same call pending, makes it only after that one is
-/// answered.
-fn started<T: Send + 'static>(
+/// Starts a call. If the caller of this run waits for the same call (`known`), the new call is made only after the
+/// caller's call was answered, and takes over its duration.
+fn start_call<T: Send + 'static>(
     budget: &RunBudget,
     known: Option<&CallersPendingCall>,
     rpc: Rpc,
@@ -101,13 +105,13 @@ fn started<T: Send + 'static>(
     PendingCall::start(&budget.listening, rpc, call).started_before(known.waited)
 }
 
-/// Waits until the caller's call has ended, and returns its outcome; waits for ever if no outcome is
-/// reported.
+/// Waits until the caller's call has ended, and returns its outcome. Waits for ever if the caller does not report an
+/// outcome.
 async fn end_of_callers_call(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
     let Some(mut ended) = ended else { return std::future::pending().await };
-    let how = ended.wait_for(Option::is_some).await.map(|how| *how);
-    match how {
-        Ok(Some(how)) => how,
+    let outcome = ended.wait_for(Option::is_some).await.map(|outcome| *outcome);
+    match outcome {
+        Ok(Some(outcome)) => outcome,
         _ => std::future::pending().await,
     }
 }
@@ -117,8 +121,8 @@ const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
     Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) }
 }
 
-/// Makes all calls to the runtime. Answers, ids found outside the CRI and pending calls are stored in the
-/// arguments, where they can be read if this future is dropped.
+/// Makes all calls to the runtime. It stores answers, ids found outside the CRI and pending calls in its arguments, so that
+/// they remain if the run ends early and drops this future.
 pub(super) async fn make_calls<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut RuntimeEvidence,
@@ -131,35 +135,35 @@ pub(super) async fn make_calls<R: Runtime + 'static>(
     let HealthRun { inputs, budget, progress } = run;
     let runner = ProbeRunner { runtime, inputs, budget, progress };
     runner.add_callers_calls(pending);
-    runner.record_given_up(evidence);
-    runner.status(pending);
+    runner.record_abandoned_calls(evidence);
+    runner.start_status(pending);
     runner.lists(evidence, outside, pending).await;
-    pending.note(budget, evidence).await;
+    pending.store_outcomes(budget, evidence).await;
     budget.reserve_for_entries(evidence.sandboxes.items().map_or(0, <[_]>::len));
     budget.reserve_for_entries(evidence.containers.items().map_or(0, <[_]>::len));
     runner.shards(evidence).await;
-    runner.pass(evidence, pending).await;
+    runner.status_pass(evidence, pending).await;
     runner.filtered_pair(evidence).await;
     if inputs.probe_shims {
         runner.shims(evidence, pending).await;
     }
 }
 
-/// Calls Version; if no answer comes soon, also on the second connection. This is the only call that is made
-/// twice. Returns the connection that answers first; the other call stays pending.
+/// Calls Version. If no answer comes soon, calls Version also on the second connection; this is the only call that is made
+/// twice. Returns the connection that answers first. The other call stays pending.
 async fn connect<R: Runtime + 'static>(
     run: HealthRun<'_, R>,
     evidence: &mut RuntimeEvidence,
     pending: &mut PendingCalls,
 ) -> Option<Arc<R>> {
     let HealthRun { inputs, budget, progress } = run;
-    if budget.for_asking().is_zero() {
+    if budget.for_new_calls().is_zero() {
         return None;
     }
     progress("Version");
     let mut callers_calls = callers_pending(inputs, Rpc::Version);
     let first = callers_calls.next();
-    pending.version = Some(version(budget, first, &inputs.runtime));
+    pending.version = Some(start_version(budget, first, &inputs.runtime));
     let soon = match first {
         Some(_) if inputs.is_recorded() => Duration::ZERO,
         known => {
@@ -176,9 +180,9 @@ async fn connect<R: Runtime + 'static>(
     let second = callers_calls.next();
     // A capture contains only the calls that were made at that time.
     if second.is_some() || !inputs.is_recorded() {
-        pending.control = Some(version(budget, second, &inputs.control));
+        pending.control = Some(start_version(budget, second, &inputs.control));
     }
-    let limit = inputs.enough().min(budget.for_asking());
+    let limit = inputs.max_silence().min(budget.for_new_calls());
     let limit = if inputs.is_recorded() { Duration::ZERO } else { limit };
     let chosen = tokio::select! {
         Some(ended) = end_of(&mut pending.version, limit) => {
@@ -193,19 +197,20 @@ async fn connect<R: Runtime + 'static>(
         }
         else => None,
     };
-    pending.note(budget, evidence).await;
+    pending.store_outcomes(budget, evidence).await;
     chosen
 }
 
-fn version<R: Runtime + 'static>(
+fn start_version<R: Runtime + 'static>(
     budget: &RunBudget,
     known: Option<&CallersPendingCall>,
     runtime: &Arc<R>,
 ) -> PendingCall<Version> {
     let runtime = Arc::clone(runtime);
-    started(budget, known, Rpc::Version, async move { runtime.version().await })
+    start_call(budget, known, Rpc::Version, async move { runtime.version().await })
 }
 
+/// Makes the calls after Version, on the connection that answered.
 struct ProbeRunner<'a, R> {
     runtime: Arc<R>,
     inputs: &'a Inputs<R>,
@@ -214,15 +219,15 @@ struct ProbeRunner<'a, R> {
 }
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
-    fn status(&self, pending: &mut PendingCalls) {
+    fn start_status(&self, pending: &mut PendingCalls) {
         (self.progress)("Status");
         let runtime = Arc::clone(&self.runtime);
         let call = async move { runtime.status().await };
         let known = callers_pending(self.inputs, Rpc::Status).next();
-        pending.status = Some(started(self.budget, known, Rpc::Status, call));
+        pending.status = Some(start_call(self.budget, known, Rpc::Status, call));
     }
 
-    /// Adds the status calls that the caller of this run has pending, with their age.
+    /// Adds the status calls for which the caller of this run waits, with their age.
     fn add_callers_calls(&self, pending: &mut PendingCalls) {
         for known in &self.inputs.callers_pending {
             let Some(target) = known.target().filter(|target| !pending.status_calls.is_pending(target))
@@ -230,12 +235,12 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                 continue;
             };
             let ended = known.ended.clone();
-            let again = pass::make_call(Arc::clone(&self.runtime), target.clone(), Question::Status);
+            let own_call = pass::make_call(Arc::clone(&self.runtime), target.clone(), TargetCall::Status);
             let (rpc, about) = (known.rpc, target.clone());
             let call = async move {
                 match end_of_callers_call(ended).await {
                     CallEnd::Answered(took) => {
-                        let mut record = again.await;
+                        let mut record = own_call.await;
                         record.duration = took;
                         record
                     }
@@ -255,26 +260,26 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     }
 
     /// Records the status calls that the caller of this run gave up, so that they are not repeated.
-    fn record_given_up(&self, evidence: &mut RuntimeEvidence) {
-        let records = self.inputs.callers_abandoned.iter().filter_map(|given_up| {
-            let target = target_of(given_up.rpc, given_up.id.as_ref())?;
-            let record = StatusRecord::silent(target, given_up.rpc, given_up.waited);
+    fn record_abandoned_calls(&self, evidence: &mut RuntimeEvidence) {
+        let records = self.inputs.callers_abandoned.iter().filter_map(|abandoned| {
+            let target = target_of(abandoned.rpc, abandoned.id.as_ref())?;
+            let record = StatusRecord::silent(target, abandoned.rpc, abandoned.waited);
             Some(StatusRecord { pending: false, ..record })
         });
         evidence.status_calls.extend(records);
     }
 
-    /// Returns the outcome of a list that the caller of this run gave up; such a list is not repeated.
-    fn given_up_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
-        let given_up = self
+    /// Returns the outcome of a list call that the caller of this run gave up, and that is therefore not repeated.
+    fn abandoned_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
+        let abandoned = self
             .inputs
             .callers_abandoned
             .iter()
-            .find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
-        Some(not_answered(rpc, given_up.waited))
+            .find(|abandoned| abandoned.rpc == rpc && abandoned.id.is_none())?;
+        Some(not_answered(rpc, abandoned.waited))
     }
 
-    /// Makes a list call, after the caller's own one is answered if there is one.
+    /// Starts a list call, after the caller's own list call if the caller waits for one.
     fn list<T: Send + 'static>(
         &self,
         rpc: Rpc,
@@ -284,7 +289,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         if known.is_none() {
             (self.progress)(rpc.name());
         }
-        started(self.budget, known, rpc, call)
+        start_call(self.budget, known, rpc, call)
     }
 
     fn list_sandboxes(&self) -> PendingCall<Vec<Sandbox>> {
@@ -297,28 +302,28 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         self.list(Rpc::ListContainers, async move { runtime.list_containers(&Filter::default()).await })
     }
 
-    /// Makes the two list calls, one after the other as the kubelet does, unless the first one is silent.
-    /// While a list is pending, this calls Version on the second connection and searches ids outside the CRI.
-    /// A list that is answered late is used.
+    /// Makes the two list calls one after the other, as the kubelet does. If the first is silent, the second is made
+    /// nevertheless. While a list is pending, this calls Version on the second connection and searches ids outside the
+    /// CRI. The answer of a late list is still used.
     async fn lists(
         &self,
         evidence: &mut RuntimeEvidence,
         outside: &mut Vec<OutsideId>,
         pending: &mut PendingCalls,
     ) {
-        if self.budget.for_asking().is_zero() {
+        if self.budget.for_new_calls().is_zero() {
             return;
         }
         let soon = limits::ID_SEARCH_AFTER.min(self.inputs.budget / 8);
-        evidence.sandboxes.first = self.given_up_list(Rpc::ListPodSandbox);
+        evidence.sandboxes.first = self.abandoned_list(Rpc::ListPodSandbox);
         if evidence.sandboxes.first.is_none() {
             pending.sandboxes = Some(self.list_sandboxes());
             evidence.sandboxes.first = self.unless_silent(&mut pending.sandboxes, soon).await;
         }
-        if self.budget.for_asking().is_zero() {
+        if self.budget.for_new_calls().is_zero() {
             return;
         }
-        evidence.containers.first = self.given_up_list(Rpc::ListContainers);
+        evidence.containers.first = self.abandoned_list(Rpc::ListContainers);
         if evidence.containers.first.is_none() {
             pending.containers = Some(self.list_containers());
             evidence.containers.first = self.unless_silent(&mut pending.containers, soon).await;
@@ -331,31 +336,33 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         let RuntimeEvidence {
             sandboxes, containers, control, status_calls, ids_left_out, outside_ids, ..
         } = evidence;
+        let none = (ListEvidence::default(), ListEvidence::default());
         let id_search = async {
-            let answers = CallResults { records: status_calls, ids_left_out };
+            let answers =
+                CallResults { records: status_calls, ids_left_out, sandboxes: &none.0, containers: &none.1 };
             self.id_search(listed, outside, &mut pending.status_calls, answers).await;
             *outside_ids = outside.len();
         };
         tokio::join!(
-            self.control(control, &mut pending.control),
+            self.second_version(control, &mut pending.control),
             id_search,
-            self.rest_of(&mut sandboxes.first, &mut pending.sandboxes),
-            self.rest_of(&mut containers.first, &mut pending.containers),
+            self.wait_for_list(&mut sandboxes.first, &mut pending.sandboxes),
+            self.wait_for_list(&mut containers.first, &mut pending.containers),
         );
     }
 
-    /// Returns the answer of a list, unless nothing of it arrives for `soon`. A list that is arriving is
-    /// large, not hung.
+    /// Returns the answer of a list, or `None` after a silence of `soon`. While bytes of the answer arrive, the list is
+    /// large, not silent.
     async fn unless_silent<T: Send + 'static>(
         &self,
         call: &mut Option<PendingCall<T>>,
         soon: Duration,
     ) -> Option<Call<T>> {
         loop {
-            if self.inputs.is_recorded() && call.as_ref()?.is_known() {
+            if self.inputs.is_recorded() && call.as_ref()?.is_callers() {
                 return None;
             }
-            let left = soon.saturating_sub(call.as_ref()?.silent_for()).min(self.budget.for_asking());
+            let left = soon.saturating_sub(call.as_ref()?.silent_for()).min(self.budget.for_new_calls());
             if left.is_zero() {
                 return None;
             }
@@ -366,15 +373,16 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     }
 
     /// Waits for the answer of a list until it is certain that the list hangs.
-    async fn rest_of<T: Send + 'static>(
+    async fn wait_for_list<T: Send + 'static>(
         &self,
         done: &mut Option<Call<T>>,
         call: &mut Option<PendingCall<T>>,
     ) {
-        let enough = self.inputs.enough();
+        let max_silence = self.inputs.max_silence();
         while done.is_none() && !self.inputs.is_recorded() {
-            let left = enough.saturating_sub(call.as_ref().map_or(enough, PendingCall::waited));
-            let limit = left.min(self.budget.for_asking());
+            let waited = call.as_ref().map_or(max_silence, PendingCall::waited);
+            let left = max_silence.saturating_sub(waited);
+            let limit = left.min(self.budget.for_new_calls());
             if limit.is_zero() {
                 return;
             }
@@ -383,17 +391,21 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     }
 
     /// Calls Version on the second connection while a list is pending.
-    async fn control(&self, done: &mut Option<Call<Version>>, call: &mut Option<PendingCall<Version>>) {
-        if done.is_some() || call.is_some() || self.budget.for_asking().is_zero() {
+    async fn second_version(
+        &self,
+        done: &mut Option<Call<Version>>,
+        call: &mut Option<PendingCall<Version>>,
+    ) {
+        if done.is_some() || call.is_some() || self.budget.for_new_calls().is_zero() {
             return;
         }
         (self.progress)("Version while a list is pending");
         let known = callers_pending(self.inputs, Rpc::Version).next();
-        *call = Some(version(self.budget, known, &self.inputs.control));
+        *call = Some(start_version(self.budget, known, &self.inputs.control));
         if self.inputs.is_recorded() && known.is_some() {
             return;
         }
-        *done = end_of(call, limits::VERSION_SOON.min(self.budget.for_asking())).await;
+        *done = end_of(call, limits::VERSION_SOON.min(self.budget.for_new_calls())).await;
     }
 
     /// Makes status calls for every id that is known without the pending list.
@@ -415,7 +427,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         let mut add = |kind, id: &str| {
             targets.insert(StatusTarget { kind, id: id.to_owned() });
         };
-        let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).collect();
+        let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).into_set();
         if containers.is_none() {
             for found in outside.iter().filter(|found| found.kind != Some(ItemKind::Sandbox)) {
                 if !listed.contains(found.id.as_str()) {
@@ -438,21 +450,21 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             !status_calls.is_pending(target) && !answers.records.iter().any(|record| record.target == *target)
         });
         let targets = targets.into_iter().collect();
-        self.call_each(targets, Question::Status, limits::ID_SEARCH_PARALLEL, status_calls, answers).await;
+        self.call_each(targets, TargetCall::Status, limits::ID_SEARCH_PARALLEL, status_calls, answers).await;
     }
 
-    /// Measures two lists filtered to one pod; kubelets before 1.36 make this pair for each changed pod.
+    /// Measures the two list calls with a filter for one pod. Kubelets before 1.36 make this pair for each changed pod.
     async fn filtered_pair(&self, evidence: &mut RuntimeEvidence) {
-        // A filter saves bytes, not work: if the whole list is slow, a part of it is slow too.
+        // A filter saves bytes, not work: if the whole list is slow, a filtered list is slow too.
         let quick = |took: Option<Duration>| took.is_some_and(|took| took < limits::LIST_SLOW);
-        let answered = quick(evidence.sandboxes.duration()) && quick(evidence.containers.duration());
+        let lists_are_quick = quick(evidence.sandboxes.duration()) && quick(evidence.containers.duration());
         let Some(uid) = evidence.pod_uids().first().map(|uid| (*uid).to_owned()) else {
             return;
         };
         let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
             return;
         };
-        if !answered {
+        if !lists_are_quick {
             return;
         }
         let sandboxes = Filter::<SandboxState>::pod(&uid);
@@ -468,8 +480,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     }
 }
 
-/// Makes the list calls a second time, unless the first answer was so slow that a second one may not arrive in
-/// time.
+/// Makes the list calls a second time. A list whose first answer was too slow for the remaining time is left out.
 pub(super) struct SecondLists<'a, R> {
     runtime: &'a R,
     run: HealthRun<'a, R>,

@@ -1,5 +1,5 @@
-//! Makes many status calls, a few at a time: for every listed pod, and for ids that were found outside the
-//! CRI.
+//! Makes one call for each of many ids, a few calls at the same time: status calls for all listed sandboxes and containers
+//! (the *status pass*) and for ids that were found outside the CRI, and `ContainerStats` to see whether shims answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,14 +7,15 @@ use std::sync::Arc;
 use super::ProbeRunner;
 use super::pending::{PendingCalls, PendingStatusCalls, SLOT_TIMEOUT};
 use crate::clock::Wall;
-use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
+use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState, label};
 use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, StatusTarget};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::ItemKind;
+use crate::ordered::{self, IntoOrdered};
 
-/// The call to make for each id.
+/// The kind of call to make for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum TargetCall {
     /// The status call that the kubelet makes.
     Status,
     /// `ContainerStats`, which only the shim can answer.
@@ -22,31 +23,31 @@ pub(super) enum Question {
 }
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
-    /// Makes the kubelet's status calls for every pod: first some one at a time, then the rest in parallel.
-    pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
+    /// Makes the kubelet's status calls for every pod: first some calls one at a time, then the others in parallel.
+    pub(super) async fn status_pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
         let known: BTreeSet<&StatusTarget> =
-            evidence.status_calls.iter().map(|record| &record.target).collect();
+            evidence.status_calls.iter().map(|record| &record.target).into_set();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
         targets.retain(|target| !known.contains(target) && !pending.status_calls.is_pending(target));
         if targets.is_empty() {
             return;
         }
-        (self.progress)("the status pass");
+        (self.progress)("status of every pod");
         let lists_answer = evidence.sandboxes.items().is_some() && evidence.containers.items().is_some();
         let rest = if lists_answer {
-            self.serial(targets, evidence, &mut pending.status_calls).await
+            self.serial_samples(targets, evidence, &mut pending.status_calls).await
         } else {
             targets
         };
-        let answers =
-            CallResults { records: &mut evidence.status_calls, ids_left_out: &mut evidence.ids_left_out };
-        self.call_each(rest, Question::Status, limits::PASS_PARALLEL, &mut pending.status_calls, answers)
+        let RuntimeEvidence { sandboxes, containers, status_calls, ids_left_out, .. } = evidence;
+        let answers = CallResults { records: status_calls, ids_left_out, sandboxes, containers };
+        self.call_each(rest, TargetCall::Status, limits::PASS_PARALLEL, &mut pending.status_calls, answers)
             .await;
     }
 
-    /// Takes the samples for the estimate, without parallel calls. The first call that is silent for too long
-    /// stays pending and ends the sampling.
-    async fn serial(
+    /// Makes calls one at a time; their durations are the samples for the estimate. Returns the ids without a call. The
+    /// first call that is silent for too long stays pending and ends the sampling.
+    async fn serial_samples(
         &self,
         mut targets: Vec<StatusTarget>,
         evidence: &mut RuntimeEvidence,
@@ -59,11 +60,11 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         let mut left = targets.into_iter();
         loop {
             let patience = phase.saturating_sub(clock.mono().since(started));
-            if patience.is_zero() || self.budget.for_asking().is_zero() {
+            if patience.is_zero() || self.budget.for_new_calls().is_zero() {
                 break;
             }
             let Some(target) = left.next() else { break };
-            self.start(target, Question::Status, status_calls);
+            self.start(target, TargetCall::Status, status_calls);
             let Some(mut record) = status_calls.next(&self.budget.listening, patience).await else { break };
             record.serial = !record.is_silent();
             evidence.status_calls.push(record);
@@ -71,48 +72,50 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         left.chain(rest).collect()
     }
 
-    /// Makes one call for each of `targets`, a few in parallel. A silent call stays pending and lets the next
-    /// one start; after too many silent calls no further ones are made.
+    /// Makes one call for each of `targets`, with `parallel` calls at the same time. A call that is silent for
+    /// [`SLOT_TIMEOUT`] stays pending but no longer prevents another call. After too many silent calls, no more calls are
+    /// made.
     pub(super) async fn call_each(
         &self,
         targets: Vec<StatusTarget>,
-        question: Question,
+        kind: TargetCall,
         parallel: usize,
         status_calls: &mut PendingStatusCalls,
         answers: CallResults<'_>,
     ) {
-        let CallResults { records, ids_left_out } = answers;
+        let CallResults { records, ids_left_out, sandboxes, containers } = answers;
         *ids_left_out += targets.len();
         let mut queue = targets.into_iter().peekable();
         let listening = &self.budget.listening;
-        let enough = self.inputs.enough();
+        let max_silence = self.inputs.max_silence();
         loop {
-            let (mut holding, waiting) = status_calls.count_by_age(listening.now(), SLOT_TIMEOUT);
-            while holding < parallel && waiting < limits::MAX_SILENT && !self.budget.for_asking().is_zero() {
+            let (mut active, silent) = status_calls.count_by_age(listening.now(), SLOT_TIMEOUT);
+            while active < parallel && silent < limits::MAX_SILENT && !self.budget.for_new_calls().is_zero() {
                 let Some(target) = queue.next() else { break };
-                self.start(target, question, status_calls);
-                holding += 1;
+                self.start(target, kind, status_calls);
+                active += 1;
                 *ids_left_out -= 1;
             }
             let now = listening.now();
-            let full = queue.peek().is_some() && waiting >= limits::MAX_SILENT;
-            let age = if holding == 0 && full { enough } else { SLOT_TIMEOUT };
+            let too_many_silent = queue.peek().is_some() && silent >= limits::MAX_SILENT;
+            let age = if active == 0 && too_many_silent { max_silence } else { SLOT_TIMEOUT };
             let Some(limit) = status_calls.next_to_reach(now, age) else { break };
-            let limit = limit.min(self.budget.for_asking());
+            let limit = limit.min(self.budget.for_new_calls());
+            listening.name_silent(&|id| name_in_lists(id, sandboxes, containers));
             match status_calls.next(listening, limit).await {
                 Some(record) => records.push(record),
-                None if self.budget.for_asking().is_zero() => break,
+                None if self.budget.for_new_calls().is_zero() => break,
                 None => {}
             }
         }
     }
 
-    fn start(&self, target: StatusTarget, question: Question, status_calls: &mut PendingStatusCalls) {
-        let rpc = match question {
-            Question::Status => target.kind.rpc(),
-            Question::Stats => Rpc::ContainerStats,
+    fn start(&self, target: StatusTarget, kind: TargetCall, status_calls: &mut PendingStatusCalls) {
+        let rpc = match kind {
+            TargetCall::Status => target.kind.rpc(),
+            TargetCall::Stats => Rpc::ContainerStats,
         };
-        let call = make_call(Arc::clone(&self.runtime), target.clone(), question);
+        let call = make_call(Arc::clone(&self.runtime), target.clone(), kind);
         status_calls.start(&self.budget.listening, target, rpc, call);
     }
 
@@ -127,15 +130,37 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| StatusTarget { kind: ItemKind::Container, id: container.id.clone() })
             .collect();
-        let answers = CallResults { records: &mut evidence.shims, ids_left_out: &mut evidence.ids_left_out };
-        self.call_each(running, Question::Stats, limits::PASS_PARALLEL, &mut pending.shims, answers).await;
+        let RuntimeEvidence { sandboxes, containers, shims, ids_left_out, .. } = evidence;
+        let answers = CallResults { records: shims, ids_left_out, sandboxes, containers };
+        self.call_each(running, TargetCall::Stats, limits::PASS_PARALLEL, &mut pending.shims, answers).await;
     }
 }
 
-/// Where the results of a round of calls are stored, and how many calls have not been made so far.
+/// Where [`ProbeRunner::call_each`] stores its results.
 pub(super) struct CallResults<'a> {
     pub(super) records: &'a mut Vec<StatusRecord>,
+    /// The number of ids for which no call was made.
     pub(super) ids_left_out: &'a mut usize,
+    /// The lists, which name the pod of a silent call.
+    pub(super) sandboxes: &'a ListEvidence<Sandbox>,
+    pub(super) containers: &'a ListEvidence<Container>,
+}
+
+/// Returns `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER` of an id in the lists.
+fn name_in_lists(
+    id: &str,
+    sandboxes: &ListEvidence<Sandbox>,
+    containers: &ListEvidence<Container>,
+) -> Option<String> {
+    if let Some(sandbox) = sandboxes.items().into_iter().flatten().find(|sandbox| sandbox.id == id) {
+        let metadata = sandbox.metadata.as_ref()?;
+        return Some(format!("{}/{}", metadata.namespace, metadata.name));
+    }
+    let container = containers.items().into_iter().flatten().find(|container| container.id == id)?;
+    let [namespace, pod] =
+        [label::POD_NAMESPACE, label::POD_NAME].map(|label| container.labels.get(label).unwrap_or_default());
+    let name = &container.metadata.as_ref()?.name;
+    Some(format!("{namespace}/{pod}/{name}"))
 }
 
 /// Returns the ids in the lists: live ones first, then dead ones, each newest first.
@@ -153,26 +178,27 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
             target,
         ));
     }
-    ranked.sort_unstable();
+    ordered::sort(&mut ranked);
     ranked.dedup();
     ranked.into_iter().map(|(_, _, target)| target).collect()
 }
 
+/// Makes one call and keeps only the facts of its answer that the rules need.
 pub(super) async fn make_call<R: Runtime>(
     runtime: Arc<R>,
     target: StatusTarget,
-    question: Question,
+    kind: TargetCall,
 ) -> StatusRecord {
-    let call = match (question, target.kind) {
-        (Question::Stats, _) => runtime.container_stats(&target.id).await.map(|()| StatusFacts::default()),
-        (Question::Status, ItemKind::Sandbox) => {
+    let call = match (kind, target.kind) {
+        (TargetCall::Stats, _) => runtime.container_stats(&target.id).await.map(|()| StatusFacts::default()),
+        (TargetCall::Status, ItemKind::Sandbox) => {
             runtime.sandbox_status(&target.id).await.map(|answer| StatusFacts {
                 present: answer.status.is_some(),
                 created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
                 ..StatusFacts::default()
             })
         }
-        (Question::Status, ItemKind::Container) => {
+        (TargetCall::Status, ItemKind::Container) => {
             runtime.container_status(&target.id).await.map(|status| StatusFacts {
                 present: status.is_some(),
                 created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),

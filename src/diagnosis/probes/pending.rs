@@ -1,5 +1,5 @@
-//! The pending calls of a run. Each call is made once and stays pending until it is answered or the run ends:
-//! a late answer is slow, and only a missing answer is a hang.
+//! The pending calls of a run. A call stays pending until it is answered or the run ends, so that a late answer counts as
+//! slow and only a missing answer as a hang.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,7 +14,6 @@ use super::super::limits;
 use super::super::listening_clock::ListeningClock;
 use super::super::report::Confidence;
 use super::super::silence::SilenceLimits;
-use super::super::words::{plural, seconds};
 use crate::clock::Mono;
 use crate::cri::{
     Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, Version, observe_progress,
@@ -24,7 +23,7 @@ use crate::cri::{
 pub(super) struct PendingCall<T> {
     rpc: Rpc,
     started: Mono,
-    /// How long the caller of this run had been waiting before the run began.
+    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
     before: Duration,
     listening: Arc<ListeningClock>,
     progress_so_far: Arc<ReceivedSoFar>,
@@ -33,10 +32,11 @@ pub(super) struct PendingCall<T> {
     continues: bool,
 }
 
-/// How much of an answer has arrived. Silence counts from the last byte: a list that is still arriving is
-/// large or slow, not hung.
+/// How much of an answer has arrived. Silence counts from the last byte, because a list that is still arriving does not
+/// hang.
 struct ReceivedSoFar {
     listening: Arc<ListeningClock>,
+    /// The number of bytes, and the time of the last of them.
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
@@ -45,12 +45,12 @@ impl ReceivedSoFar {
         Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
     }
 
-    /// Returns the bytes so far and when the last of them arrived, or `None` without any byte.
+    /// Returns the number of bytes so far and the time of the last of them; `None` if no byte has arrived.
     fn so_far(&self) -> Option<(u64, Mono)> {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns since when nothing has arrived, for a call that began at `started`.
+    /// Returns the time since which nothing has arrived, for a call that began at `started`.
     fn silent_since(&self, started: Mono) -> Mono {
         self.so_far().map_or(started, |(_, last)| last)
     }
@@ -81,6 +81,12 @@ impl<T: Send + 'static> PendingCall<T> {
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
         let progress_so_far = ReceivedSoFar::nothing_yet(listening);
+        let sent = listening.send(rpc, None);
+        let call = async move {
+            let answer = call.await;
+            drop(sent);
+            answer
+        };
         Self {
             rpc,
             started: listening.now(),
@@ -92,12 +98,12 @@ impl<T: Send + 'static> PendingCall<T> {
         }
     }
 
-    /// Whether the caller of this run made the call.
-    pub(super) fn is_known(&self) -> bool {
+    /// Returns whether the caller of this run made the call.
+    pub(super) fn is_callers(&self) -> bool {
         !self.before.is_zero()
     }
 
-    /// Marks a call that the caller of this run made some time ago.
+    /// Marks a call as the caller's, made this long before the run.
     pub(super) fn started_before(mut self, ago: Duration) -> Self {
         self.before = ago;
         self
@@ -120,7 +126,7 @@ impl<T: Send + 'static> PendingCall<T> {
         Some(self.to_call(ended))
     }
 
-    /// Returns the outcome so far: silent, or still arriving.
+    /// Returns the present outcome: silent, or unfinished while the answer is arriving.
     pub(super) fn so_far(&self, silence: SilenceLimits) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
         let silent =
@@ -168,7 +174,7 @@ struct PendingStatusCall {
     target: StatusTarget,
     rpc: Rpc,
     started: Mono,
-    /// How long the caller of this run had been waiting before the run began.
+    /// How long the caller of this run had waited for the call before the run began; zero for the run's own calls.
     before: Duration,
     progress_so_far: Arc<ReceivedSoFar>,
     task: task::AbortHandle,
@@ -215,19 +221,25 @@ impl PendingStatusCalls {
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
         let (started, progress_so_far) = (listening.now(), ReceivedSoFar::nothing_yet(listening));
+        let sent = listening.send(rpc, Some(&target.id));
+        let call = async move {
+            let answer = call.await;
+            drop(sent);
+            answer
+        };
         let handle = self.tasks.spawn(observe_progress(Arc::<ReceivedSoFar>::clone(&progress_so_far), call));
         let id = handle.id();
         self.pending
             .insert(id, PendingStatusCall { target, rpc, started, before, progress_so_far, task: handle });
     }
 
-    /// Returns how many calls have been silent for less than `age`, and how many for longer.
+    /// Returns the number of calls that have been silent for less than `age`, and the number of the others.
     pub(super) fn count_by_age(&self, now: Mono, age: Duration) -> (usize, usize) {
         let young = self.pending.values().filter(|call| call.waited(now) < age).count();
         (young, self.pending.len() - young)
     }
 
-    /// Returns the time until the first of the younger calls reaches `age`.
+    /// Returns the time until the next call has been silent for `age`.
     pub(super) fn next_to_reach(&self, now: Mono, age: Duration) -> Option<Duration> {
         let left = self.pending.values().map(|call| age.saturating_sub(call.waited(now)));
         left.filter(|left| !left.is_zero()).min()
@@ -281,7 +293,7 @@ impl PendingStatusCalls {
         }
     }
 
-    /// Lets the pending calls continue. A call that the caller of this run made is not repeated when it ends.
+    /// Lets the run's own calls continue after the run, and drops those that would follow a call of the caller.
     fn leave(&mut self) {
         self.pending.values().filter(|call| !call.before.is_zero()).for_each(|call| call.task.abort());
         self.tasks.detach_all();
@@ -319,7 +331,8 @@ async fn store_outcome<T: Send + 'static>(
     }
 }
 
-fn store_outcomes(
+/// Stores the outcome of all status calls, answered or silent so far.
+fn store_status_outcomes(
     status_calls: &mut PendingStatusCalls,
     records: &mut Vec<StatusRecord>,
     listening: &ListeningClock,
@@ -332,16 +345,20 @@ fn store_outcomes(
 }
 
 impl PendingCalls {
-    /// Writes the present outcome of each call into the evidence.
-    pub(in crate::diagnosis) async fn note(&mut self, budget: &RunBudget, evidence: &mut RuntimeEvidence) {
+    /// Stores the present outcome of each call in the evidence.
+    pub(in crate::diagnosis) async fn store_outcomes(
+        &mut self,
+        budget: &RunBudget,
+        evidence: &mut RuntimeEvidence,
+    ) {
         let silence = evidence.silence;
         store_outcome(&mut self.version, &mut evidence.version, silence).await;
         store_outcome(&mut self.control, &mut evidence.control, silence).await;
         store_outcome(&mut self.status, &mut evidence.status, silence).await;
         store_outcome(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
         store_outcome(&mut self.containers, &mut evidence.containers.first, silence).await;
-        store_outcomes(&mut self.status_calls, &mut evidence.status_calls, &budget.listening);
-        store_outcomes(&mut self.shims, &mut evidence.shims, &budget.listening);
+        store_status_outcomes(&mut self.status_calls, &mut evidence.status_calls, &budget.listening);
+        store_status_outcomes(&mut self.shims, &mut evidence.shims, &budget.listening);
     }
 
     /// Lets the calls that this run made continue until they are answered or their own deadline ends them.
@@ -360,49 +377,27 @@ impl PendingCalls {
         self.shims.leave();
     }
 
-    /// Describes the calls that are worth waiting for; `None` if there are none.
-    pub(in crate::diagnosis) fn undecided(&self, patience: Duration, evidence: &Evidence) -> Option<String> {
+    /// Returns whether more waiting may change the outcome of a call.
+    pub(in crate::diagnosis) fn undecided(&self, patience: Duration, evidence: &Evidence) -> bool {
         let runtime = &evidence.runtime;
-        let enough = patience.min(runtime.silence.certain);
+        let max_silence = patience.min(runtime.silence.certain);
         let calls = [
-            self.version.as_ref().map(PendingCall::waiting),
-            self.control.as_ref().map(PendingCall::waiting),
-            self.status.as_ref().map(PendingCall::waiting),
-            self.sandboxes.as_ref().map(PendingCall::waiting),
-            self.containers.as_ref().map(PendingCall::waiting),
+            self.version.as_ref().map(PendingCall::waited),
+            self.control.as_ref().map(PendingCall::waited),
+            self.status.as_ref().map(PendingCall::waited),
+            self.sandboxes.as_ref().map(PendingCall::waited),
+            self.containers.as_ref().map(PendingCall::waited),
         ];
-        let calls = calls.into_iter().flatten().filter(|(_, waited)| *waited < enough);
-        let mut open: Vec<(Duration, String)> =
-            calls.map(|(rpc, waited)| (waited, rpc.name().to_owned())).collect();
         let silent = runtime.status_calls.iter().chain(&runtime.shims).filter(|record| record.pending);
-        open.extend(
-            silent
-                .filter(|record| record.duration < enough)
-                .filter(|record| {
-                    evidence.hang_confidence(&record.target.id, record.duration) != Confidence::Certain
-                })
-                .map(|record| {
-                    let about = evidence.names.describe(&record.target.id);
-                    (record.duration, format!("{} of {about}", record.rpc))
-                }),
-        );
-        let (waited, what) = open.iter().max()?.clone();
-        let more = match open.len() {
-            1 => String::new(),
-            many => format!(" and {}", plural(many - 1, "other call")),
+        let is_undecided = |record: &StatusRecord| {
+            record.duration < max_silence
+                && evidence.hang_confidence(&record.target.id, record.duration) != Confidence::Certain
         };
-        let degree = if runtime.silence.hangs(waited) { ", likely hung" } else { "" };
-        Some(format!("waiting for {what}{more}: {}{degree}", seconds(Duration::from_secs(waited.as_secs()))))
+        calls.into_iter().flatten().any(|waited| waited < max_silence) || silent.into_iter().any(is_undecided)
     }
 }
 
-impl<T: Send + 'static> PendingCall<T> {
-    fn waiting(&self) -> (Rpc, Duration) {
-        (self.rpc, self.waited())
-    }
-}
-
-/// How long a silent status call prevents another one from being made.
+/// The silence after which a status call no longer prevents another call from being made.
 pub(super) const SLOT_TIMEOUT: Duration = limits::ID_SEARCH_AFTER;
 
 #[cfg(test)]
@@ -413,7 +408,7 @@ mod tests {
     use crate::clock::SystemClock;
 
     #[tokio::test]
-    async fn call_whose_task_is_lost_is_an_internal_error() {
+    async fn a_call_whose_task_is_aborted_is_an_internal_error() {
         let mut status_calls = PendingStatusCalls::default();
         status_calls.tasks.spawn(std::future::pending::<StatusRecord>());
         status_calls.tasks.abort_all();

@@ -1,4 +1,6 @@
-//! Fetches a list that is too large for one message in parts.
+//! Divides a list call into several calls (*shards*) if the runtime refused the list as too large for one message. It
+//! makes one list call for each state. If the list of one state is still too large, it makes one list call for each
+//! namespace in this state. It keeps no items, only counts: their sums over all answers.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -10,16 +12,16 @@ use crate::diagnosis::evidence::{RuntimeEvidence, Shards};
 use crate::diagnosis::id_search;
 
 impl<R: Runtime + 'static> ProbeRunner<'_, R> {
-    /// Fetches a list that is too large in parts, by state and by namespace.
+    /// Fetches in parts each list that the runtime refused because of its size.
     pub(super) async fn shards(&self, evidence: &mut RuntimeEvidence) {
         if is_too_large(evidence.sandboxes.error()) {
             evidence.sandboxes.shards = Some(self.sandbox_shards().await);
         }
         if is_too_large(evidence.containers.error()) {
-            let known = evidence.sandboxes.items().into_iter().flatten();
-            let known = known.filter_map(|sandbox| Some(sandbox.metadata.as_ref()?.namespace.clone()));
-            let known = known.collect();
-            evidence.containers.shards = Some(self.container_shards(known).await);
+            let sandboxes = evidence.sandboxes.items().into_iter().flatten();
+            let namespaces =
+                sandboxes.filter_map(|sandbox| Some(sandbox.metadata.as_ref()?.namespace.clone()));
+            evidence.containers.shards = Some(self.container_shards(namespaces.collect()).await);
         }
     }
 
@@ -37,7 +39,7 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
         .await
     }
 
-    async fn container_shards(&self, known: BTreeSet<String>) -> Shards {
+    async fn container_shards(&self, namespaces: BTreeSet<String>) -> Shards {
         let runtime = Arc::clone(&self.runtime);
         let list = move |filter: Filter<ContainerState>| {
             let runtime = Arc::clone(&runtime);
@@ -49,37 +51,38 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
             ContainerState::Exited,
             ContainerState::Unknown,
         ];
-        self.in_shards(Rpc::ListContainers, states, known, list, |container| {
+        self.in_shards(Rpc::ListContainers, states, namespaces, list, |container| {
             let namespace = container.labels.get(label::POD_NAMESPACE).map(str::to_owned);
             (namespace, container.state == ContainerState::Exited)
         })
         .await
     }
 
-    /// Fetches a list by state; a state that is still too large, by namespace. The namespaces are those of
-    /// `known` and those of the pod log directories.
+    /// Makes one list call for each state. If the list of one state is still too large, makes one list call for each
+    /// namespace in this state. The namespaces are those in `known_namespaces` and those of the pod log directories.
+    /// `describe` returns an item's namespace and whether the item is dead.
     async fn in_shards<T, S: Copy, F: Future<Output = Call<Vec<T>>>>(
         &self,
         rpc: Rpc,
         states: impl IntoIterator<Item = S>,
-        known: BTreeSet<String>,
+        known_namespaces: BTreeSet<String>,
         list: impl Fn(Filter<S>) -> F,
-        place: impl Fn(&T) -> (Option<String>, bool),
+        describe: impl Fn(&T) -> (Option<String>, bool),
     ) -> Shards {
         (self.progress)("a list in parts");
         let mut shards = Shards::default();
         for state in states {
-            let whole = Filter { state: Some(state), labels: Vec::new() };
+            let state_filter = Filter { state: Some(state), labels: Vec::new() };
             let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
                 shards.failed += 1;
                 continue;
             };
-            let answer = bounded(rpc, limit, list(whole)).await;
+            let answer = bounded(rpc, limit, list(state_filter)).await;
             if !is_too_large(answer.result.as_ref().err()) {
-                shards.add(answer, &place);
+                shards.add(answer, &describe);
                 continue;
             }
-            let mut namespaces = known.clone();
+            let mut namespaces = known_namespaces.clone();
             namespaces.extend(id_search::namespaces(&self.inputs.host_root, self.budget).await);
             if namespaces.is_empty() {
                 shards.failed += 1;
@@ -89,22 +92,23 @@ impl<R: Runtime + 'static> ProbeRunner<'_, R> {
                     shards.failed += 1;
                     break;
                 };
-                let part =
+                let namespace_filter =
                     Filter { state: Some(state), labels: vec![(label::POD_NAMESPACE.into(), namespace)] };
-                shards.add(bounded(rpc, limit, list(part)).await, &place);
+                shards.add(bounded(rpc, limit, list(namespace_filter)).await, &describe);
             }
         }
         shards
     }
 }
 
-/// Whether an answer was refused for its size.
+/// Returns whether an answer was refused because of its size.
 fn is_too_large(error: Option<&Error>) -> bool {
     matches!(error, Some(Error::TooLarge { .. }))
 }
 
 impl Shards {
-    fn add<T>(&mut self, answer: Call<Vec<T>>, place: impl Fn(&T) -> (Option<String>, bool)) {
+    /// Adds the counts of one answer.
+    fn add<T>(&mut self, answer: Call<Vec<T>>, describe: impl Fn(&T) -> (Option<String>, bool)) {
         let Ok(items) = answer.result else {
             self.failed += 1;
             return;
@@ -112,7 +116,7 @@ impl Shards {
         self.answered += 1;
         self.bytes += answer.response_bytes;
         for item in &items {
-            let (namespace, dead) = place(item);
+            let (namespace, dead) = describe(item);
             self.total += 1;
             self.dead += usize::from(dead);
             if let Some(namespace) = namespace {

@@ -6,7 +6,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId};
 use crate::host::disks::Disk;
 
-/// Applies D34. A full disk is a fact; that it explains a hang is likely at most.
+/// Applies D34. That the disk is full is certain, but that this explains a hang is at most likely.
 pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
@@ -24,13 +24,15 @@ pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Whether only root may write what is left: ext4 reserves up to two percent of a small disk even from root.
+/// Returns whether the disk is full although some blocks are free: only root may use them, and of a small disk ext4 refuses
+/// up to two percent to root, too.
 fn is_withheld(disk: &Disk) -> bool {
     let little = disk.free < limits::DISK_FREE_BYTES
         && !limits::reaches(disk.free, disk.size, limits::DISK_WITHHELD_PERCENT);
     disk.size > 0 && disk.available == 0 && little
 }
 
+/// Describes why nothing can be written to a file system; `None` if something can.
 fn sign(written: &WrittenDisk) -> Option<String> {
     let disk = &written.disk;
     let scarce = |free: u64, all: u64, least: u64| {
@@ -41,7 +43,7 @@ fn sign(written: &WrittenDisk) -> Option<String> {
     } else if scarce(disk.free, disk.size, limits::DISK_FREE_BYTES) || is_withheld(disk) {
         format!("is full: {} of {} MiB are free", disk.available.min(disk.free) >> 20, disk.size >> 20)
     } else if scarce(disk.free_inodes, disk.inodes, limits::DISK_FREE_INODES) {
-        format!("takes no more files: {} of {} inodes are free", disk.free_inodes, disk.inodes)
+        format!("cannot store more files: {} of {} inodes are free", disk.free_inodes, disk.inodes)
     } else {
         return None;
     };

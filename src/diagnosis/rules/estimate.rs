@@ -1,9 +1,7 @@
-//! Estimates how long the kubelet's serial relist would take now, and whether it exceeds the kubelet's
-//! threshold.
+//! Estimates how long the kubelet's relist would take now, and whether the age of PLEG would exceed the threshold.
 //!
-//! The kubelet makes one call after the other, so durations of parallel calls mean nothing here: the cost of
-//! a status call comes from samples that were made one at a time. A hung call costs the kubelet's own
-//! time-out, whatever the time-out of this run.
+//! The kubelet makes one call after the other. So the estimate uses the durations of status calls that plegctl made one at a
+//! time, not of parallel calls. For a hung call it uses the kubelet's time-out.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +15,16 @@ use crate::diagnosis::names::ItemKind;
 use crate::diagnosis::report::{Basis, EstimateReport};
 use crate::diagnosis::words::seconds;
 use crate::kubelet::{Era, timing};
+use crate::ordered::{self, IntoOrdered};
 
 /// The estimate, before it becomes part of the report.
 #[derive(Clone, Debug, Default)]
 pub struct Estimate {
     /// The duration of both list calls, if both were answered.
     pub lists: Option<Duration>,
-    /// Calls that time out in one relist.
+    /// The number of calls that time out in one relist.
     pub hung_calls: usize,
-    /// Pods that changed within the last minute.
+    /// The number of pods that changed within the last minute.
     pub changed_pods: usize,
     /// The duration of a relist now.
     pub serial: Duration,
@@ -33,7 +32,8 @@ pub struct Estimate {
     pub full: Duration,
     /// The duration of a relist that visits every pod, without the hung calls.
     pub full_answering: Duration,
-    /// The highest age of PLEG before the next relist has its lists; `None` if the age grows without end.
+    /// The highest age that PLEG reaches before the lists of the next relist are answered; `None` if no relist succeeds, so
+    /// that the age grows without end.
     pub peak_age: Option<Duration>,
     /// Whether the peak age exceeds the threshold.
     pub would_trip: bool,
@@ -47,7 +47,7 @@ pub struct Estimate {
     pub late: Duration,
     /// The 99th percentile of all answered status calls.
     pub p99: Option<Duration>,
-    /// The different verdict for a kubelet of another era.
+    /// A note if the result of `would_trip` is different for a kubelet of another era.
     pub other_era: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Estimate {
 pub fn estimate(evidence: &Evidence) -> Estimate {
     let measured = Measured::of(evidence);
     let mut estimate = measured.for_era(evidence.settings.kubelet.value.era());
-    let other = [Era::A, Era::B, Era::C]
+    let other = [Era::TwoRounds, Era::OneRound, Era::OnDemand]
         .into_iter()
         .map(|era| (era, measured.for_era(era)))
         .find(|(_, other)| other.would_trip != estimate.would_trip);
@@ -69,13 +69,16 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
 /// The figures that do not depend on the kubelet's era.
 struct Measured<'a> {
     evidence: &'a Evidence,
+    /// Whether no relist succeeds, because a list fails or is too large for the kubelet.
     no_relist: bool,
+    /// The pods with a hung status call.
     hung: BTreeSet<Cow<'a, str>>,
     /// The duration of the status calls for the pods that changed, and the number of these pods.
     now: (Duration, usize),
     /// The duration of the status calls for all pods that do not hang, and the number of these pods.
     all: (Duration, usize),
     cost: CallCost,
+    /// The total duration of the calls that are much slower than the median.
     late: Duration,
 }
 
@@ -83,7 +86,7 @@ impl<'a> Measured<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
-        // A relist whose lists fail ends there and makes no status calls.
+        // A relist whose lists fail makes no status calls.
         let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
         let changed = changed_pods(evidence, &hung);
         let calls = calls_by_pod(evidence);
@@ -97,12 +100,13 @@ impl<'a> Measured<'a> {
                 + late
         };
         let now = changed.iter().map(visit).sum();
-        let well: Vec<&Cow<'_, str>> = calls.keys().filter(|pod| !hung.contains(*pod)).collect();
-        let all = well.iter().map(|pod| visit(pod)).sum();
+        let not_hung: Vec<&Cow<'_, str>> = calls.keys().filter(|pod| !hung.contains(*pod)).collect();
+        let all = not_hung.iter().map(|pod| visit(pod)).sum();
         let late = slow.values().map(|(took, ..)| *took).sum();
-        Self { evidence, no_relist, hung, now: (now, changed.len()), all: (all, well.len()), cost, late }
+        Self { evidence, no_relist, hung, now: (now, changed.len()), all: (all, not_hung.len()), cost, late }
     }
 
+    /// Computes the estimate for kubelets of one era.
     fn for_era(&self, era: Era) -> Estimate {
         let runtime = &self.evidence.runtime;
         let settings = &self.evidence.settings;
@@ -116,11 +120,12 @@ impl<'a> Measured<'a> {
             list(runtime.containers.duration(), runtime.hangs(Rpc::ListContainers) && !first_hangs);
         let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
         let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
-        let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
-        let hung_calls = self.hung.len() * fetches;
-        // Kubelets of some eras make two more list calls for each pod that they visit.
-        let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
-        let visits = |(calls, pods): (Duration, usize)| calls + times(relists.unwrap_or_default(), pods);
+        let rounds = if era.reinspects_in_a_second_round() { 2 } else { 1 };
+        let hung_calls = self.hung.len() * rounds;
+        // Kubelets of some eras make two more list calls for each pod for which they make status calls.
+        let filtered_lists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
+        let visits =
+            |(calls, pods): (Duration, usize)| calls + times(filtered_lists.unwrap_or_default(), pods);
         let hung_time = times(settings.request_timeout.value, hung_calls);
         let all = visits(self.all);
         let status_time = if no_relist { Duration::ZERO } else { hung_time + visits(self.now) };
@@ -136,7 +141,7 @@ impl<'a> Measured<'a> {
             full_answering: lists_time + all,
             peak_age: (!no_relist).then_some(peak_age),
             would_trip,
-            // Lists that alone exceed the threshold keep the age above it all the time.
+            // If the lists alone take longer than the threshold, PLEG never becomes healthy again.
             flaps: would_trip && !no_relist && lists_time <= threshold,
             per_call: self.cost.typical,
             samples: self.cost.samples,
@@ -158,12 +163,12 @@ impl Evidence {
     }
 }
 
-/// Returns the UIDs of the pods with a hung status call. An id without a known pod counts as a pod of its
-/// own.
+/// Returns the keys of the pods with a hung status call.
 fn hung_pods(evidence: &Evidence) -> BTreeSet<Cow<'_, str>> {
-    evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).collect()
+    evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).into_set()
 }
 
+/// Returns a key for the pod of an id: the pod's UID, otherwise its name. An id without a known pod counts as a pod.
 fn pod_key<'a>(evidence: &Evidence, id: &'a str) -> Cow<'a, str> {
     match evidence.names.pod(id) {
         None => Cow::Borrowed(id),
@@ -191,7 +196,7 @@ fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BT
         .filter(|(_, at)| recent(*at))
         .map(|(id, _)| pod_key(evidence, id))
         .filter(|pod| !hung.contains(pod))
-        .collect()
+        .into_set()
 }
 
 /// Returns the number of sandboxes and containers of each pod.
@@ -210,9 +215,8 @@ fn calls_by_pod(evidence: &Evidence) -> BTreeMap<Cow<'_, str>, (usize, usize)> {
     calls
 }
 
-/// Returns, by pod, the answered calls that are much slower than the median: their total duration, and how
-/// many concern sandboxes and containers. Such a call is counted with its own duration, because the median of
-/// quick calls says nothing about it.
+/// Returns for each pod the answered calls that are much slower than the median: their total duration, and the numbers of
+/// sandboxes and containers. The estimate uses the durations of these calls, not the median.
 fn slow_by_pod<'a>(
     evidence: &'a Evidence,
     cost: &CallCost,
@@ -232,11 +236,15 @@ fn slow_by_pod<'a>(
     slow
 }
 
-/// The cost of one status call without parallel calls.
+/// The typical duration of one status call while no other call is pending.
 struct CallCost {
+    /// The median for sandboxes.
     sandbox: Duration,
+    /// The median for containers.
     container: Duration,
+    /// The median for both.
     typical: Option<Duration>,
+    /// The number of calls that were made one at a time.
     samples: usize,
 }
 
@@ -249,8 +257,8 @@ impl CallCost {
             median(wanted.map(|record| record.duration))
         };
         let any = serial(None).or_else(|| {
-            // Without a serial sample, the quickest parallel call is the closest figure: parallel calls slow
-            // each other down.
+            // Without a serial sample, the quickest parallel call is the best estimate, because parallel calls slow each
+            // other down.
             calls.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()
         });
         Self {
@@ -262,17 +270,18 @@ impl CallCost {
     }
 }
 
-/// Returns the median, so that a single late answer does not count for every call.
+/// Returns the median. Unlike the mean, it does not depend on a single late answer.
 fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut all: Vec<Duration> = durations.collect();
-    all.sort_unstable();
+    ordered::sort(&mut all);
     all.get(all.len() / 2).copied()
 }
 
+/// Returns the 99th percentile of the durations of the answered calls.
 fn p99(calls: &[StatusRecord]) -> Option<Duration> {
     let mut answered: Vec<Duration> =
         calls.iter().filter(|record| !record.is_silent()).map(|record| record.duration).collect();
-    answered.sort_unstable();
+    ordered::sort(&mut answered);
     let at = (answered.len() * 99).div_ceil(100).saturating_sub(1);
     answered.get(at).copied()
 }
@@ -294,7 +303,7 @@ impl Estimate {
             value,
             source: source.to_owned(),
         };
-        let mut rests_on = vec![
+        let mut all_basis = vec![
             basis("kubelet release", settings.kubelet.value.to_string(), &settings.kubelet.source),
             basis(
                 "time-out of one call",
@@ -309,7 +318,7 @@ impl Estimate {
             } else {
                 "the fastest of the parallel calls".to_owned()
             };
-            rests_on.push(basis("one status call", seconds(per_call), &source));
+            all_basis.push(basis("one status call", seconds(per_call), &source));
         }
         EstimateReport {
             serial_relist_seconds: self.serial.as_secs_f64(),
@@ -321,7 +330,10 @@ impl Estimate {
             peak_age_seconds: self.peak_age.map(|age| age.as_secs_f64()),
             would_trip: self.would_trip,
             flaps: self.flaps,
-            basis: rests_on,
+            // The time depends on the verdict, which `judge` decides.
+            not_ready_at: None,
+            not_ready_since: None,
+            basis: all_basis,
             other_era: self.other_era.clone(),
         }
     }

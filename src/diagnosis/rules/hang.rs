@@ -1,4 +1,4 @@
-//! D01, D02, D28: a call hangs.
+//! D01, D02, D28: a status call or a list call hangs. Also chooses the culprits.
 
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
@@ -7,16 +7,18 @@ use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, Status
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::seconds;
+use crate::ordered;
+use crate::report::plural;
 
-/// Returns the ids that may be named as culprits. There are none if only Version answers, if very many calls
-/// are silent, or if the daemon itself gets no CPU time: then no single container is to blame.
+/// Returns the ids that may be named as culprits. No single container is the cause, and no id is returned, if the runtime
+/// answers only Version, if very many calls are silent, or if a CPU limit stops the daemon.
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
     let silent: Vec<&StatusRecord> = runtime.hung().collect();
     let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.status_calls.len();
-    let nobodys = evidence.daemon_is_held_back() || !runtime.anything_but_version_answers();
-    if many || silent.len() >= limits::MAX_SILENT || nobodys {
+    let whole_daemon = evidence.daemon_is_throttled() || !runtime.anything_but_version_answers();
+    if many || silent.len() >= limits::MAX_SILENT || whole_daemon {
         return Vec::new();
     }
     let mut culprits: Vec<Culprit> = silent
@@ -28,12 +30,14 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
             confidence: evidence.hang_confidence(&record.target.id, record.duration),
         })
         .collect();
-    // Answers arrive in any order; the sort makes the report the same in every run.
-    culprits.sort_unstable_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
+    // Answers arrive in any order. The sort makes the report the same in every run.
+    ordered::sort_by(&mut culprits, |one, other| {
+        (one.confidence, &one.id).cmp(&(other.confidence, &other.id))
+    });
     culprits
 }
 
-/// Applies D02. The title says "does not answer", never "deadlock": a very long wait looks the same.
+/// Applies D02. The title has "does not answer", not "deadlock", because a very long wait looks the same.
 pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let hung = runtime.hung_lists();
@@ -62,33 +66,33 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     }
     found.evidence.push(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
     found.evidence.extend(case.evidence.chain_words(rpc.name()));
-    found.evidence.extend(siblings(case.evidence));
+    found.evidence.extend(other_calls(case.evidence));
     found.evidence.extend(id_search_lines(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
     found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
-    found.next.extend(match culprit {
-        Some(culprit) => vec![
+    if let Some(culprit) = culprit {
+        found.next.push(
             "look for a start, an exit or a resource update of this container that does not finish; it \
              probably holds the container's status lock"
                 .to_owned(),
-        ]
-        .into_iter()
-        .chain(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id))
-        .collect(),
-        None if id_search_is_complete(case, &hung) => {
-            vec!["look at storage, memory and CPU of the node: no single container is to blame".to_owned()]
-        }
-        None => vec![
-            "look at storage, memory and CPU of the node; whether one container is to blame is not known"
-                .to_owned(),
-        ],
-    });
-    found.next.push("keep the runtime's goroutine stacks before any restart (below)".to_owned());
+        );
+        found.next.extend(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id));
+    } else {
+        let blamed = if id_search_is_complete(case, &hung) {
+            "no single container is to blame"
+        } else {
+            "whether one container is to blame is not known"
+        };
+        let look = format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE);
+        found.next.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
+        found.next.push(format!("{look}   # {blamed}"));
+        found.next.push(advice::RESTART_RUNTIME.to_owned());
+    }
     Some(found)
 }
 
-/// Lists the other calls and their outcome, which shows whether one lock or the whole daemon is blocked.
-fn siblings(evidence: &Evidence) -> Vec<String> {
+/// Lists the other calls with their outcomes, which show whether one lock or the whole daemon is blocked.
+fn other_calls(evidence: &Evidence) -> Vec<String> {
     let runtime = &evidence.runtime;
     let mut lines = Vec::new();
     match runtime.control.as_ref() {
@@ -129,13 +133,17 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
     lines
 }
 
-/// The outcome of the status calls for the members of a hung list.
+/// The outcomes of the status calls for the sandboxes or containers of a hung list.
 struct IdSearch {
+    /// The status call.
     rpc: Rpc,
+    /// `sandbox` or `container`.
     noun: &'static str,
+    /// The number of ids with a status call, without those that the runtime did not find.
     known: usize,
+    /// The number of status calls without an answer.
     silent: usize,
-    /// The number of silent calls that are called hung.
+    /// The number of silent calls that count as hung.
     hung: usize,
 }
 
@@ -146,7 +154,8 @@ impl IdSearch {
             _ => (Rpc::ContainerStatus, "container"),
         };
         let calls = || runtime.status_calls.iter().filter(move |record| record.rpc == rpc);
-        // A sandbox's id in a container's status call is answered with "not found", which does not count.
+        // The search does not know whether an id is a sandbox's or a container's. "Not found" means that it was the other
+        // kind.
         let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
         Self {
             rpc,
@@ -158,13 +167,14 @@ impl IdSearch {
     }
 }
 
-/// Whether every known id that could block these lists had a status call, and for long enough.
+/// Returns whether every known id that could block these lists had a status call that was answered or counts as hung.
 fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
     let runtime = &case.evidence.runtime;
     let answers = |id_search: IdSearch| id_search.known > 0 && id_search.silent == id_search.hung;
     runtime.ids_left_out == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
 }
 
+/// Describes the outcomes of the status calls, one line for each hung list.
 fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
     let runtime = &case.evidence.runtime;
     let mut lines = Vec::new();
@@ -198,8 +208,8 @@ fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<
     lines
 }
 
-/// Applies the *possible* variants of D01, D02 and D07: calls without an answer when the run was interrupted,
-/// or when the caller gave them up.
+/// Applies D01, D02 and D07 with the confidence *possible*, to calls without an answer when the run was interrupted or when
+/// the caller gave the calls up.
 pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
@@ -235,16 +245,19 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Applies D01. The finding is certain about the call and names no reason: the volume, the OCI runtime and
-/// the shim are as likely as the application.
+/// Applies D01. The finding names no reason for the hang: the volume, the OCI runtime and the shim are as likely as the
+/// application.
 pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     if !runtime.hung_lists().is_empty() {
         return None;
     }
-    let sure = |record: &StatusRecord| case.evidence.hang_confidence(&record.target.id, record.duration);
+    let confidence =
+        |record: &StatusRecord| case.evidence.hang_confidence(&record.target.id, record.duration);
     let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
-    silent.sort_unstable_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
+    ordered::sort_by(&mut silent, |one, other| {
+        (confidence(one), &one.target.id).cmp(&(confidence(other), &other.target.id))
+    });
     let first = silent.first()?;
     let answered = runtime.status_calls.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;
@@ -262,7 +275,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         let who = case.evidence.names.name(&first.target.id);
         format!("{} of {who}{more} {verb} not answer", first.rpc)
     };
-    let mut found = finding(RuleId::D01, Severity::Critical, sure(first), title);
+    let mut found = finding(RuleId::D01, Severity::Critical, confidence(first), title);
     if !case.culprits.is_empty() {
         found = case.about(found, &first.target.id);
         found.ids = silent.iter().map(|record| record.target.id.clone()).collect();
@@ -286,7 +299,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     if !case.culprits.is_empty() {
         found.next.extend(advice::for_culprit(case.evidence, first.rpc, &first.target.id));
         let others = silent.iter().skip(1);
-        found.next.extend(others.map(|record| advice::ask_again(record.rpc, &record.target.id)));
+        found.next.extend(others.map(|record| advice::repeat_call(record.rpc, &record.target.id)));
     }
     Some(found)
 }
@@ -331,6 +344,6 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Option<HealthFinding> {
     found.rpc = Some(culprit.rpc.name().to_owned());
     found.evidence.push("one hung call costs one time-out, which is below the threshold".to_owned());
     found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
-    found.next.push("start with the hung call above".to_owned());
+    found.next.push("start with the hung call (D01)".to_owned());
     Some(found)
 }

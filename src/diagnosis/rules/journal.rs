@@ -1,13 +1,14 @@
-//! D18, D21, D24, D25, D26: problems that only the journal shows. A journal that could not be read does not
-//! count as clean.
+//! D18, D21, D24, D25, D26: problems that only the journal shows. If the journal could not be read, these rules report
+//! nothing, and the report lists the journal as not checked.
 
 use super::{Case, finding};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
+use crate::report::plural;
 
-/// Applies D18. The cause is no naming conflict: an earlier create call has not finished.
+/// Applies D18. The cause is not a conflict of two names: an earlier create call for the same name has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let line = line?;
@@ -29,11 +30,11 @@ pub(super) fn reserved(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Applies D21. A young or a stopped daemon alone does not mean a recovery.
+/// Applies D21. A daemon that is young or stopped is not enough evidence for a recovery.
 pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
-    let unreached = evidence.runtime.version_answer().is_none();
-    if let Some((child, id)) = evidence.restored_by_child().filter(|_| unreached) {
+    let version_fails = evidence.runtime.version_answer().is_none();
+    if let Some((child, id)) = evidence.hung_state_process().filter(|_| version_fails) {
         return Some(restoring(case, child, id));
     }
     let journal = evidence.journal.as_ref()?;
@@ -44,17 +45,17 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     if stopped || !(journal.recovering || restarts) {
         return None;
     }
-    let severity = if unreached { Severity::Critical } else { Severity::Warning };
+    let severity = if version_fails { Severity::Critical } else { Severity::Warning };
     let title = if journal.recovering {
         "the runtime began to recover its state and has not finished"
     } else {
         "the runtime keeps restarting"
     };
     let mut found = finding(RuleId::D21, severity, Confidence::Likely, title);
-    found.phase = if unreached { Phase::Connect } else { Phase::None };
-    found.evidence.push(format!("{} starts within the last 15 minutes", journal.runtime_starts));
+    found.phase = if version_fails { Phase::Connect } else { Phase::None };
+    found.evidence.push(format!("{} within the last 15 minutes", plural(journal.runtime_starts, "start")));
     if journal.recovering {
-        found.evidence.push("\"Start recovering state\" without an end".to_owned());
+        found.evidence.push("\"Start recovering state\" without a message about the end".to_owned());
     }
     found.next.push(
         "if the recovery has just begun, wait; the runtime's journal names the shim for which it waits"
@@ -63,8 +64,8 @@ pub(super) fn recovering(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns D21 with the container that blocks the whole node: the runtime restores containers one after the
-/// other.
+/// Returns D21 with the name of a container. The runtime restores its containers one after the other and waits for this
+/// one.
 fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     let who = case.evidence.names.name(id);
     let title = format!("the runtime restores its containers and waits for {who}");
@@ -91,7 +92,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     found
 }
 
-/// Applies D24. The usual cause is a list that is too large, or a runtime that is not reached.
+/// Applies D24. The usual causes are a list that is too large and a runtime that cannot be reached.
 pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
     let count = case.evidence.journal.as_ref().map_or(0, |journal| journal.never_relisted);
     if count == 0 {
@@ -104,11 +105,11 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Option<HealthFinding> {
         "no relist has succeeded since the kubelet started",
     );
     found.phase = Phase::Kubelet;
-    found.evidence.push(format!("{count} lines say so in the last 15 minutes"));
+    found.evidence.push(format!("{} about this in the last 15 minutes", plural(count, "line")));
     Some(found)
 }
 
-/// Applies D25. Only PLEG's own messages count.
+/// Applies D25. It counts only the messages about PLEG.
 pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     let journal = case.evidence.journal.as_ref()?;
     let peaks = peaks(&journal.pleg_ages);
@@ -123,9 +124,9 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = finding(RuleId::D25, Severity::Warning, Confidence::Likely, title);
     found.phase = Phase::Kubelet;
     found.evidence.push(format!(
-        "the age peaked at {peak:.0} s, {} lines in {} runs",
-        journal.pleg_ages.len(),
-        peaks.len()
+        "the age of PLEG rose to {peak:.0} s: {} in {}",
+        plural(journal.pleg_ages.len(), "message"),
+        plural(peaks.len(), "period")
     ));
     if resets {
         let calls = (peak / timeout.as_secs_f64()).round();
@@ -140,7 +141,7 @@ pub(super) fn flapping(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns the last age before each fall.
+/// Returns the age at the end of each period in which the age only grows.
 fn peaks(ages: &[f64]) -> Vec<f64> {
     let mut peaks = Vec::new();
     for (at, age) in ages.iter().enumerate() {
@@ -151,7 +152,7 @@ fn peaks(ages: &[f64]) -> Vec<f64> {
     peaks
 }
 
-/// Applies D26. A restart hides the cause.
+/// Applies D26: a watchdog restarts the kubelet, which hides the cause of the problem.
 pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
     let journal = case.evidence.journal.as_ref()?;
     let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
@@ -161,7 +162,7 @@ pub(super) fn watchdog(case: &Case<'_>) -> Option<HealthFinding> {
     found.phase = Phase::Kubelet;
     found.evidence.push(line);
     found.evidence.push("each restart hides the cause and resets the kubelet's metrics".to_owned());
-    found.next.push("switch it off until the cause is found (changes state)".to_owned());
+    found.next.push("switch the watchdog off until the cause is found (changes state)".to_owned());
     Some(found)
 }
 
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_is_what_comes_before_a_fall() {
+    fn a_peak_is_the_last_age_before_a_smaller_one() {
         assert_eq!(peaks(&[181.0, 191.0, 241.0, 182.0, 240.0]), [241.0, 240.0]);
         assert_eq!(peaks(&[181.0, 191.0]), [191.0]);
         assert!(peaks(&[]).is_empty());

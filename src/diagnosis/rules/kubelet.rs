@@ -1,33 +1,34 @@
-//! D22, D23, D32: the kubelet itself.
+//! D22, D23, D32: the kubelet itself. Also compares the kubelet's metrics with plegctl's measurements.
 
 use super::{Case, finding, state};
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::kubelet::{Healthz, KubeletEvidence};
+use crate::diagnosis::kubelet::{Healthz, KubeletEvidence, KubeletExit};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::seconds;
 use crate::kubelet::{doubt, kubelet_of};
+use crate::manifests::preflight::{StartCheck, refusal};
+use crate::report::plural;
 
 impl Evidence {
-    /// Whether the kubelet relists as Evented PLEG did up to 1.36: seldom, and with a last-seen time that
-    /// means nothing.
+    /// Returns whether the kubelet uses Evented PLEG as it was up to 1.36: it relists only every 300 s, and its last-seen
+    /// metric does not show the last relist.
     pub fn relists_seldom(&self) -> bool {
         self.kubelet.evented() == Some(true) && !self.settings.kubelet.value.evented_is_a_hint()
     }
 
-    /// Whether the kubelet itself reports an unhealthy PLEG. With Evented PLEG its last-seen time means
-    /// nothing.
+    /// Returns whether the age of PLEG in the kubelet's metrics is over the threshold.
     pub fn kubelet_is_over(&self) -> bool {
         let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
-        // A recorded reading is older than the judged moment, and the kubelet may have relisted since.
-        let reading_age = self.moment.and_then(|moment| self.kubelet.reading_age(moment.at));
-        let counts = reading_age.is_none_or(|age| age <= limits::RECORDED_READING.as_secs_f64());
-        counts && !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
+        // In a capture, the reading may be older than the judged moment, and the kubelet may have relisted since.
+        let reading_age = self.moment.and_then(|moment| self.kubelet.reading_age(moment.time));
+        let is_recent = reading_age.is_none_or(|age| age <= limits::RECORDED_READING.as_secs_f64());
+        is_recent && !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
     }
 }
 
-/// Whether the runtime answers well now, so that it does not explain an old relist.
-fn runtime_is_well(case: &Case<'_>) -> bool {
+/// Returns whether the runtime answers all calls quickly now, so that it does not explain an old relist.
+fn runtime_answers_well(case: &Case<'_>) -> bool {
     let runtime = &case.evidence.runtime;
     state::quick(runtime.sandboxes.first.as_ref())
         && state::quick(runtime.containers.first.as_ref())
@@ -35,8 +36,8 @@ fn runtime_is_well(case: &Case<'_>) -> bool {
         && case.estimate.full_answering < limits::RELIST_SLOW
 }
 
-/// Applies D22. Over the threshold, one reading of the kubelet's metric is enough. Below it, the age has to
-/// grow between two readings while the runtime answers well.
+/// Applies D22. If the age is over the threshold, one reading of the kubelet's metrics is enough. Below the threshold, the
+/// age must grow between two readings while the runtime answers well.
 pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     let kubelet = &case.evidence.kubelet;
     let threshold = case.evidence.settings.threshold.value;
@@ -48,7 +49,7 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     let does_not_relist = grown.is_some_and(|(before, apart)| {
         apart >= limits::METRICS_APART.as_secs_f64() && age - before >= apart - 1.0
     });
-    let well = runtime_is_well(case);
+    let well = runtime_answers_well(case);
     let stuck = age > limits::PLEG_AGE_STALE.as_secs_f64() && does_not_relist && well;
     if !(over || stuck) {
         return None;
@@ -70,35 +71,35 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     if let Some((before, apart)) = grown {
         found.evidence.push(format!("age {before:.0} s, {apart:.0} s later {age:.0} s"));
         if age < before {
-            found.evidence.push("it falls: the kubelet relists again".to_owned());
+            found.evidence.push("the age falls: the kubelet relists again".to_owned());
         }
     }
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
     found.evidence.extend(old.map(|old| format!("according to metrics that are {} old", age_text(old))));
     found.evidence.push(if well {
-        "the runtime answers now: the cause is in the kubelet, or it is over".to_owned()
+        "the runtime answers now: the cause is in the kubelet, or the problem is over".to_owned()
     } else {
-        "the runtime does not answer well either: start there".to_owned()
+        "the runtime does not answer well either: start with the runtime".to_owned()
     });
     if let (Some(first), Some(second)) = (&kubelet.first, &kubelet.second)
         && let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
         found.evidence.push(format!(
-            "the kubelet dropped {:.0} events meanwhile: its event channel is full",
+            "the kubelet discarded {:.0} events between the readings: its event channel is full",
             after - before
         ));
     }
-    let stuck = case.blocked().into_iter().filter(|(process, _)| Some(process.pid) == kubelet.pid);
-    found.evidence.extend(stuck.take(3).map(|(process, task)| {
+    let blocked = case.blocked().into_iter().filter(|(process, _)| Some(process.pid) == kubelet.pid);
+    found.evidence.extend(blocked.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
     found.next.push(format!(
         "kubectl get --raw '/api/v1/nodes/{}/proxy/debug/pprof/goroutine?debug=2' > kubelet.txt",
         if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node }
     ));
-    found.next.push("then restart the kubelet (changes state)".to_owned());
+    found.next.push(format!("then {} (changes state)", restart_kubelet(case.evidence)));
     Some(found)
 }
 
@@ -108,17 +109,17 @@ fn growth(kubelet: &KubeletEvidence) -> Option<(f64, f64)> {
     Some((first.pleg_age()?, second.at.seconds_since(first.at)))
 }
 
-/// Formats an age.
+/// Formats an age in seconds.
 fn age_text(age: f64) -> String {
     std::time::Duration::try_from_secs_f64(age).map_or_else(|_| format!("{age:.0} s"), seconds)
 }
 
-/// Describes where the kubelet's metrics and our measurements do not agree.
+/// Describes contradictions between the kubelet's answers and plegctl's measurements.
 pub fn disagreements(case: &Case<'_>) -> Vec<String> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     let mut lines = Vec::new();
-    let well = runtime_is_well(case);
+    let well = runtime_answers_well(case);
     if let Some(age) = kubelet.pleg_age().filter(|_| !evidence.relists_seldom()) {
         let age_words = age_text(age);
         if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
@@ -150,7 +151,7 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
         let plain = |endpoint: &str| endpoint.trim_start_matches("unix://").to_owned();
         if plain(&used.value) != plain(&evidence.endpoint) && evidence.socket.is_some() {
             lines.push(format!(
-                "the kubelet uses the runtime at {}, but plegctl asked the one at {}",
+                "the kubelet uses the runtime at {}, but plegctl called the runtime at {}",
                 used.value, evidence.endpoint
             ));
         }
@@ -167,19 +168,19 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found =
         finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
     found.phase = Phase::Kubelet;
-    let says = if case.evidence.relists_seldom() {
+    let effect = if case.evidence.relists_seldom() {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
     } else {
         "from 1.37 on, EventedPLEG is only a hint: the kubelet relists every second and is unhealthy after 3 min as \
          without it, a CONTAINER_STOPPED event relists one pod, and after five failures the stream is off until the \
          kubelet restarts (according to its code)"
     };
-    found.evidence.push(says.to_owned());
+    found.evidence.push(effect.to_owned());
     let seldom = case.evidence.relists_seldom();
     if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| seldom && *verbosity < 4) {
-        found
-            .evidence
-            .push(format!("it logs a fall-back to polling from verbosity 4 on; it runs with {verbosity}"));
+        found.evidence.push(format!(
+            "it logs a fallback to relisting only from verbosity 4 on; it runs with {verbosity}"
+        ));
     }
     let errors = kubelet.latest().and_then(|reading| reading.metrics.evented_errors);
     found.evidence.extend(
@@ -190,16 +191,19 @@ pub(super) fn evented(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Applies D32. A machine that never had a kubelet is fine, and a pod that sees only its own processes cannot
-/// know.
+/// Applies D32. It reports no missing kubelet on a machine without an installed kubelet, or in a pod that sees only its own
+/// processes.
 pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     if let Some(stopped) = stopped_kubelet(case) {
         return Some(stopped);
     }
-    // A known id in a cgroup makes the process table this runtime's; only the daemon makes it the whole
-    // node's.
+    if let Some(restarting) = restarting_kubelet(case) {
+        return Some(restarting);
+    }
+    // A known id in a cgroup shows that the process table belongs to this runtime. Only the daemon shows that it has the
+    // processes of the whole node.
     let runtime_runs = evidence.daemon().is_some();
     let (severity, confidence, title, line) = match &kubelet.healthz {
         Some(Healthz::Failing { status, text }) => (
@@ -214,22 +218,25 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
             "the kubelet does not answer /healthz".to_owned(),
             format!("no answer within {}", seconds(*waited)),
         ),
-        // If a list hangs for us too, D02 reports that.
+        // If a list hangs for plegctl too, D02 reports the cause.
         healthz if kubelet.metrics_silent.is_some() && evidence.runtime.lists_are_known() => (
             Severity::Warning,
             Confidence::Likely,
             "the kubelet does not answer /metrics".to_owned(),
             if *healthz == Some(Healthz::Ok) {
-                "its /healthz says ok: it waits for a list call, or for its own lock".to_owned()
+                "its /healthz says ok: the kubelet waits for a list call, or for its own lock".to_owned()
             } else {
                 "it may wait for a list call, but plegctl's list calls are answered".to_owned()
             },
         ),
         Some(Healthz::Ok) => return None,
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return None,
-        // Nothing here shows for certain whether a process is the kubelet.
+        // A process has the kubelet's name, but nothing shows that it is the kubelet.
         None | Some(Healthz::Refused) if evidence.node().is_some_and(|host| doubt(&host.first).is_some()) => {
             return None;
+        }
+        None | Some(Healthz::Refused) if last_exit(case).is_some() => {
+            return last_exit(case).map(|exit| exited(case, &exit, "no kubelet runs on this node"));
         }
         None | Some(Healthz::Refused) => {
             let has_pods = !evidence.runtime.pod_uids().is_empty();
@@ -255,12 +262,81 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
             plural(evidence.runtime.pod_uids().len(), "pod")
         ));
     }
-    found.evidence.push("the runtime is not at fault for this".to_owned());
-    found.next.push("systemctl status kubelet; journalctl -u kubelet --since -15min".to_owned());
+    if let Some(error) = kubelet.start_error.as_ref().filter(|_| kubelet.pid.is_none()) {
+        found.title = format!("no kubelet runs on this node, and it would not start: {}", error.title);
+        found.evidence.push(format!("preflight, {}: {}", error.id, error.message));
+        found.evidence.extend(error.file.as_ref().map(|file| match error.line {
+            Some(line) => format!("see {file}, line {line}"),
+            None => format!("see {file}"),
+        }));
+        found.next.extend(error.fix.clone());
+        found.next.push("plegctl preflight   # all faults, with the kubelet's words".to_owned());
+    } else {
+        found.evidence.push("the runtime is not at fault for this".to_owned());
+    }
+    found.next.push(if evidence.has_systemd() {
+        "systemctl status kubelet; journalctl -u kubelet --since -15min   # why did it end?".to_owned()
+    } else {
+        "see the kubelet's log: why did it end, and what should start it?".to_owned()
+    });
+    if kubelet.pid.is_none() {
+        found.next.push(format!("{} (changes state)", restart_kubelet(evidence)));
+    }
     Some(found)
 }
 
-/// Applies D32 to a kubelet that exists and does not run: it is stopped by a signal, or its cgroup is frozen.
+/// Returns how to restart the kubelet.
+fn restart_kubelet(evidence: &Evidence) -> &'static str {
+    if evidence.has_systemd() {
+        "restart the kubelet: systemctl restart kubelet"
+    } else {
+        "restart the kubelet"
+    }
+}
+
+/// Returns why the last kubelet in the journal exited.
+fn last_exit<'a>(case: &Case<'a>) -> Option<KubeletExit<'a>> {
+    case.evidence.journal.as_ref()?.kubelet_runs.last_exit()
+}
+
+/// Returns D32 with the kubelet's last message.
+fn exited(case: &Case<'_>, exit: &KubeletExit<'_>, what: &str) -> HealthFinding {
+    let refusal = refusal(exit.reason);
+    let why = refusal.as_ref().map_or("it exits at its start", |refusal| refusal.meaning);
+    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, format!("{what}: {why}"));
+    found.phase = Phase::Kubelet;
+    found.evidence.push(format!("its last message: {}", exit.reason));
+    if exit.count > 1 {
+        found.evidence.push(format!("{} processes in a row ended so within the last 15 minutes", exit.count));
+    }
+    let check = refusal.and_then(|refusal| refusal.check);
+    let is_about_the_runtime =
+        matches!(check, Some(StartCheck::CriNotServed | StartCheck::RuntimeSocketMissing));
+    found.evidence.push(if is_about_the_runtime && case.evidence.runtime.is_reached() {
+        "the runtime answers now: the kubelet may start at its next attempt".to_owned()
+    } else if is_about_the_runtime {
+        "start with the runtime".to_owned()
+    } else {
+        "the runtime is not at fault for this".to_owned()
+    });
+    found.next.extend(check.map(|check| format!("plegctl explain {check}")));
+    found.next.push("plegctl preflight   # all faults; the kubelet names only its first".to_owned());
+    found
+}
+
+/// Applies D32 to a kubelet that was started again a moment ago: the processes before it exited at their start, and nothing
+/// shows that the new process works.
+fn restarting_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
+    let kubelet = &case.evidence.kubelet;
+    let exit = last_exit(case)?;
+    let is_young = kubelet.age.is_some_and(|age| age < limits::STARTING);
+    let has_started = case.evidence.journal.as_ref()?.kubelet_runs.has_started(kubelet.pid?);
+    let answers = matches!(kubelet.healthz, Some(Healthz::Ok | Healthz::Failing { .. }));
+    (is_young && exit.count > 1 && !has_started && !answers)
+        .then(|| exited(case, &exit, "the kubelet keeps exiting"))
+}
+
+/// Applies D32 to a kubelet process that does not run: a signal stopped it, or its cgroup is frozen.
 fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
@@ -275,7 +351,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
         ),
         Some(freeze) => (
             format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),
-            "who froze it? thaw its cgroup (changes state)".to_owned(),
+            format!("find out who froze it; to thaw it (changes state): {}", freeze.thaw()),
         ),
         None => return None,
     };

@@ -1,17 +1,18 @@
-//! D12, D13, D14, D15, D17, D35: memory, CPU, limits, systemd, exec probes. The load average proves none of
-//! them.
+//! The rules about the load of the node: D12 (memory), D13 (CPU time), D14 (exhausted limits), D15 (systemd), D17 (exec
+//! probes) and D35 (CPU limit of the runtime). No rule uses the load average, because blocked tasks raise it too.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::node::holder;
+use super::node::blocking_processes;
 use super::{Case, finding};
-use crate::diagnosis::commands::SystemState;
 use crate::diagnosis::evidence::{HostEvidence, Population};
+use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
+use crate::report::plural;
 
 /// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
@@ -24,7 +25,7 @@ fn per_second(count: u64, apart: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / apart.as_secs_f64().max(0.001)
 }
 
-/// Creates a finding that needs two signs: with one sign it is only possible.
+/// Creates a finding from signs: with one sign it is only possible, with two it is likely.
 fn from_signs(
     case: &Case<'_>,
     id: RuleId,
@@ -42,7 +43,8 @@ fn from_signs(
     Some(found)
 }
 
-/// Applies D12. One reading of a size does not show a leak.
+/// Applies D12: the node lacks memory. This rule never reports a memory leak, because a run of plegctl is too short to
+/// show a leak.
 pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
@@ -59,18 +61,19 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
         ));
     }
     if let Some((killed, apart)) = grown(host, "oom_kill").filter(|(killed, _)| *killed > 0) {
-        signs.push(format!("{killed} processes were killed for memory within {}", seconds(apart)));
+        let killed = plural(usize::try_from(killed).unwrap_or(usize::MAX), "process");
+        signs.push(format!("the kernel killed {killed} for lack of memory within {}", seconds(apart)));
     }
     if let Some((faults, apart)) = grown(host, "pgmajfault")
         && per_second(faults, apart) >= limits::MAJOR_FAULTS_PER_SECOND
     {
-        signs.push(format!("{faults} major faults within {}", seconds(apart)));
+        signs.push(format!("{faults} major page faults within {}", seconds(apart)));
     }
     let logged = case.evidence.journal.as_ref().and_then(|journal| journal.out_of_memory.clone());
-    let names_us = |line: &String| {
+    let names_a_daemon = |line: &String| {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
-    signs.extend(logged.filter(names_us));
+    signs.extend(logged.filter(names_a_daemon));
     let next = [
         "set system-reserved and kube-reserved; limit the largest consumers",
         "ps -eo pid,rss,comm --sort -rss | head",
@@ -78,7 +81,7 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
     from_signs(case, RuleId::D12, "the node is out of memory", signs, &next)
 }
 
-/// Applies D13.
+/// Applies D13: the daemons wait for CPU time.
 pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
@@ -98,20 +101,22 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
             signs.push(format!("the hypervisor takes {:.0} % of the CPU", share(steal)));
         }
     }
-    let held_back = host.held_back_percent().filter(|_| !case.evidence.daemon_is_held_back());
-    let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
-    signs.extend(held_back.map(|percent| throttling_sign(case, host, percent)));
+    let throttled = host.throttled_percent().filter(|_| !case.evidence.daemon_is_throttled());
+    let throttled = throttled.filter(|percent| *percent >= limits::THROTTLED_HINT);
+    signs.extend(throttled.map(|percent| throttling_sign(case, host, percent)));
     let next = ["give the node more CPU, or its daemons a reserve (system-reserved)"];
     let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs, &next);
-    // CPU contention does not stop a task: if a stopped or waiting task holds the calls up, that finding
-    // comes first.
-    let is_held_up = holder(case).iter().any(|holder| holder.confidence != Confidence::Possible);
-    if let Some(found) = found.as_mut().filter(|_| is_held_up) {
+    // CPU contention does not stop a task. If a stopped or waiting task blocks the calls, the finding about the task must
+    // come first.
+    let blocked_by = blocking_processes(case);
+    let is_blocked = blocked_by.iter().any(|finding| finding.confidence != Confidence::Possible);
+    if let Some(found) = found.as_mut().filter(|_| is_blocked) {
         found.severity = Severity::Warning;
     }
     found
 }
 
+/// Describes for how much of the time a CPU limit stopped the daemon.
 fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
     let limit = host.first.daemon_throttled.and_then(|throttled| throttled.limit);
     let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
@@ -119,10 +124,10 @@ fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String
     format!("{who} has a CPU limit{limit}, which throttled it {:.0} % of the time", percent.min(100.0))
 }
 
-/// Applies D35. The kernel's counter proves the limit, so no second sign is needed.
+/// Applies D35. The kernel's counter proves the throttling, so no second sign is needed.
 pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
-    let held_back = case.evidence.node().and_then(|host| Some((host, host.held_back_percent()?)));
-    let (host, percent) = held_back.filter(|_| case.evidence.daemon_is_held_back())?;
+    let throttled = case.evidence.node().and_then(|host| Some((host, host.throttled_percent()?)));
+    let (host, percent) = throttled.filter(|_| case.evidence.daemon_is_throttled())?;
     let title = "the runtime is throttled by the CPU limit of its own cgroup";
     let mut found = case.cause(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
     found.evidence.push(throttling_sign(case, host, percent));
@@ -132,14 +137,16 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
     found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
-    found
-        .next
-        .push(format!("systemctl set-property --runtime {unit} CPUQuota=   # takes it off (changes state)"));
+    found.next.push(if case.evidence.has_systemd() {
+        format!("systemctl set-property --runtime {unit} CPUQuota=   # removes the limit (changes state)")
+    } else {
+        format!("echo max > /sys/fs/cgroup/{cgroup}/cpu.max   # removes the limit (changes state)")
+    });
     Some(found)
 }
 
-/// Returns a sign if Version is far slower than the quickest status call: Version needs no lock and little
-/// work, so the daemon lacks CPU time.
+/// Returns a sign if a Version call is much slower than the quickest status call. Version needs no lock and little
+/// work, so a slow Version shows that the daemon lacks CPU time. `control` is the Version call on a second connection.
 fn slow_version(case: &Case<'_>) -> Option<String> {
     let runtime = &case.evidence.runtime;
     let slowest = [&runtime.version, &runtime.control]
@@ -158,7 +165,7 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
     slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
 }
 
-/// Applies D14. A log line makes it certain, a ratio likely.
+/// Applies D14. A line in the journal makes the finding certain, a limit that is nearly used up makes it likely.
 pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
@@ -180,29 +187,31 @@ pub(super) fn exhausted(case: &Case<'_>) -> Option<HealthFinding> {
     let title = "processes, threads or file descriptors run out";
     let mut found = case.cause(RuleId::D14, case.severity_of_cause(), confidence, title);
     found.evidence = signs;
-    found.next.push("find who holds them and end it, or raise that limit (changes state)".to_owned());
+    found.next.push("end the process that uses most of them, or raise the limit (changes state)".to_owned());
     Some(found)
 }
 
+/// Returns a sign for each maximum that the node, a cgroup or a process has nearly reached: a maximum number of tasks
+/// or of file descriptors.
 fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
     let mut signs = Vec::new();
-    let percent = limits::EXHAUSTED_PERCENT;
+    let nearly = limits::EXHAUSTED_PERCENT;
     for (name, max) in [("pid_max", sample.tasks.pid_max), ("threads-max", sample.tasks.threads_max)] {
-        if limits::reaches(sample.tasks.now, max, percent) {
+        if limits::reaches(sample.tasks.now, max, nearly) {
             signs.push(format!("{} tasks of {name} {max}", sample.tasks.now));
-            signs.extend(busiest_parent(case));
+            signs.extend(processes_with_most_tasks(case));
         }
     }
     signs.extend(
         sample
             .pids
             .iter()
-            .filter(|pids| limits::reaches(pids.current, pids.max, percent))
+            .filter(|pids| limits::reaches(pids.current, pids.max, nearly))
             .map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
     );
     for process in sample.processes.values() {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)
-            && limits::reaches(open, limit, percent)
+            && limits::reaches(open, limit, nearly)
         {
             signs.push(format!("{} has {open} of {limit} descriptors open", process.label()));
         }
@@ -210,9 +219,9 @@ fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
     signs
 }
 
-/// Names the process with the most threads, and the parent with the most zombies: zombies are no load, but
-/// their parent has to be fixed.
-fn busiest_parent(case: &Case<'_>) -> Vec<String> {
+/// Names the process with the most threads, and the process with the most zombie children. A zombie counts as a task
+/// until its parent collects it.
+fn processes_with_most_tasks(case: &Case<'_>) -> Vec<String> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
@@ -231,11 +240,11 @@ fn busiest_parent(case: &Case<'_>) -> Vec<String> {
     lines
 }
 
-/// Applies D15, unless the cgroup driver is cgroupfs.
+/// Applies D15. If the cgroup driver is cgroupfs, starts and stops of containers do not need systemd.
 pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let host = evidence.node()?;
-    if evidence.kubelet.config.cgroup_driver.as_deref() == Some("cgroupfs") {
+    if evidence.kubelet.config.cgroup_driver.as_deref() == Some("cgroupfs") || !evidence.has_systemd() {
         return None;
     }
     let sample = host.latest();
@@ -258,7 +267,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
         signs.push(format!("systemctl is-system-running did not end within {}", seconds(*waited)));
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.bus_timeouts > 0) {
-        signs.push(format!("{} lines of D-Bus time-outs in the journal", journal.bus_timeouts));
+        signs.push(format!("{} of D-Bus in the journal", plural(journal.bus_timeouts, "time-out")));
     }
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(format!("{} mounts", sample.mounts.len()));
@@ -268,7 +277,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     from_signs(case, RuleId::D15, "systemd does not keep up", signs, &next)
 }
 
-/// The numbers that explain the threads and descriptors of a healthy runtime.
+/// The numbers on which the threads and file descriptors of a healthy runtime depend.
 struct ExpectedLoad {
     containers: usize,
     sandboxes: usize,
@@ -295,13 +304,13 @@ impl fmt::Display for ExpectedLoad {
     }
 }
 
-/// Applies D17. It executes nothing in a container.
+/// Applies D17. It does not execute anything in a container.
 pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let host = evidence.node()?;
     let mut signs = Vec::new();
     let expected = ExpectedLoad::of(case, host);
-    if let Ownership::Ours { daemon: Some(pid) } = host.ownership
+    if let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.threads >= expected.times(limits::LEAK_FACTOR) {
@@ -326,7 +335,7 @@ pub(super) fn execs(case: &Case<'_>) -> Option<HealthFinding> {
         let minutes = (journal.span_seconds / 60.0).max(1.0);
         let rate = f64::from(u32::try_from(journal.exec_timeouts).unwrap_or(u32::MAX)) / minutes;
         if rate >= f64::from(u32::try_from(limits::EXEC_ERRORS_PER_MINUTE).unwrap_or(u32::MAX)) {
-            signs.push(format!("{} exec probes a minute run out of time", rate.round()));
+            signs.push(format!("{} exec probes per minute time out", rate.round()));
         }
     }
     if let Some(metrics) = evidence.kubelet.latest().map(|reading| &reading.metrics)

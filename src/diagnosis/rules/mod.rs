@@ -1,15 +1,19 @@
-//! The rules: one for each diagnosis, with the evidence that it needs and what it must not conclude.
+//! The rules D00 to D37. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
-//! A rule is a function of the evidence; it returns findings, or nothing. No rule makes calls.
+//! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
 mod catalogue;
+mod certificates;
+mod cri_missing;
 mod disk;
 pub mod estimate;
 pub mod hang;
 mod journal;
+mod kernel;
 mod kubelet;
 mod load;
 mod node;
+mod owners;
 mod reach;
 mod size;
 pub mod state;
@@ -18,16 +22,17 @@ mod versions;
 use std::time::Duration;
 
 use catalogue::RuleFunction;
-pub use catalogue::{CATALOGUE, row};
+pub use catalogue::{CATALOGUE, HealthRule, row};
 pub use kubelet::disagreements;
 
 use super::evidence::Evidence;
-use super::evidence::holders::still_blocked;
+use super::evidence::container_parts::still_blocked;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
 use crate::panics::catch_panic;
+use crate::report::plural;
 use estimate::Estimate;
 
 /// The input of a rule.
@@ -37,7 +42,7 @@ pub struct Case<'a> {
     pub evidence: &'a Evidence,
     /// The estimate of the kubelet's relist.
     pub estimate: Estimate,
-    /// The ids that may be named as culprits.
+    /// The ids that findings may name as culprits.
     pub culprits: Vec<Culprit>,
 }
 
@@ -60,7 +65,7 @@ impl<'a> Case<'a> {
         Self { evidence, estimate: estimate::estimate(evidence), culprits: hang::culprits(evidence) }
     }
 
-    /// Whether the run made the calls on which the estimate is based; an interrupted run did not.
+    /// Returns whether the run made the calls on which the estimate is based; an interrupted run may not have made them.
     pub fn estimate_is_known(&self) -> bool {
         let runtime = &self.evidence.runtime;
         !self.evidence.interrupted
@@ -69,12 +74,12 @@ impl<'a> Case<'a> {
                 && runtime.cut_short().next().is_none())
     }
 
-    /// Whether any call of a relist hangs.
+    /// Returns whether a list call or a status call hangs.
     pub fn hangs(&self) -> bool {
         !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.hung().next().is_some()
     }
 
-    /// The phase of the hang.
+    /// Returns the phase of the hang.
     pub fn hang_phase(&self) -> Phase {
         if !self.evidence.runtime.hung_lists().is_empty() {
             Phase::List
@@ -87,18 +92,18 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The hung call: the list if a list hangs, else the status call.
+    /// Returns the hung call: the list if a list hangs, otherwise the status call.
     pub fn hung_rpc(&self) -> Option<Rpc> {
         let lists = self.evidence.runtime.hung_lists();
         lists.first().map(|(rpc, _)| *rpc).or_else(|| self.culprits.first().map(|culprit| culprit.rpc))
     }
 
-    /// Whether a list, a status call or Version hangs.
+    /// Returns whether a list or a status call hangs, or Version is not answered.
     pub fn stuck(&self) -> bool {
         self.hangs() || self.evidence.runtime.version_answer().is_none()
     }
 
-    /// The severity of a cause: critical if it explains a hang, else a warning.
+    /// Returns the severity of a cause: critical if there is a hang that it explains, otherwise a warning.
     pub fn severity_of_cause(&self) -> Severity {
         if self.stuck() { Severity::Critical } else { Severity::Warning }
     }
@@ -118,7 +123,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// Creates a finding about the cause of the hang, if there is a hang.
+    /// Creates a finding about a cause, with the phase and the call of the hang if there is a hang.
     fn cause(
         &self,
         id: RuleId,
@@ -133,7 +138,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Adds the names of a container or sandbox to a finding.
+    /// Sets the pod, the container and the id of a finding.
     pub(super) fn about(&self, finding: HealthFinding, id: &str) -> HealthFinding {
         HealthFinding {
             pod: self.evidence.names.pod(id),
@@ -158,7 +163,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
         Err(why) => failed.push((RuleId::D30, why)),
     }
     for finding in &mut findings {
-        // A possible finding does not matter until something else confirms it.
+        // A finding that is only possible must not change the verdict.
         if finding.confidence == Confidence::Possible {
             finding.severity = Severity::Info;
         }
@@ -166,7 +171,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<HealthFinding>, Vec<(RuleId, String)>) {
     (findings, failed)
 }
 
-/// Collects the findings of some rules, and the rules that panicked.
+/// Returns the findings of rules, and the rules that panicked with their messages.
 fn findings_of(
     functions: impl Iterator<Item = (RuleId, RuleFunction)>,
     case: &Case<'_>,
@@ -181,7 +186,7 @@ fn findings_of(
     (findings, failed)
 }
 
-/// Returns D00: every call is answered.
+/// Returns the finding D00: every call is answered.
 pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
@@ -193,8 +198,12 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
         "every probe is answered; a relist takes ".to_owned() + &seconds(estimate.serial),
     );
     finding.evidence.push(format!(
-        "{pods} pods, {} sandboxes, {} containers ({} running, {} exited)",
-        population.sandboxes, population.containers, population.running, population.exited
+        "{}, {}, {} ({} running, {} exited)",
+        plural(pods, "pod"),
+        plural(population.sandboxes, "sandbox"),
+        plural(population.containers, "container"),
+        population.running,
+        population.exited
     ));
     if let Some(lists) = estimate.lists {
         finding.evidence.push(format!(
@@ -203,6 +212,11 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
             seconds(estimate.full)
         ));
     }
+    let node = &case.evidence.node;
+    finding.next.push(format!(
+        "if this node is NotReady nevertheless, its conditions say why: kubectl describe node {}",
+        if node.is_empty() { "NODE" } else { node }
+    ));
     finding.next.push("the problem may come and go; wait for it with: plegctl watch --until-slow 2s".into());
     finding
 }
@@ -226,6 +240,7 @@ fn finding(
         ids: Vec::new(),
         evidence: Vec::new(),
         next: Vec::new(),
+        kernel_reason: None,
     }
 }
 
@@ -234,14 +249,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_that_panics_does_not_affect_the_others() {
+    fn a_rule_that_panics_does_not_affect_other_rules() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
-        let sound = RuleFunction::One(|case| Some(nothing_found(case)));
-        let fails = RuleFunction::Many(|_| panic!("of its own"));
-        let rules = [(RuleId::D01, sound), (RuleId::D02, fails), (RuleId::D03, sound)];
+        let works = RuleFunction::One(|case| Some(nothing_found(case)));
+        let fails = RuleFunction::Many(|_| panic!("a bug in the rule"));
+        let rules = [(RuleId::D01, works), (RuleId::D02, fails), (RuleId::D03, works)];
         let (found, failed) = findings_of(rules.into_iter(), &case);
         assert_eq!(found.len(), 2);
-        assert_eq!(failed, [(RuleId::D02, "of its own".to_owned())]);
+        assert_eq!(failed, [(RuleId::D02, "a bug in the rule".to_owned())]);
     }
 }

@@ -1,13 +1,17 @@
-//! D08, D09, D10, D11: tasks and containers that wait in the kernel.
+//! D08, D09, D10, D11: processes on the node that block calls: tasks in uninterruptible sleep, OCI runtimes that do not end,
+//! stopped shims, frozen cgroups.
 
 use std::time::Duration;
 
-use super::{Case, finding};
-use crate::diagnosis::evidence::holders::{self, Holders};
+use super::{Case, finding, state};
+use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::limits;
+use crate::diagnosis::old_commands;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds, short};
+use crate::diagnosis::words::{seconds, short};
+use crate::report::duration::elapsed;
+use crate::report::plural;
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
 const REMOTE_WAITS: [&str; 10] = [
@@ -49,7 +53,7 @@ fn is_remote(task: &Blocked) -> bool {
     waits_for(task, &REMOTE_WAITS)
 }
 
-/// `runc[12]: D in nfs_wait_bit_killable for at most 3m20s`
+/// Describes a blocked task: `runc[12], task 12: waits uninterruptibly in nfs_wait_bit_killable; started 3m20s ago`.
 fn line(process: &Process, task: &Blocked) -> String {
     let place = if task.wchan.is_empty() || task.wchan == "0" {
         "an unknown kernel function (not root?)"
@@ -60,7 +64,7 @@ fn line(process: &Process, task: &Blocked) -> String {
         "{}, task {}: waits uninterruptibly in {place}; started {} ago",
         process.label(),
         task.tid,
-        seconds(process.age)
+        elapsed(process.age)
     )
 }
 
@@ -77,7 +81,7 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
     })
 }
 
-/// Applies D08, for local file systems only. I/O pressure shows that something waits, not why.
+/// Applies D08, for local file systems only. I/O pressure shows that a task waits, but not the cause.
 pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.all_waited());
@@ -114,12 +118,13 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
     found.next.push("is the cloud disk throttled? are images pulled, or logs written, in bulk?".to_owned());
     found.next.push(
-        "iostat -x 1 5; this says that something waits for storage, not that a disk is broken".to_owned(),
+        "iostat -x 1 5; this finding means that a task waits for storage, not that a disk is broken"
+            .to_owned(),
     );
     Some(found)
 }
 
-/// Applies D09. The mount itself is never touched, and a pod is named only if its own task waits.
+/// Applies D09. It does not access the mount, and names a pod only if a task of this pod waits.
 pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let blocked = case.blocked();
@@ -150,17 +155,21 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     found.pod = pod;
     found.evidence.extend(waiting.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
+    let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
+    let named = owners.filter(|wait| wait.owner.is_some());
+    found.evidence.extend(named.take(1).map(|wait| format!("it {}", wait.words())));
     found.evidence.extend(logged);
     found.next.push("make the file server available again".to_owned());
     found.next.push(
-        "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned(),
+        "otherwise umount -f, then umount -l (changes state); after -l the waiting tasks still wait"
+            .to_owned(),
     );
     Some(found)
 }
 
-/// Applies D10: reports for each hung id its OCI runtime process or its shim; without a hang, only clear
-/// cases.
-pub(super) fn holder(case: &Case<'_>) -> Vec<HealthFinding> {
+/// Applies D10: reports for each hung id the OCI runtime process or the shim that blocks it. Without a hang, it reports only
+/// old OCI runtime processes and stopped shims.
+pub(super) fn blocking_processes(case: &Case<'_>) -> Vec<HealthFinding> {
     let mut found: Vec<HealthFinding> =
         case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
     let runtime = &case.evidence.runtime;
@@ -174,30 +183,33 @@ pub(super) fn holder(case: &Case<'_>) -> Vec<HealthFinding> {
     found
 }
 
+/// Reports the OCI runtime process or the shim that blocks the call about a culprit.
 fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
-    let holders = holders::holders(case.evidence, id);
-    let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
+    let parts = container_parts::parts_of(case.evidence, id);
+    let old = parts.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
     // A young OCI runtime process counts if the silent call's id is on its command line.
-    let young = holders.oci.iter().find(|process| holders::works_on(process, id));
-    // The main thread of a Go program always waits in a futex: only stopped tasks and uninterruptible waits
-    // count.
-    let sick_shim = holders.shim.filter(|shim| {
-        shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
-    });
-    // No list, status or stats call needs conmon: conmon is not the holder while an OCI runtime process does not end.
-    let sick_shim = sick_shim.filter(|shim| young.is_none() || !is_conmon(&shim.comm));
-    let (who, pid, what) = match (old, sick_shim, young) {
+    let young = parts.oci.iter().find(|process| container_parts::works_on(process, id));
+    // The main thread of a Go program always waits in a futex, so only stopped tasks and uninterruptible waits count.
+    let blocked_shim = parts
+        .shim
+        .filter(|shim| shim.is_stopped() || parts.blocked.iter().any(|(process, _)| process.pid == shim.pid));
+    // No list, status or stats call needs conmon, so conmon is not the cause while an OCI runtime process does not end.
+    let blocked_shim = blocked_shim.filter(|shim| young.is_none() || !is_conmon(&shim.comm));
+    let (who, pid, what) = match (old, blocked_shim, young) {
         (Some(process), ..) | (None, None, Some(process)) => {
             (process.label(), process.pid, format!("has not finished for {}", seconds(process.age)))
         }
-        (None, Some(shim), _) if shim.is_stopped() => (the_monitor(shim), shim.pid, "is stopped".to_owned()),
-        (None, Some(shim), _) => (the_monitor(shim), shim.pid, "waits in the kernel".to_owned()),
+        (None, Some(shim), _) if shim.is_stopped() => (monitor_name(shim), shim.pid, "is stopped".to_owned()),
+        (None, Some(shim), _) => {
+            let what = wait_of(case, shim.pid).unwrap_or_else(|| "waits in the kernel".to_owned());
+            (monitor_name(shim), shim.pid, what)
+        }
         (None, None, None) => return None,
     };
-    // The title omits the id, so that the summary has room for what happens to the node.
+    // The title omits the id, so that the effect on the node fits into the summary.
     let title = format!("{who} of {} {what}", case.evidence.names.name(id));
-    // The runtime's own goroutines may show that they wait for this very process.
-    let chain = [Some(pid), holders.shim.map(|shim| shim.pid)]
+    // The runtime's goroutine dump may show that goroutines wait for this process.
+    let chain = [Some(pid), parts.shim.map(|shim| shim.pid)]
         .into_iter()
         .flatten()
         .find_map(|pid| case.evidence.chain_at(pid));
@@ -216,19 +228,26 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
         found.evidence.push(format!("{list} waits for it: no answer within {}", seconds(*waited)));
     }
-    found.evidence.extend(describe(&holders));
+    found.evidence.extend(describe(&parts));
     found.next.push(format!("cat /proc/{pid}/stack   # as root"));
-    found.next.extend(last_resort(&holders));
+    found.next.extend(last_resort(&parts));
     Some(found)
 }
 
-fn the_monitor(monitor: &Process) -> String {
+/// Describes for what a task of this process waits in the kernel, if known.
+fn wait_of(case: &Case<'_>, pid: u32) -> Option<String> {
+    Some(case.evidence.node()?.waits.iter().find(|wait| wait.pid == pid)?.words())
+}
+
+/// Names a shim or a conmon: `the shim containerd-shim[12]`, `conmon[12]`.
+fn monitor_name(monitor: &Process) -> String {
     if is_conmon(&monitor.comm) { monitor.label() } else { format!("the shim {}", monitor.label()) }
 }
 
-fn describe(holders: &Holders<'_>) -> Vec<String> {
+/// Describes all parts of a container as evidence, one line each.
+fn describe(parts: &ContainerParts<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    for process in &holders.oci {
+    for process in &parts.oci {
         let verb = process.command.iter().find(|word| {
             matches!(
                 word.as_str(),
@@ -243,18 +262,18 @@ fn describe(holders: &Holders<'_>) -> Vec<String> {
             seconds(process.age)
         ));
     }
-    lines.extend(holders.shim.map(|shim| {
+    lines.extend(parts.shim.map(|shim| {
         format!(
             "its {}: state {}, {} threads",
-            the_monitor(shim).trim_start_matches("the "),
+            monitor_name(shim).trim_start_matches("the "),
             shim.state,
             shim.threads
         )
     }));
-    lines.extend(holders.blocked.iter().take(5).map(|(process, task)| line(process, task)));
-    lines.extend(holders.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
+    lines.extend(parts.blocked.iter().take(5).map(|(process, task)| line(process, task)));
+    lines.extend(parts.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
     lines.extend(
-        holders
+        parts
             .mounts
             .iter()
             .take(3)
@@ -263,19 +282,20 @@ fn describe(holders: &Holders<'_>) -> Vec<String> {
     lines
 }
 
-fn last_resort(holders: &Holders<'_>) -> Vec<String> {
+/// Suggests what to do with the parts of a container.
+fn last_resort(parts: &ContainerParts<'_>) -> Vec<String> {
     let mut next = Vec::new();
-    if let Some(shim) = holders.shim {
+    if let Some(shim) = parts.shim {
         next.push(if shim.is_stopped() {
             format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", shim.pid)
         } else if is_conmon(&shim.comm) {
-            // A signal that conmon does not handle would kill it, and the exit code would be lost.
+            // A signal that conmon does not handle would kill conmon, and the exit code of its container would be lost.
             format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
         } else {
             format!("kill -USR1 {}   # this shim only: its stacks go to the runtime's log", shim.pid)
         });
     }
-    if let Some(process) = holders.oci.first() {
+    if let Some(process) = parts.oci.first() {
         next.push(format!(
             "in similar cases, killing {} unblocked the node (changes state)",
             process.label()
@@ -284,8 +304,9 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     next
 }
 
+/// Reports a shim that does not answer `ContainerStats`.
 fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
-    let holders = holders::holders(case.evidence, id);
+    let parts = container_parts::parts_of(case.evidence, id);
     let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
     let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
     let mut found = case.about(found, id);
@@ -294,34 +315,40 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
         "ContainerStats, the only read-only call that reaches the shim, was not answered within {}",
         seconds(waited)
     ));
-    found.evidence.extend(describe(&holders));
-    found.next.extend(last_resort(&holders));
+    found.evidence.extend(describe(&parts));
+    found.next.extend(last_resort(&parts));
     found
 }
 
-/// Reports OCI runtime processes that are too old for a normal start and are not meant to live long.
+/// Reports OCI runtime processes that are older than a normal command takes.
 fn old_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
-    let old = host.latest().with_role(Role::OciRuntime).filter(|process| {
-        let parent = host.latest().processes.get(&process.parent);
-        process.age >= limits::OCI_PROCESS_OLD
-            && !process.is_zombie()
-            && !holders::waits_to_be_started(case.evidence, process)
-            && case.evidence.concerns(process)
-            && parent.is_some_and(|parent| matches!(parent.role, Role::Shim | Role::Daemon))
-    });
-    old.take(5)
+    let old = old_commands::old_commands(case.evidence, host.latest());
+    old.filter(|process| process.role == Role::OciRuntime)
+        .take(5)
         .map(|process| {
-            let title = format!("{} has not finished for {}", process.label(), seconds(process.age));
+            let creates = old_commands::creates(process);
+            let hangs = creates && process.age >= limits::OCI_CREATE_STUCK;
+            let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
+            let verb = if creates { " create" } else { "" };
+            let of_pod = state::pod_of(case.evidence, process);
+            let age = seconds(process.age);
+            let title = format!("{}{verb}{of_pod} has not finished for {age}", process.label());
             let known = |word: &&String| case.evidence.names.knows(word);
-            let id = process.container_id.clone().or_else(|| process.command.iter().find(known).cloned());
-            let mut found = finding(RuleId::D10, Severity::Warning, Confidence::Possible, title);
+            let id = process.container_id.as_ref().or_else(|| host.command_ids.get(&process.pid));
+            let id = id.or_else(|| process.command.iter().find(known)).cloned();
+            let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
+                found.evidence.push(format!("it works on {}", case.evidence.names.describe(&id)));
                 found = case.about(found, &id);
             }
-            found.evidence.push("no call hangs on it now".to_owned());
+            found.evidence.push(if hangs {
+                "no list and no status call waits for it; the pod cannot start before it ends".to_owned()
+            } else {
+                "no call hangs on it now".to_owned()
+            });
             found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
             found.next.push(format!("cat /proc/{}/stack   # as root", process.pid));
             found
@@ -329,7 +356,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
         .collect()
 }
 
-/// Reports stopped shims. A shim is never stopped normally; two samples exclude a coincidence.
+/// Reports stopped shims. Normally no shim is stopped, so a shim that is stopped in two samples is likely a problem.
 fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -351,18 +378,18 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                     .find_map(|process| process.container_id.clone())
             });
             let who = id.as_deref().map_or_else(|| shim.label(), |id| case.evidence.names.describe(id));
-            let title = format!("{} of {who} is stopped (state {})", the_monitor(shim), shim.state);
+            let title = format!("{} of {who} is stopped (state {})", monitor_name(shim), shim.state);
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
                 found = case.about(found, &id);
             }
-            let still = if is_conmon(&shim.comm) {
+            let effect = if is_conmon(&shim.comm) {
                 "list calls, status calls, stats and exec still work without it. But the container's exit is \
                  not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
             } else {
                 "list calls and status calls still work without it; stop, exec and stats hang"
             };
-            found.evidence.push(still.to_owned());
+            found.evidence.push(effect.to_owned());
             found.next.push(format!(
                 "find out who stopped it; to continue it: kill -CONT {} (changes state)",
                 shim.pid
@@ -372,19 +399,23 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
         .collect()
 }
 
-/// Applies D11. A cgroup may be frozen on purpose, and the finding says so.
+/// Applies D11. The finding mentions that a cgroup may be frozen on purpose.
 pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
-    let both = |freeze: &&Freeze| match &host.second {
+    let is_in_both = |freeze: &&Freeze| match &host.second {
         None => true,
         Some(_) => host.first.frozen.iter().any(|before| before.path == freeze.path),
     };
     let sample = host.latest();
-    let all: Vec<&Freeze> =
-        sample.frozen.iter().filter(both).filter(|freeze| case.evidence.concerns_cgroup(freeze)).collect();
-    // Everything below a frozen cgroup is frozen too: only the outermost one is named.
+    let all: Vec<&Freeze> = sample
+        .frozen
+        .iter()
+        .filter(is_in_both)
+        .filter(|freeze| case.evidence.concerns_cgroup(freeze))
+        .collect();
+    // All cgroups below a frozen cgroup are frozen too, so only the outermost cgroup is reported.
     let outermost = all.iter().filter(|freeze| {
         !all.iter()
             .any(|other| freeze.path != other.path && freeze.path.starts_with(&format!("{}/", other.path)))
@@ -438,9 +469,10 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                         .to_owned(),
                 );
             }
-            found
-                .next
-                .push("was it paused or checkpointed on purpose? if not, thaw it (changes state)".to_owned());
+            found.next.push(format!(
+                "unless it was paused on purpose, thaw it (changes state): {}",
+                freeze.thaw()
+            ));
             found
                 .next
                 .push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());

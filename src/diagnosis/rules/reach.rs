@@ -1,21 +1,22 @@
-//! D06, D07, D29: the runtime is not reached, is silent, or its lists fail.
+//! D06, D07, D29: the runtime cannot be reached, is silent, or answers its lists with errors.
 
-use super::{Case, finding};
+use super::{Case, cri_missing, finding};
 use crate::cri::{Error, FileKind};
+use crate::diagnosis::advice::{self, DaemonFamily};
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
-/// Applies D06. A path that the kubelet does not use, or that may not be opened, says nothing about the
-/// runtime.
+/// Applies D06. The finding says that plegctl cannot reach the endpoint, not that the runtime is down: the kubelet may use
+/// another endpoint, or plegctl may lack the permission.
 pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     if evidence.runtime.version_answer().is_some() {
         return None;
     }
     let error = evidence.runtime.version.as_ref().and_then(|call| call.result.as_ref().err());
-    let answers_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
-    let error = error.filter(|error| !answers_late(error))?;
+    let is_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
+    let error = error.filter(|error| !is_late(error))?;
     let title = match error {
         Error::NoSuchSocket { .. } => "there is no such socket",
         Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
@@ -51,9 +52,21 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
     }
     let others = evidence.other_sockets.iter();
     found.evidence.extend(others.map(|socket| format!("there is also {socket}")));
-    found.next.extend(error.hint());
+    // A socket without a listener has better steps, below.
+    found.next.extend(error.hint().filter(|_| !matches!(error, Error::Refused { .. })));
+    cri_missing::explain(case, error, &mut found);
     if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
-        found.next.push("systemctl status containerd crio   # and its journal".to_owned());
+        let units = match evidence.family() {
+            DaemonFamily::Containerd => "containerd",
+            DaemonFamily::Crio => "crio",
+            DaemonFamily::Other => "containerd crio",
+        };
+        if !found.next.iter().any(|line| line.starts_with("systemctl status")) {
+            found.next.push(evidence.show_units(units));
+        }
+        found.next.push(
+            "then start the runtime (changes state); its journal says why it does not start".to_owned(),
+        );
     }
     Some(found)
 }
@@ -67,7 +80,7 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     let mut facts = Vec::new();
     let mut next = Vec::new();
     if let Some(host) = case.evidence.node()
-        && let Ownership::Ours { daemon: Some(pid) } = host.ownership
+        && let Ownership::OfRuntime { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.is_stopped() {
@@ -104,13 +117,14 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(facts);
     if next.is_empty() {
         next.push("save its goroutine stacks first (below); a restart destroys the evidence".to_owned());
-        next.push("then see storage, memory and CPU of the node".to_owned());
+        next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
+        next.push(advice::RESTART_RUNTIME.to_owned());
     }
     found.next = next;
     Some(found)
 }
 
-/// Applies D29. This is neither a hang nor an error of plegctl: the kubelet gets the same answer.
+/// Applies D29. The kubelet gets the same error; it is not a hang.
 pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let error = [runtime.sandboxes.error(), runtime.containers.error()]
@@ -130,6 +144,6 @@ pub(super) fn list_fails(case: &Case<'_>) -> Option<HealthFinding> {
          metric stays small"
             .to_owned(),
     );
-    found.next.push("see the runtime's journal: journalctl -u containerd -u crio --since -15min".to_owned());
+    found.next.push(case.evidence.show_journal());
     Some(found)
 }

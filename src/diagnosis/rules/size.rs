@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use super::owners::{largest, owners};
 use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc};
+use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::seconds;
 use crate::kubelet::timing;
+use crate::ordered;
 use crate::report::bytes::bytes;
+use crate::report::plural;
 
-struct Size {
+/// The size of a list.
+struct ListSize {
     rpc: Rpc,
     bytes: u64,
     /// The number of items; unknown for a list that was not read to the end.
@@ -19,18 +24,19 @@ struct Size {
     took: Duration,
 }
 
-fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
+/// Returns the size of a list that was answered, or that was received in part.
+fn list_size<T>(call: Option<&Call<Vec<T>>>) -> Option<ListSize> {
     let call = call?;
     let items = match &call.result {
         Ok(items) => Some(items.len()),
         Err(why) if why.is_unread() => None,
         Err(_) => return None,
     };
-    Some(Size { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
+    Some(ListSize { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
 }
 
-/// Applies D03: a list is refused for its size, is close to the limit, or is larger than the kubelet accepts.
-/// Our own limit is far above the kubelet's, so a list that we can read may be too large for the kubelet.
+/// Applies D03: the runtime refuses a list because of its size, or a list is close to or above the size that the kubelet
+/// accepts. plegctl's own limit is much higher, so plegctl can read a list that is too large for the kubelet.
 pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let refused =
@@ -46,7 +52,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
         found.evidence.insert(0, message);
         return Some(found);
     }
-    let sizes = [size(runtime.sandboxes.first.as_ref()), size(runtime.containers.first.as_ref())];
+    let sizes = [list_size(runtime.sandboxes.first.as_ref()), list_size(runtime.containers.first.as_ref())];
     let largest = sizes.into_iter().flatten().max_by_key(|size| size.bytes)?;
     let limit = timing::RECEIVE_LIMIT;
     let (severity, title) = if largest.bytes > limit {
@@ -85,6 +91,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
+/// Creates a finding D03 with the numbers of dead sandboxes and containers, and what to do.
 fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFinding {
     let runtime = &case.evidence.runtime;
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
@@ -97,7 +104,8 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
     found.evidence.push(if unread && all == 0 {
-        "the number of dead ones is not known: no answer was read completely".to_owned()
+        "the numbers of dead sandboxes and exited containers are not known: no answer was read completely"
+            .to_owned()
     } else {
         format!(
             "{} of {} are dead, {} of {} have exited{}",
@@ -118,28 +126,43 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     {
         found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
     }
+    // If nothing could be counted, dead sandboxes and containers are the most likely reason.
+    let are_dead = all == 0 || population.dead() * 10 >= all;
+    let owners = owners(runtime, are_dead);
+    if !owners.is_empty() {
+        let whose = if are_dead { "dead pods" } else { "pods" };
+        found.evidence.push(format!("most {whose} by name: {}", largest(&owners)));
+    }
     found.evidence.push(
         "the kubelet's garbage collection makes the same list call, so the node does not recover by itself"
             .to_owned(),
     );
-    // If nothing could be counted, dead sandboxes and containers are the most likely reason.
-    found.next.extend(if all == 0 || population.dead() * 10 >= all {
+    let (namespace, name) =
+        owners.first().map_or(("NAMESPACE", "them"), |owner| (owner.namespace.as_str(), owner.name.as_str()));
+    found.next.extend(if are_dead {
         [
-            "remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned(),
-            "then give Jobs a ttlSecondsAfterFinished and CronJobs small history limits".to_owned(),
+            format!(
+                "remove dead pods of {name} (changes state): crictl pods --state notready --namespace {namespace} -q | \
+                 head -200 | xargs -r crictl rmp"
+            ),
+            format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs"),
+            "there set ttlSecondsAfterFinished, and the CronJob's history limits".to_owned(),
         ]
     } else {
+        let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
         [
-            "there is little to remove: move pods to other nodes (changes state)".to_owned(),
+            format!("let no new pod come (changes state): kubectl cordon {node}"),
+            format!("there is little to remove: move pods of {name} to other nodes (changes state)"),
             "then lower maxPods, or shorten annotations and labels".to_owned(),
         ]
     });
     found
 }
 
+/// Describes a list that was fetched in parts, with the namespaces that have the most items.
 fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     let mut top: Vec<_> = shards.by_namespace.iter().collect();
-    top.sort_unstable_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    ordered::sort_by(&mut top, |one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
     let top: Vec<String> =
         top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
     let failed = match shards.failed {
@@ -147,7 +170,7 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
         failed => format!(", {} not answered", plural(failed, "part")),
     };
     format!(
-        "{rpc} in {}: {} items, {} in all{failed}; most in: {}",
+        "{rpc} in {}: {} items, {} in total{failed}; most items in: {}",
         plural(shards.answered, "part"),
         shards.total,
         bytes(shards.bytes),
@@ -155,7 +178,7 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     )
 }
 
-/// Applies D04. Only growth during the run shows a leak.
+/// Applies D04. It reports a leak only if the number grew during the run.
 pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let population = runtime.population();
@@ -181,15 +204,33 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
         && let Ok(after) = &after.result
         && after.len() > before.len()
     {
-        found.evidence.push(format!("{} more containers while we looked", after.len() - before.len()));
+        let grown = plural(after.len() - before.len(), "container");
+        found.evidence.push(format!("the list grew by {grown} during this run"));
     }
-    found.next.push(
-        "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits".to_owned(),
-    );
+    let owners = owners(runtime, true);
+    if let Some(owner) = owners.first() {
+        let namespace = &owner.namespace;
+        found.evidence.push(format!("most dead pods by name: {}", largest(&owners)));
+        found
+            .next
+            .push(format!("find what creates {}: kubectl -n {namespace} get cronjobs,jobs", owner.name));
+        found.next.push("there set ttlSecondsAfterFinished, and the CronJob's history limits".to_owned());
+        let node = &case.evidence.node;
+        found.next.push(format!(
+            "delete all finished pods of {namespace} on this node (changes state): kubectl -n {namespace} delete pods \
+             --field-selector status.phase=Succeeded,spec.nodeName={}",
+            if node.is_empty() { "NODE" } else { node }
+        ));
+    } else {
+        found.next.push(
+            "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits"
+                .to_owned(),
+        );
+    }
     Some(found)
 }
 
-/// Applies D05. If each call is slow, the number of pods is not to blame.
+/// Applies D05. If each call is slow, the finding does not blame the number of pods.
 pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     let estimate = &case.estimate;
     let pass = estimate.full_answering;
@@ -205,7 +246,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
         let population = case.evidence.runtime.population();
         (population.dead_sandboxes, population.sandboxes)
     };
-    // A relist after a restart visits dead pods too.
+    // After a restart, the kubelet makes status calls for dead pods too.
     let are_dead = dead * 2 > all;
     let title = if slow_calls {
         format!("each status call takes {}: a relist of every pod takes {}", seconds(per_call), seconds(pass))
@@ -239,7 +280,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
             .to_owned(),
     );
     found.next.push(if slow_calls {
-        "find out why each call is slow: storage, memory, CPU of the node".to_owned()
+        format!("find out why each call is slow (storage, memory, CPU): {}", advice::NODE_PRESSURE)
     } else if are_dead {
         "find the Job or CronJob that leaves dead pods; set ttlSecondsAfterFinished and history limits"
             .to_owned()
@@ -249,7 +290,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns D05 for single calls that are answered so late that the pod's events wait. Late is not hung.
+/// Applies D05 to single calls whose late answers delay the events of their pods.
 fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     let mut lost = super::state::lost_exits(case.evidence);
     lost.extend(super::state::slow_pods_of(case.evidence, &lost));
@@ -282,7 +323,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         "the kubelet waits for each such call when its pod changes; a relist now takes {}",
         seconds(case.estimate.serial)
     ));
-    found.next.push("it answers, so nothing has to be restarted or deleted".to_owned());
+    found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
     found.next.push(
         "look at the storage of the node: iostat -x 1 5; and catch it: plegctl watch --until-slow 2s"
             .to_owned(),
@@ -290,7 +331,7 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Applies D30, if no other finding explains a slow list.
+/// Applies D30: a list is slow, and no other finding explains it.
 pub(super) fn slow_lists(case: &Case<'_>, findings: &[HealthFinding]) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let took = [

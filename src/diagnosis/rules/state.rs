@@ -1,4 +1,4 @@
-//! D16, D19, D20, D31, D33: what the runtime reports about itself and its containers.
+//! D16, D19, D20, D31, D33: the runtime reports a problem of itself, or its answers about containers are wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,11 +7,14 @@ use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc, RuntimeCondition, RuntimeStatus};
 use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
-use crate::diagnosis::evidence::{Evidence, StatusRecord, holders};
+use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
+use crate::diagnosis::old_commands;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::seconds;
+use crate::ordered::{self, IntoOrdered};
+use crate::report::plural;
 
 fn condition_text(condition: &RuntimeCondition) -> String {
     format!(
@@ -20,11 +23,12 @@ fn condition_text(condition: &RuntimeCondition) -> String {
     )
 }
 
-fn answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
+/// Returns the answer of Status.
+fn status_answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
     evidence.runtime.status.as_ref()?.result.as_ref().ok()
 }
 
-/// Applies D31. The kubelet is `NotReady` after 30 s for this reason alone.
+/// Applies D31. This reason alone makes the node `NotReady` after 30 s.
 pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     let call = case.evidence.runtime.status.as_ref()?;
     let mut confidence = Confidence::Certain;
@@ -37,7 +41,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
                 "its Status has no RuntimeReady condition".to_owned(),
             ),
         },
-        // The run ended before this silence could be called a hang.
+        // The run ended before this silence could count as a hang.
         Err(_) if case.evidence.runtime.status_is_open() => return None,
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
@@ -51,8 +55,10 @@ pub(super) fn not_ready(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = finding(RuleId::D31, Severity::Critical, confidence, title);
     found.rpc = Some("Status".to_owned());
     found.evidence.push(line);
-    found.evidence.push("the kubelet says \"container runtime is down\" after 30 s of this".to_owned());
-    found.next.push("journalctl -u containerd -u crio --since -15min".to_owned());
+    found
+        .evidence
+        .push("the kubelet reports \"container runtime is down\" if this lasts for 30 s".to_owned());
+    found.next.push(case.evidence.show_journal());
     Some(found)
 }
 
@@ -62,8 +68,10 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
     let mut title = "a network plugin is slow".to_owned();
-    let not_ready =
-        answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
+    let mut about = None;
+    let not_ready = status_answer(evidence)
+        .and_then(|status| status.condition("NetworkReady"))
+        .filter(|ready| !ready.holds);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
         title = String::from("the network is not ready");
@@ -72,9 +80,12 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     for plugin in old_plugins(evidence) {
         if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
             confidence = Confidence::Likely;
-            title = format!("the network plugin {} hangs", plugin.label());
+            title = format!("the network plugin {}{} hangs", plugin.label(), pod_of(evidence, plugin));
         }
-        signs.push(format!("{} is {} old", plugin.label(), seconds(plugin.age)));
+        let id = evidence.node().and_then(|host| host.command_ids.get(&plugin.pid));
+        let sandbox = id.map(|id| format!(" of sandbox {}", evidence.names.describe(id))).unwrap_or_default();
+        signs.push(format!("{}{sandbox} is {} old", plugin.label(), seconds(plugin.age)));
+        about = about.or_else(|| id.cloned());
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
         signs.push(format!(
@@ -86,6 +97,9 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
         return None;
     }
     let mut found = finding(RuleId::D16, Severity::Warning, confidence, title);
+    if let Some(id) = about {
+        found = case.about(found, &id);
+    }
     if not_ready.is_some() {
         found.rpc = Some("Status".to_owned());
     }
@@ -95,40 +109,35 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns the daemon's children that have the name of an installed network plugin. Other children, such as
-/// image unpackers, may be as old as they like.
+/// Returns the old network plugins.
 fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
-    let Some(host) = evidence.node() else {
-        return Vec::new();
-    };
-    let sample = host.latest();
-    let of_daemon = |pid: u32| sample.processes.get(&pid).is_some_and(|parent| parent.role == Role::Daemon);
-    sample
-        .with_role(Role::Other)
-        .filter(|process| {
-            process.age >= limits::CNI_PROCESS_OLD
-                && !process.is_zombie()
-                && host.network_plugins.contains(&process.comm)
-                && of_daemon(process.parent)
-        })
-        .collect()
+    let Some(host) = evidence.node() else { return Vec::new() };
+    let commands = old_commands::old_commands(evidence, host.latest());
+    commands.filter(|process| process.role == Role::Other).collect()
 }
 
-/// Whether the container's conmon is gone too.
+/// Formats the pod for which an old command works: ` of shop/db-0`.
+pub(super) fn pod_of(evidence: &Evidence, process: &Process) -> String {
+    let id = evidence.node().and_then(|host| host.command_ids.get(&process.pid));
+    let pod = id.and_then(|id| evidence.names.pod(id));
+    pod.map(|pod| format!(" of {pod}")).unwrap_or_default()
+}
+
+/// Returns whether a container of CRI-O has no conmon.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
     let Some(host) = evidence.node().filter(|_| evidence.family() == DaemonFamily::Crio) else {
         return false;
     };
-    // The command lines of conmon processes have not been read.
+    // Without their command lines, the conmon processes cannot be compared.
     if host.latest().shims == Shims::Counted {
         return false;
     }
-    let is_its = |named: &str| named == id || Some(named) == sandbox;
-    let of_it = |conmon: &Process| monitored_ids(&conmon.command).any(is_its);
-    !host.latest().with_role(Role::Shim).any(of_it)
+    let is_searched = |named: &str| named == id || Some(named) == sandbox;
+    let monitors_it = |conmon: &Process| monitored_ids(&conmon.command).any(is_searched);
+    !host.latest().with_role(Role::Shim).any(monitors_it)
 }
 
-/// Applies D19. A single sample may show a creation or a removal in progress.
+/// Applies D19. With a single sample the finding is only possible: the runtime may be creating or removing the item.
 pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let first = first_oddities(case.evidence);
@@ -151,7 +160,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     let found = finding(RuleId::D19, Severity::Warning, confidence, title);
     let mut found = case.about(found, id);
     found.phase = Phase::List;
-    let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MOST_IDS);
+    let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MAX_LISTED_IDS);
     found.ids = ids.map(str::to_owned).collect();
     found.evidence.extend(lasting.iter().take(10).map(|oddity| {
         let who: Vec<String> = oddity.ids().take(10).map(|id| case.evidence.names.describe(id)).collect();
@@ -160,39 +169,39 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Option<HealthFinding> {
     if lasting.len() > 10 {
         found.evidence.push(format!("and {} more", lasting.len() - 10));
     }
-    let unwatched = |oddity: &&Oddity<'_>| {
+    let lost_conmon = |oddity: &&Oddity<'_>| {
         let sandbox = case.evidence.names.sandbox_of(oddity.id);
         oddity.kind == OddKind::NoProcess && has_no_conmon(case.evidence, oddity.id, sandbox)
     };
-    let unwatched = lasting.iter().filter(unwatched).count();
-    if unwatched > 0 {
+    let without_conmon = lasting.iter().filter(lost_conmon).count();
+    if without_conmon > 0 {
         found.evidence.push(format!(
-            "{unwatched} of them also lost their conmon: nothing will notice the exit, and the list shows \
+            "{without_conmon} of them also lost their conmon: nothing records the exit, so the list shows \
              RUNNING for ever"
         ));
     }
     found.evidence.push(if again {
         "seen in two samples".to_owned()
     } else {
-        "seen in one sample: a creation or removal may be under way".to_owned()
+        "seen in one sample: the runtime may just be creating or removing it".to_owned()
     });
     found
         .next
-        .push("compare with the processes of its cgroup; has the runtime been restarted lately?".to_owned());
+        .push("compare with the processes of its cgroup; was the runtime restarted recently?".to_owned());
     Some(found)
 }
 
-/// Returns why a status call failed, if it did.
+/// Returns why a status call failed; `None` if it did not fail.
 fn failure(record: &StatusRecord) -> Option<String> {
     Some(match &record.result {
         Err(why) if why.is_failure() => why.to_string(),
-        Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),
+        Ok(facts) if !facts.present => "the answer contains no status".to_owned(),
         Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
         _ => return None,
     })
 }
 
-/// Applies D20. "Not found" after a list is a race, not an error.
+/// Applies D20. "Not found" is not a failure, because the item may have been removed after the list.
 pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
@@ -209,7 +218,7 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = case.about(found, id);
     found.phase = Phase::Status;
     found.rpc = Some(rpc.name().to_owned());
-    found.ids = failing.iter().take(limits::MOST_IDS).map(|record| record.target.id.clone()).collect();
+    found.ids = failing.iter().take(limits::MAX_LISTED_IDS).map(|record| record.target.id.clone()).collect();
     found.evidence.push(format!(
         "{} of {}",
         failing.len(),
@@ -229,8 +238,8 @@ pub(super) fn failing_status(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns the status calls in which CRI-O waited for a lost exit. They take the time that CRI-O waits for
-/// the exit file, and return the exit code that CRI-O then sets.
+/// Returns the status calls in which CRI-O waited for a lost exit. They take as long as CRI-O waits for the exit file, and
+/// return the exit code -1, which CRI-O sets then.
 pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
     if evidence.family() != DaemonFamily::Crio {
         return Vec::new();
@@ -241,11 +250,11 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
             && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
     };
     let mut found: Vec<&StatusRecord> = runtime.status_calls.iter().filter(lost).collect();
-    found.sort_unstable_by(|one, other| one.target.id.cmp(&other.target.id));
+    ordered::sort_by(&mut found, |one, other| one.target.id.cmp(&other.target.id));
     found
 }
 
-/// Applies D33. Such calls are slow, never hung: CRI-O answers in the end, with exit code -1.
+/// Applies D33. These calls are slow and do not hang: CRI-O answers them with exit code -1.
 pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let lost = lost_exits(evidence);
@@ -275,7 +284,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     for record in lost.iter().take(5) {
         let id = &record.target.id;
         let who = evidence.names.describe(id);
-        match holders::holders(evidence, id).shim {
+        match container_parts::parts_of(evidence, id).shim {
             Some(conmon) if conmon.is_stopped() => {
                 found.evidence.push(format!(
                     "{who}: its {} is stopped (state {})",
@@ -287,7 +296,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
                     conmon.pid
                 ));
             }
-            Some(conmon) => found.evidence.push(format!("{who}: its {} lives", conmon.label())),
+            Some(conmon) => found.evidence.push(format!("{who}: its {} runs", conmon.label())),
             None if evidence.node().is_some() => {
                 found.evidence.push(format!("{who}: its conmon is gone, so the exit code is lost"));
                 found.next.push(remove(id));
@@ -297,23 +306,25 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
     }
     if found.next.is_empty() {
         let id = crate::diagnosis::words::short(&first.target.id);
-        found.next.push(format!("pgrep -af {id}   # its conmon: in state T, continue it with kill -CONT"));
-        found.next.push(format!("gone: {}", remove(&first.target.id)));
+        found
+            .next
+            .push(format!("pgrep -af {id}   # its conmon; if it is in state T, continue it with kill -CONT"));
+        found.next.push(format!("if its conmon is gone: {}", remove(&first.target.id)));
     }
     Some(found)
 }
 
-/// Returns the command that removes such a container. The removal waits as long as a status call, and crictl
-/// gives up after 2 s by default.
+/// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
+/// after 2 s by default.
 fn remove(id: &str) -> String {
     format!("crictl --timeout 60s rm {} (changes state)", crate::diagnosis::words::short(id))
 }
 
-/// Returns the slow `PodSandboxStatus` calls of these containers' pods: with pod events on, CRI-O fetches the
-/// status of each container for such a call.
+/// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of
+/// each container for such a call.
 pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&'a StatusRecord> {
     let pods: BTreeSet<&str> =
-        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).collect();
+        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).into_set();
     let slow = |record: &&StatusRecord| {
         record.rpc == Rpc::PodSandboxStatus
             && record.duration >= limits::LOST_EXIT_WAIT
@@ -323,7 +334,7 @@ pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&
     evidence.runtime.status_calls.iter().filter(slow).collect()
 }
 
-/// For D22: whether a call was answered quickly.
+/// Returns whether a call was answered quickly.
 pub(super) fn quick<T>(call: Option<&Call<T>>) -> bool {
     call.is_some_and(|call| call.result.is_ok() && call.duration < limits::LIST_SLOW)
 }

@@ -1,26 +1,30 @@
-//! D27: versions with a known bug. The finding is a hint, never a cause.
+//! D27: versions of runtimes and kubelets with a known bug. The finding is a hint, never a cause.
 
 use super::{Case, finding};
+use crate::diagnosis::evidence::Settings;
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
-/// A release line with a bug, and the version that fixes it.
+/// A range of versions of a program that have a bug.
 struct KnownBug {
-    /// The runtime's name.
-    runtime: &'static str,
+    /// The program's name: a runtime's, or `kubelet`.
+    program: &'static str,
     /// The first version with the bug.
     from: [u32; 3],
-    /// The first version without the bug.
-    fixed: [u32; 3],
+    /// The first version without the bug, or after those in which the bug was met.
+    until: [u32; 3],
+    /// Whether `until` is known to fix the bug.
+    is_fixed: bool,
     /// What the bug does.
     fault: &'static str,
     /// Where the bug is described.
     source: &'static str,
 }
 
-/// What several releases of containerd do.
+/// The bug of several release lines of containerd.
 const EXEC_LEAK: &str = "exec probes that leave children behind leak goroutines";
+const SHIM_LEAK: &str = "shims stay after their pods are gone";
 
-const KNOWN: [KnownBug; 6] = [
+const KNOWN: [KnownBug; 14] = [
     containerd(
         [1, 4, 4],
         [1, 4, 5],
@@ -28,50 +32,95 @@ const KNOWN: [KnownBug; 6] = [
         "containerd/containerd#5274",
     ),
     containerd([1, 7, 0], [1, 7, 35], EXEC_LEAK, "CVE-2026-53495"),
+    containerd([1, 7, 15], [1, 7, 17], "its NRI calls can deadlock", "Azure/AKS#4426"),
     containerd([2, 0, 0], [2, 0, 12], EXEC_LEAK, "CVE-2026-53495"),
+    containerd([2, 0, 0], [2, 0, 7], SHIM_LEAK, "containerd/containerd#12344"),
+    containerd([2, 1, 0], [2, 1, 5], SHIM_LEAK, "containerd/containerd#12344"),
     containerd([2, 2, 0], [2, 2, 8], EXEC_LEAK, "CVE-2026-53495"),
     containerd([2, 3, 0], [2, 3, 5], EXEC_LEAK, "CVE-2026-53495"),
+    containerd(
+        [2, 3, 0],
+        [2, 3, 2],
+        "it tears a new container down if runc create is slow",
+        "containerd/containerd#13483",
+    ),
     KnownBug {
-        runtime: "cri-o",
+        is_fixed: false,
+        ..containerd(
+            [2, 3, 2],
+            [2, 3, 3],
+            "calls hang after a pod with VFIO devices is deleted",
+            "containerd/containerd#13814",
+        )
+    },
+    KnownBug {
+        program: "cri-o",
         from: [1, 33, 2],
-        fixed: [1, 33, 9],
+        until: [1, 33, 9],
+        is_fixed: true,
         fault: "stopping a container can deadlock",
         source: "cri-o/cri-o#9754",
     },
+    kubelet([1, 0, 0], "its shutdown manager leaks D-Bus connections", "kubernetes/kubernetes#137141"),
+    KnownBug {
+        is_fixed: false,
+        ..kubelet(
+            [1, 35, 0],
+            "it cancels exec probes during a graceful termination",
+            "kubernetes/kubernetes#140882",
+        )
+    },
+    kubelet([1, 36, 0], "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850"),
 ];
 
 const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { runtime: "containerd", from, fixed, fault, source }
+    KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source }
 }
 
-/// Returns the leading numbers of a version, whatever suffix a package adds.
-fn numbers(version: &str) -> Option<[u32; 3]> {
+/// A bug of kubelets before 1.37.
+const fn kubelet(from: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
+    KnownBug { program: "kubelet", from, until: [1, 37, 0], is_fixed: true, fault, source }
+}
+
+/// Returns the numbers of a version, without the suffix that a package may add.
+pub(super) fn numbers(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.trim_start_matches('v').split(['.', '~', '+', '-']);
     let mut next = || parts.next()?.parse::<u32>().ok();
     Some([next()?, next()?, next().unwrap_or(0)])
 }
 
-/// Applies D27.
+/// Applies D27 to the runtime and to the kubelet, as far as their versions are known.
 pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
     let version = case.evidence.runtime.version_answer();
-    let Some((version, ours)) =
-        version.and_then(|version| Some((version, numbers(&version.runtime_version)?)))
-    else {
-        return Vec::new();
-    };
-    KNOWN
-        .iter()
-        .filter(|known| known.runtime == version.runtime_name)
-        .filter(|known| known.from[..2] == ours[..2] && known.from <= ours && ours < known.fixed)
+    let runtime = version.map(|version| (version.runtime_name.as_str(), version.runtime_version.clone()));
+    let kubelet = kubelet_version(case).map(|version| ("kubelet", version));
+    runtime.into_iter().chain(kubelet).flat_map(|(program, version)| known_bugs(program, &version)).collect()
+}
+
+/// The version that the kubelet's metrics name, or the release that the user named.
+fn kubelet_version(case: &Case<'_>) -> Option<String> {
+    let metrics = case.evidence.kubelet.latest().and_then(|reading| reading.metrics.version.clone());
+    let settings = &case.evidence.settings.kubelet;
+    let is_named = *settings != Settings::default().kubelet;
+    metrics.or_else(|| is_named.then(|| settings.value.to_string()))
+}
+
+fn known_bugs(program: &str, version: &str) -> Vec<HealthFinding> {
+    let Some(ours) = numbers(version) else { return Vec::new() };
+    let known = KNOWN.iter().filter(|known| known.program == program);
+    known
+        .filter(|known| known.from <= ours && ours < known.until)
         .map(|known| {
-            let title = format!(
-                "{} {} has a known fault: {}",
-                version.runtime_name, version.runtime_version, known.fault
-            );
+            let version = version.trim_start_matches('v');
+            let title = format!("{program} {version} has a known fault: {}", known.fault);
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
             found.evidence.push(format!("see {}", known.source));
-            let [major, minor, patch] = known.fixed;
-            found.evidence.push(format!("fixed in {major}.{minor}.{patch}"));
+            let [major, minor, patch] = known.until;
+            found.evidence.push(if known.is_fixed {
+                format!("fixed in {major}.{minor}.{patch}")
+            } else {
+                "no version with a fix is known".to_owned()
+            });
             found.evidence.push("there is no proof that it is the cause here".to_owned());
             found
         })
@@ -83,10 +132,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packagers_versions_are_read() {
+    fn versions_with_the_suffixes_of_packages_are_parsed() {
         assert_eq!(numbers("1.6.20~ds1"), Some([1, 6, 20]));
         assert_eq!(numbers("2.1.9+unknown"), Some([2, 1, 9]));
         assert_eq!(numbers("v2.0.0-rc.1"), Some([2, 0, 0]));
         assert_eq!(numbers("devel"), None);
+    }
+
+    fn faults(program: &str, version: &str) -> Vec<String> {
+        let title = |found: HealthFinding| found.title.split_once(": ").unwrap().1.to_owned();
+        known_bugs(program, version).into_iter().map(title).collect()
+    }
+
+    #[test]
+    fn a_range_begins_with_its_first_version_and_ends_before_its_fix() {
+        let deadlock = "its NRI calls can deadlock";
+        assert_eq!(faults("containerd", "1.7.14"), [EXEC_LEAK]);
+        assert_eq!(faults("containerd", "1.7.16~ds1"), [EXEC_LEAK, deadlock]);
+        assert_eq!(faults("containerd", "1.7.17"), [EXEC_LEAK]);
+        assert_eq!(faults("containerd", "v2.1.4"), [SHIM_LEAK]);
+        assert_eq!(faults("containerd", "2.1.5"), [""; 0]);
+        assert_eq!(faults("containerd", "2.3.1").len(), 2);
+        assert_eq!(faults("containerd", "2.3.3"), [EXEC_LEAK]);
+        assert_eq!(faults("cri-o", "1.33.8").len(), 1);
+        assert_eq!(faults("cri-o", "1.36.0"), [""; 0]);
+    }
+
+    #[test]
+    fn faults_of_kubelets_reach_across_releases() {
+        assert_eq!(faults("kubelet", "v1.31.4").len(), 1);
+        assert_eq!(faults("kubelet", "v1.35.0+k3s1").len(), 2);
+        assert_eq!(faults("kubelet", "1.36").len(), 3);
+        assert_eq!(faults("kubelet", "v1.37.0"), [""; 0]);
+        assert_eq!(faults("dockerd", "1.36"), [""; 0]);
+        let unfixed = known_bugs("kubelet", "1.35").pop().unwrap();
+        assert!(unfixed.evidence.contains(&"no version with a fix is known".to_owned()), "{unfixed:?}");
+    }
+
+    #[test]
+    fn every_range_has_a_version_and_a_fault_that_fits_a_line() {
+        for known in &KNOWN {
+            assert!(known.from < known.until, "{}", known.source);
+            let [major, minor, patch] = known.from;
+            for found in known_bugs(known.program, &format!("{major}.{minor}.{patch}")) {
+                assert!(found.title.len() <= 100, "{}", found.title);
+            }
+        }
     }
 }

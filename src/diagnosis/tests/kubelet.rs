@@ -1,11 +1,12 @@
-//! Tests the rules about the kubelet and the journal: evidence of a healthy runtime, with answers of a kubelet added.
+//! Tests of the rules about the kubelet and the journal. Each test takes the evidence of a healthy runtime and adds answers
+//! of a kubelet or lines of a journal.
 
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs};
 use crate::clock::Wall;
-use crate::diagnosis::commands::Journal;
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::journal::Journal;
 use crate::diagnosis::kubelet::{Healthz, MetricsReading};
 use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{gather, judge};
@@ -27,7 +28,7 @@ fn find(report: &HealthReport, id: RuleId) -> Option<&HealthFinding> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stale_kubelet_with_a_healthy_runtime_is_d22() {
+async fn an_old_relist_with_a_healthy_runtime_is_d22() {
     let mut evidence = healthy().await;
     evidence.kubelet.first = Some(reading(1000, 900.0));
     evidence.kubelet.second = Some(reading(1005, 900.0));
@@ -42,7 +43,7 @@ async fn stale_kubelet_with_a_healthy_runtime_is_d22() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_threshold() {
+async fn a_falling_age_evented_pleg_or_one_reading_below_the_threshold_is_no_d22() {
     let mut near = healthy().await;
     near.kubelet.first = Some(reading(1000, 821.0));
     let report = judge(&near);
@@ -67,7 +68,7 @@ async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_thresho
     assert_eq!(find(&report, RuleId::D23).unwrap().severity, Severity::Info);
     assert_eq!(report.verdict, Verdict::Healthy);
 
-    // From 1.37 on the stream is a hint, and the relists of every second count as ever.
+    // From 1.37 on the event stream is only a hint, and the kubelet relists every second, so the age counts again.
     evented.settings.kubelet.value = KubeletVersion::parse("1.37").unwrap();
     let report = judge(&evented);
     assert_eq!(report.verdict, Verdict::Unhealthy);
@@ -77,7 +78,7 @@ async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_thresho
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_age_over_the_threshold_is_unhealthy_by_one_reading() {
+async fn one_reading_with_an_age_over_the_threshold_makes_the_node_unhealthy() {
     let mut evidence = healthy().await;
     evidence.kubelet.first = Some(reading(1000, 371.0));
     evidence.kubelet.healthz = Some(Healthz::Ok);
@@ -87,34 +88,58 @@ async fn an_age_over_the_threshold_is_unhealthy_by_one_reading() {
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Kubelet));
     assert_eq!(
         report.summary,
-        "the kubelet's last relist is 10m29s old, over its threshold of 3m00s: node is NotReady"
+        "the kubelet's last relist is 10m29s old, over its threshold of 3m00s: NotReady since 1970-01-01 \
+         00:09:11 UTC"
     );
+    let estimate = report.estimate.as_ref().unwrap();
+    assert_eq!((estimate.not_ready_at, estimate.not_ready_since), (None, Some(reading(551, 0.0).at)));
     let disagreements = report.kubelet.unwrap().disagreements;
-    assert_eq!(disagreements.len(), 2, "the runtime is well, and /healthz says ok: {disagreements:?}");
+    assert_eq!(disagreements.len(), 2, "the runtime answers well, and /healthz is ok: {disagreements:?}");
 
-    // A hang explains it: the hang is where to start, and the kubelet's word stays.
+    // If a call hangs, the hang is the primary finding, and D22 remains.
     let hung = Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs);
     let mut evidence = gather(&inputs(hung), &|_| ()).await;
     evidence.kubelet.first = Some(reading(1000, 371.0));
     let report = judge(&evidence);
     assert_eq!((report.verdict, report.primary.as_ref().unwrap().id), (Verdict::Unhealthy, RuleId::D01));
     assert!(find(&report, RuleId::D22).is_some());
-    assert!(report.summary.ends_with("node is NotReady"), "{}", report.summary);
+    assert!(report.summary.contains(": NotReady since 1970-01-01 00:09:11 UTC"), "{}", report.summary);
+}
+
+/// On a node that is `NotReady` already, a later run shows the same time.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_notready_is_taken_from_the_kubelets_messages_and_does_not_move() {
+    let hung = Scripted::with_pods(3).on(crate::cri::Rpc::ListContainers, Behaviour::Hangs);
+    let mut evidence = gather(&inputs(hung), &|_| ()).await;
+    for (later, age) in [(0, 190.0), (25, 215.0)] {
+        evidence.taken_at = reading(1_700_000_000 + later, 0.0).at;
+        let logged = 1_700_000_000.0 + f64::from(u32::try_from(later).unwrap());
+        evidence.journal =
+            Some(Journal { lines: 1, last_pleg_message: Some((logged, age)), ..Journal::default() });
+        let report = judge(&evidence);
+        assert!(report.summary.ends_with(": NotReady since 22:13:10 UTC"), "{}", report.summary);
+        assert!(report.estimate.unwrap().not_ready_at.is_none());
+    }
+    // A message of the time before the kubelet relisted again does not count.
+    evidence.taken_at = reading(1_700_000_100, 0.0).at;
+    let report = judge(&evidence);
+    assert!(report.summary.contains(": NotReady within "), "{}", report.summary);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_that_relists_says_when_the_node_goes() {
+async fn the_summary_has_the_time_of_notready_by_the_kubelets_last_relist() {
     let hung = Scripted::with_pods(3).on(crate::cri::Rpc::ListContainers, Behaviour::Hangs);
     let mut evidence = gather(&inputs(hung), &|_| ()).await;
-    // 1970-01-01 00:16:40, and it relisted four seconds before.
+    (evidence.taken_at, evidence.took) = (reading(1000, 0.0).at, Duration::from_secs(6));
     evidence.kubelet.first = Some(reading(1000, 996.0));
     let report = judge(&evidence);
-    assert!(report.summary.ends_with("this node goes NotReady at 00:19"), "{}", report.summary);
+    assert!(report.summary.ends_with(": NotReady in 2m50s (00:19:36 UTC)"), "{}", report.summary);
+    assert_eq!(report.estimate.as_ref().unwrap().not_ready_at, Some(reading(1176, 0.0).at));
     assert!(report.kubelet.unwrap().disagreements[0].contains("although a call of plegctl is not answered"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_file_counts_as_of_the_time_it_was_written() {
+async fn metrics_from_a_file_are_as_old_as_the_file() {
     let mut inputs = inputs(Scripted::with_pods(3));
     let now = inputs.clock.wall();
     let hour_ago = Wall::from_nanos(now.nanos() - 3_600_000_000_000);
@@ -139,7 +164,7 @@ async fn metrics_file_counts_as_of_the_time_it_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_late_by_one_time_out_makes_the_hidden_stall_certain() {
+async fn a_relist_that_is_late_by_one_time_out_makes_d28_certain() {
     let mut evidence =
         gather(&inputs(Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs)), &|_| ()).await;
     assert_eq!(find(&judge(&evidence), RuleId::D28).unwrap().confidence, Confidence::Likely);
@@ -148,7 +173,7 @@ async fn a_kubelet_late_by_one_time_out_makes_the_hidden_stall_certain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_healthz_is_the_kubelets_fault() {
+async fn a_failing_healthz_is_d32() {
     let mut evidence = healthy().await;
     evidence.kubelet.healthz = Some(Healthz::Failing { status: 500, text: "[-]syncloop failed".into() });
     let report = judge(&evidence);
@@ -158,17 +183,17 @@ async fn a_failing_healthz_is_the_kubelets_fault() {
     assert!(primary.evidence[0].contains("syncloop"));
 
     evidence.kubelet.healthz = Some(Healthz::Refused);
-    assert!(find(&judge(&evidence), RuleId::D32).is_none(), "no process table, so nobody is missed");
+    assert!(find(&judge(&evidence), RuleId::D32).is_none(), "without a process table, no kubelet is missing");
 }
 
-fn journal(lines: &[&str]) -> Journal {
+pub(super) fn journal(lines: &[&str]) -> Journal {
     let stamped: Vec<String> =
         lines.iter().enumerate().map(|(at, line)| format!("{}.0 n1 {line}", 1000 + at)).collect();
     Journal::of(&stamped.join("\n"))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_of_flaps_is_read_as_time_outs() {
+async fn ages_in_the_journal_that_rise_and_fall_are_d25() {
     let line = |age: &str| {
         format!("kubelet[1]: PLEG is not healthy: pleg was last seen active {age} ago; threshold is 3m0s")
     };
@@ -185,7 +210,7 @@ async fn a_journal_of_flaps_is_read_as_time_outs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recovery_without_an_end_outranks_a_runtime_that_is_not_reached() {
+async fn a_recovery_without_an_end_comes_before_a_runtime_that_cannot_be_reached() {
     let why = crate::cri::Error::Refused { endpoint: "unix:///run/test.sock".into() };
     let script = Scripted::with_pods(1).on(crate::cri::Rpc::Version, Behaviour::Fails(why));
     let mut evidence = gather(&inputs(script), &|_| ()).await;
@@ -197,7 +222,7 @@ async fn a_recovery_without_an_end_outranks_a_runtime_that_is_not_reached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reserved_name_names_its_holder_and_no_conflict() {
+async fn a_reserved_name_is_reported_with_the_pod_that_has_it() {
     let mut evidence = healthy().await;
     let holder = container_id(2);
     let line = format!(
@@ -212,7 +237,7 @@ async fn a_reserved_name_names_its_holder_and_no_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelet_that_never_relisted_is_reported_with_the_cause() {
+async fn a_kubelet_that_never_relisted_is_reported_after_the_cause() {
     let too_large = crate::cri::Error::TooLarge {
         rpc: crate::cri::Rpc::ListContainers,
         message: "larger than max (2 vs. 1)".into(),

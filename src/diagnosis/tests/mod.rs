@@ -1,8 +1,10 @@
-//! Whole runs against a scripted runtime, on a paused clock.
+//! Tests of whole runs of `health` against a runtime in memory (`scripted`), with a paused clock.
 
 mod crio;
+mod kernel;
 mod kubelet;
 mod matrix;
 mod node;
 pub(crate) mod scripted;
 mod silence;
+mod start;

@@ -1,4 +1,4 @@
-//! A runtime in memory that answers as the test specifies, and records the calls.
+//! A runtime in memory. It answers each call as the test specifies, and records the calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -17,36 +17,41 @@ use crate::cri::{
 pub(crate) enum Behaviour {
     #[default]
     Answers,
+    /// The answer comes after this time.
     After(Duration),
     Hangs,
-    /// A mebibyte of its answer comes every so often; after so many of them it hangs.
+    /// A mebibyte of the answer arrives in each interval of this length, this many times. Then the call hangs.
     Arrives(Duration, usize),
     Fails(Error),
     Panics,
 }
 
-/// The script and the population.
+/// The runtime: its sandboxes and containers, and how its calls behave.
 #[derive(Default)]
 pub(crate) struct Scripted {
     pub(crate) sandboxes: Vec<Sandbox>,
     pub(crate) containers: Vec<Container>,
     pub(crate) by_rpc: BTreeMap<Rpc, Behaviour>,
+    /// By the id of a sandbox or container, or by the name of a filter from [`filter_name`].
     pub(crate) by_id: BTreeMap<String, Behaviour>,
-    /// Bytes of an answer to a list of everything.
+    /// The size of the answer to `ListContainers` without a filter.
     pub(crate) list_bytes: Option<u64>,
     pub(crate) conditions: Vec<RuntimeCondition>,
-    /// Ids whose status has no creation time and so on are not needed; these fail with "not found".
+    /// Containers whose status call is answered with "not found".
     pub(crate) gone: BTreeSet<String>,
-    /// Only the first call of each RPC follows the script.
+    /// Whether only the first call of each RPC follows the script.
     pub(crate) recovers: bool,
-    pub(crate) asked: Mutex<Vec<(Rpc, String)>>,
+    /// The recorded calls. The text is the id of the sandbox or container; for a list call, it is the name of the
+    /// filter from [`filter_name`].
+    pub(crate) calls: Mutex<Vec<(Rpc, String)>>,
+    /// When the test created this runtime, in nanoseconds since the Unix epoch. Tests compute creation times from it.
     pub(crate) now: i64,
-    /// It calls itself CRI-O.
+    /// Whether Version answers with the name of CRI-O.
     pub(crate) crio: bool,
     /// Exit codes other than 0.
     pub(crate) exit_codes: BTreeMap<String, i32>,
-    /// Where a container is, made when the first one is asked for.
-    places: OnceLock<BTreeMap<String, usize>>,
+    /// The index of each container in `containers`, computed on first use.
+    container_indexes: OnceLock<BTreeMap<String, usize>>,
 }
 
 pub(crate) fn id(number: usize, kind: char) -> String {
@@ -62,7 +67,7 @@ pub(crate) fn container_id(pod: usize) -> String {
 }
 
 impl Scripted {
-    /// A node with this many pods of one sandbox and one container each, all old.
+    /// A node with this number of pods. Each pod has one sandbox and one container, created an hour ago.
     pub(crate) fn with_pods(pods: usize) -> Self {
         let now = SystemClock::start().wall().nanos();
         let old = now - 3_600_000_000_000;
@@ -78,7 +83,7 @@ impl Scripted {
         script
     }
 
-    /// The same population, without the script.
+    /// The same sandboxes and containers, but all calls are answered normally.
     pub(crate) fn same_node(&self) -> Self {
         Self {
             sandboxes: self.sandboxes.clone(),
@@ -89,7 +94,7 @@ impl Scripted {
         }
     }
 
-    /// The same node under CRI-O.
+    /// The same node with CRI-O as its runtime.
     pub(crate) fn under_crio(mut self) -> Self {
         self.crio = true;
         self
@@ -105,17 +110,18 @@ impl Scripted {
         self
     }
 
-    fn place_of(&self, container_id: &str) -> Option<usize> {
-        let places = self.places.get_or_init(|| {
+    fn index_of(&self, container_id: &str) -> Option<usize> {
+        let indexes = self.container_indexes.get_or_init(|| {
             let numbered = self.containers.iter().enumerate();
-            numbered.map(|(place, container)| (container.id.clone(), place)).collect()
+            numbered.map(|(index, container)| (container.id.clone(), index)).collect()
         });
-        places.get(container_id).copied()
+        indexes.get(container_id).copied()
     }
 
-    pub(crate) fn times_asked(&self, rpc: Rpc, id: &str) -> usize {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(asked, about)| *asked == rpc && about == id).count()
+    /// The number of calls of `rpc` for this id.
+    pub(crate) fn times_called(&self, rpc: Rpc, id: &str) -> usize {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().filter(|(called, about)| *called == rpc && about == id).count()
     }
 
     async fn answer<T>(
@@ -125,11 +131,12 @@ impl Scripted {
         bytes: u64,
         answer: impl FnOnce() -> Result<T, Error>,
     ) -> Call<T> {
-        let earlier = self.recovers && self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
-        self.asked.lock().unwrap().push((rpc, id.to_owned()));
+        let has_recovered =
+            self.recovers && self.calls.lock().unwrap().iter().any(|(called, _)| *called == rpc);
+        self.calls.lock().unwrap().push((rpc, id.to_owned()));
         let behaviour =
             self.by_id.get(id).filter(|_| !id.is_empty()).or_else(|| self.by_rpc.get(&rpc)).cloned();
-        let behaviour = behaviour.filter(|_| !earlier).unwrap_or_default();
+        let behaviour = behaviour.filter(|_| !has_recovered).unwrap_or_default();
         let (duration, result) = match behaviour {
             Behaviour::Answers => (Duration::from_micros(500), answer()),
             Behaviour::After(duration) => (duration, answer()),
@@ -141,7 +148,7 @@ impl Scripted {
                 }
                 std::future::pending().await
             }
-            Behaviour::Panics => panic!("a fault of our own"),
+            Behaviour::Panics => panic!("a bug in plegctl"),
             Behaviour::Fails(why) => (Duration::from_micros(300), Err(why)),
         };
         tokio::time::sleep(duration).await;
@@ -197,11 +204,12 @@ pub(crate) fn container(pod: usize, state: ContainerState, created_at: i64) -> C
     }
 }
 
-/// What a list is scripted by: nothing for everything, `part` for a state of it, `shard` for a selection by label.
-fn part_of<S>(filter: &Filter<S>) -> &'static str {
+/// Returns the name of a filter. A list call has no id, so a test uses this name to choose how list calls with such a
+/// filter behave.
+fn filter_name<S>(filter: &Filter<S>) -> &'static str {
     match (filter.labels.is_empty(), &filter.state) {
-        (false, _) => "shard",
-        (true, Some(_)) => "part",
+        (false, _) => "by-label",
+        (true, Some(_)) => "by-state",
         (true, None) => "",
     }
 }
@@ -246,7 +254,7 @@ impl Runtime for Scripted {
             .cloned()
             .collect();
         let bytes = 500 * items.len() as u64;
-        self.answer(Rpc::ListPodSandbox, part_of(filter), bytes, || Ok(items))
+        self.answer(Rpc::ListPodSandbox, filter_name(filter), bytes, || Ok(items))
     }
 
     fn list_containers(
@@ -261,8 +269,8 @@ impl Runtime for Scripted {
             .cloned()
             .collect();
         let bytes =
-            self.list_bytes.filter(|_| part_of(filter).is_empty()).unwrap_or(800 * items.len() as u64);
-        self.answer(Rpc::ListContainers, part_of(filter), bytes, || Ok(items))
+            self.list_bytes.filter(|_| filter_name(filter).is_empty()).unwrap_or(800 * items.len() as u64);
+        self.answer(Rpc::ListContainers, filter_name(filter), bytes, || Ok(items))
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
@@ -280,7 +288,7 @@ impl Runtime for Scripted {
 
     async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
         self.answer(Rpc::ContainerStatus, container_id, 600, || {
-            let found = self.place_of(container_id).and_then(|place| self.containers.get(place));
+            let found = self.index_of(container_id).and_then(|index| self.containers.get(index));
             let gone = self.gone.contains(container_id);
             let container = found.filter(|_| !gone).ok_or_else(|| not_found(Rpc::ContainerStatus))?;
             Ok(Some(ContainerStatus {
@@ -301,7 +309,7 @@ impl Runtime for Scripted {
     }
 }
 
-/// Inputs of a run against `script`, with nothing of this machine in them.
+/// The inputs of a run against `script` that reads nothing of this machine.
 pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     let runtime = Arc::new(script);
     let mut inputs =

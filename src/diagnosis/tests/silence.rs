@@ -1,5 +1,7 @@
-//! Slow is not hung: what is answered late is told with its time, and what is silent is told with a degree.
+//! Tests that `health` distinguishes slow calls from hung calls: a late answer is reported with its time, and a silence with
+//! a confidence that depends on its length.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
@@ -22,7 +24,7 @@ fn find(report: &HealthReport, id: RuleId) -> Option<&HealthFinding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
-/// Never unhealthy, nothing silent, and no sentence that calls it hung.
+/// Asserts verdict and primary finding, that no call is silent, and that no text says that something hangs.
 #[track_caller]
 fn assert_slow(report: &HealthReport, verdict: Verdict, primary: RuleId) {
     let first = report.primary.as_ref().map(|primary| primary.id);
@@ -32,16 +34,16 @@ fn assert_slow(report: &HealthReport, verdict: Verdict, primary: RuleId) {
     for finding in &report.findings {
         assert!(!matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D28), "{finding:#?}");
         for line in finding.evidence.iter().chain(&finding.next).chain([&finding.title]) {
-            let accuses = |word: &str| word.starts_with("hang") || word.starts_with("hung");
-            assert!(!line.split(' ').any(accuses) && !line.contains("delete this"), "{line}");
+            let is_about_a_hang = |word: &str| word.starts_with("hang") || word.starts_with("hung");
+            assert!(!line.split(' ').any(is_about_a_hang) && !line.contains("delete this"), "{line}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_and_four_slow_statuses_are_slow_with_their_time() {
+async fn slow_status_calls_are_reported_as_slow_with_their_time() {
     for (count, millis) in [(1, 3500), (4, 3500), (1, 6000), (1, 9500)] {
-        // Whatever the kubelet's release: to an old one each costs twice.
+        // An old kubelet makes each slow call twice in a relist, but this does not change the verdict.
         for release in ["1.30", "1.36"] {
             let script = (0..count).fold(Scripted::with_pods(60), |script, pod| {
                 script.on_id(container_id(pod * 13), late(millis))
@@ -53,18 +55,18 @@ async fn one_and_four_slow_statuses_are_slow_with_their_time() {
             let primary = report.primary.as_ref().unwrap();
             assert_eq!(primary.confidence, Confidence::Certain);
             assert_eq!(primary.ids.len(), count, "{primary:#?}");
-            let said = format!("answered after {:.1} s", f64::from(u32::try_from(millis).unwrap()) / 1000.0);
-            assert!(primary.title.contains(&said), "{}", primary.title);
+            let time = format!("answered after {:.1} s", f64::from(u32::try_from(millis).unwrap()) / 1000.0);
+            assert!(primary.title.contains(&time), "{}", primary.title);
             for pod in 0..count {
-                let asked = inputs.runtime.times_asked(Rpc::ContainerStatus, &container_id(pod * 13));
-                assert_eq!(asked, 1, "a slow call is asked once");
+                let calls = inputs.runtime.times_called(Rpc::ContainerStatus, &container_id(pod * 13));
+                assert_eq!(calls, 1, "a slow call is made once");
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_lists_are_a_list_problem() {
+async fn a_slow_list_is_d30_and_all_status_calls_are_made() {
     for (rpc, millis) in [
         (Rpc::ListContainers, 4500),
         (Rpc::ListContainers, 6000),
@@ -75,12 +77,12 @@ async fn slow_lists_are_a_list_problem() {
         let report = diagnose(&inputs).await;
         assert_slow(&report, Verdict::Degraded, RuleId::D30);
         let calls = report.probes.iter().filter_map(|probe| probe.calls).sum::<usize>();
-        assert_eq!(calls, 40, "the pass is made all the same: {:#?}", report.probes);
+        assert_eq!(calls, 40, "all status calls are made: {:#?}", report.probes);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_version_or_status_is_no_silence() {
+async fn a_slow_version_or_status_does_not_change_the_verdict() {
     for millis in [2000, 4500, 8000] {
         let report = diagnose(&inputs(Scripted::with_pods(5).on(Rpc::Version, late(millis)))).await;
         assert_slow(&report, Verdict::Healthy, RuleId::D00);
@@ -90,7 +92,7 @@ async fn a_slow_version_or_status_is_no_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_call_is_certain_within_13_seconds_and_likely_in_a_short_run() {
+async fn a_hung_call_is_certain_within_13_seconds_and_likely_in_a_short_run() {
     let row = |patience: Option<u64>| {
         let mut inputs = inputs(Scripted::with_pods(60).on_id(container_id(31), Behaviour::Hangs));
         if let Some(patience) = patience {
@@ -112,7 +114,7 @@ async fn hung_call_is_certain_within_13_seconds_and_likely_in_a_short_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_call_is_listed_before_slow_calls() {
+async fn a_hung_call_is_reported_before_slow_calls() {
     let script = Scripted::with_pods(60)
         .on_id(container_id(7), late(3740))
         .on_id(container_id(8), late(3740))
@@ -126,7 +128,7 @@ async fn hung_call_is_listed_before_slow_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn npd_and_small_budgets_say_likely() {
+async fn with_npd_and_small_budgets_a_hang_is_likely() {
     let mut npd = inputs(Scripted::with_pods(20).on_id(sandbox_id(3), Behaviour::Hangs));
     npd.mode = HealthMode::Npd;
     npd.budget = Duration::from_secs(4);
@@ -150,8 +152,8 @@ async fn npd_and_small_budgets_say_likely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn end_of_a_short_run_names_no_culprit() {
-    // 3.5 s is more than half of what `--npd` has; what was asked late is not called hung.
+async fn a_call_that_was_made_late_in_a_short_run_is_no_culprit() {
+    // The status calls take so long that the last of them begin shortly before the end of the run.
     let mut script = Scripted::with_pods(40);
     for pod in 0..40 {
         script = script.on_id(container_id(pod), late(1800));
@@ -165,8 +167,8 @@ async fn end_of_a_short_run_names_no_culprit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_call_that_is_answered_during_the_run_was_slow() {
-    let (tell, ended) = tokio::sync::watch::channel(None);
+async fn a_call_of_the_caller_that_is_answered_during_the_run_is_slow() {
+    let (sender, ended) = tokio::sync::watch::channel(None);
     let mut inputs = inputs(Scripted::with_pods(5));
     inputs.callers_pending = vec![CallersPendingCall {
         rpc: Rpc::ContainerStatus,
@@ -176,7 +178,7 @@ async fn callers_call_that_is_answered_during_the_run_was_slow() {
     }];
     let answer = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        tell.send(Some(CallEnd::Answered(Duration::from_secs(4)))).unwrap();
+        sender.send(Some(CallEnd::Answered(Duration::from_secs(4)))).unwrap();
     };
     let (report, ()) = tokio::join!(diagnose(&inputs), answer);
     assert_slow(&report, Verdict::Degraded, RuleId::D05);
@@ -184,14 +186,24 @@ async fn callers_call_that_is_answered_during_the_run_was_slow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_names_the_pending_call() {
-    let said = std::sync::Mutex::new(Vec::new());
+async fn progress_counts_the_answers_and_names_the_silent_call() {
     let inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
-    gather(&inputs, &|probe| said.lock().unwrap().push(probe.to_owned())).await;
-    let said = said.into_inner().unwrap();
-    let about = "waiting for ContainerStatus of default/web-1/app";
-    assert!(said.iter().any(|line| line.starts_with(about) && line.ends_with(": 3.0 s")), "{said:?}");
-    assert!(said.iter().any(|line| line.starts_with(about) && line.contains("likely hung")), "{said:?}");
+    let (calls, clock) = (Arc::clone(&inputs.calls), Arc::clone(&inputs.clock));
+    let began = clock.mono();
+    let looks = async {
+        let mut lines = Vec::new();
+        while clock.mono().since(began) < Duration::from_secs(9) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            lines.push(calls.line(clock.mono(), "step"));
+        }
+        lines
+    };
+    let (_, lines) = tokio::join!(gather(&inputs, &|_| ()), looks);
+    let last = lines.last().unwrap();
+    assert!(last.contains("calls answered; silent for ") && !last.starts_with("0 of"), "{lines:?}");
+    let name = format!(": ContainerStatus of default/web-1/app ({})", &container_id(1)[..12]);
+    assert!(last.ends_with(&name), "{lines:?}");
+    assert!(lines.is_sorted_by(|one, other| one != other), "the time grows: {lines:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,16 +236,16 @@ async fn culprits_are_complete_and_sorted() {
     assert!(json[0]["waitedSeconds"].as_f64().unwrap() >= 10.0);
 }
 
-/// A program that has no time for anything: all of it goes into its own work.
-fn never_listens() -> Duration {
+/// The CPU time of a program that works all the time and therefore never could have read an answer.
+fn endless_cpu_time() -> Duration {
     static STARTED: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    // The real clock stands for work whose end nobody sees; the paused one passes while it grows.
+    // A million times the real time is always more than the time that passes on tokio's paused clock.
     let started = STARTED.get_or_init(std::time::Instant::now);
     started.elapsed() * 1_000_000
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_slowness_is_never_the_runtimes_silence() {
+async fn a_silence_while_plegctl_itself_had_no_time_is_no_hang() {
     for script in [
         Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs),
         Scripted::with_pods(20).on(Rpc::ListContainers, Behaviour::Hangs),
@@ -241,7 +253,7 @@ async fn own_slowness_is_never_the_runtimes_silence() {
         Scripted::with_pods(20).on(Rpc::Status, Behaviour::Hangs),
     ] {
         let mut inputs = inputs(script);
-        inputs.cpu_time = || Some(never_listens());
+        inputs.cpu_time = || Some(endless_cpu_time());
         let report = diagnose(&inputs).await;
         assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
         for finding in &report.findings {
@@ -255,7 +267,7 @@ async fn own_slowness_is_never_the_runtimes_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopped_run_returns_what_is_known() {
+async fn a_run_that_the_caller_stops_returns_what_is_known_so_far() {
     let stopped_after = |script: Scripted, seconds: u64| async move {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut inputs = inputs(script);
@@ -271,13 +283,13 @@ async fn stopped_run_returns_what_is_known() {
         assert!(report.not_checked[0].why.starts_with("interrupted after "), "{report:#?}");
         report
     };
-    // Too early to call it anything: no good answer, and nobody is accused.
+    // After 3 s the silence is too short for a hang, so the verdict is unknown.
     let hung = || Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs);
     let early = stopped_after(hung(), 3).await;
     assert_eq!(early.verdict, Verdict::Unknown, "{early:#?}");
     assert_eq!(early.probes.iter().filter_map(|probe| probe.calls).sum::<usize>(), 39);
     assert_eq!(early.abandoned_calls, 1);
-    // Late enough to be likely.
+    // After 7 s the hang is likely.
     let late = stopped_after(hung(), 7).await;
     let primary = late.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Likely));
@@ -290,10 +302,9 @@ async fn stopped_run_returns_what_is_known() {
     }
 }
 
-/// At the moment at which a wait ends, too: what is not asked any more is not checked.
 #[tokio::test(start_paused = true)]
-async fn stop_during_another_probe_is_reported() {
-    // A whole round of looking after the call that hangs, and in both orders.
+async fn a_run_that_is_stopped_at_any_moment_reports_that_the_rest_is_not_checked() {
+    // The moments of one interval between two checks of the pending call, with the stop polled before and after the run.
     for turn in 0..220 {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let mut inputs = inputs(Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs));
@@ -324,7 +335,7 @@ async fn late_answers_in_every_phase_are_slow() {
     let report = diagnose(&inputs(script)).await;
     assert_slow(&report, Verdict::Degraded, RuleId::D05);
     assert_eq!(find(&report, RuleId::D05).unwrap().ids.len(), 2);
-    // Its kind of lateness, phase by phase, to the impatient too.
+    // In a run with little patience, one late call in each phase is not a hang either.
     for patience in [3, 7] {
         for (rpc, millis) in [
             (Rpc::Version, 1200),
@@ -341,9 +352,8 @@ async fn late_answers_in_every_phase_are_slow() {
     }
 }
 
-/// What arrives, however slowly, is read to the end of the budget and never called silent.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_arrives_is_large_or_slow_and_not_silent() {
+async fn a_list_that_is_still_arriving_at_the_end_of_the_budget_is_not_silent() {
     let every = Duration::from_millis(90);
     for rpc in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         for (budget, at_least) in [(2, 10), (30, 16)] {
@@ -358,7 +368,7 @@ async fn a_list_that_arrives_is_large_or_slow_and_not_silent() {
                 let lines = finding.evidence.iter().chain([&finding.title]);
                 assert!(lines.into_iter().all(|line| !line.contains("not answer")), "{finding:#?}");
             }
-            // Of more than the kubelet takes enough is known.
+            // More than 16 MiB is too much for the kubelet, however long the rest is.
             let over = probe.response_bytes > Some(16 << 20);
             assert_eq!(report.verdict, if over { Verdict::Unhealthy } else { Verdict::Unknown });
             if over {
@@ -370,29 +380,30 @@ async fn a_list_that_arrives_is_large_or_slow_and_not_silent() {
                 );
                 assert!(primary.title.contains(" MiB and more is over its 16 MiB"), "{}", primary.title);
             } else {
-                let said = format!("the answer to {rpc} did not arrive completely within");
-                assert!(report.not_checked.iter().any(|skipped| skipped.why.contains(&said)), "{report:#?}");
-                assert!(report.summary.contains(&said), "{}", report.summary);
+                let reason = format!("the answer to {rpc} did not arrive completely within");
+                assert!(
+                    report.not_checked.iter().any(|skipped| skipped.why.contains(&reason)),
+                    "{report:#?}"
+                );
+                assert!(report.summary.contains(&reason), "{}", report.summary);
             }
         }
     }
 }
 
-/// What stops half-way is as silent as what never began, from there on.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_stops_half_way_is_silent_from_there_on() {
+async fn a_list_that_stops_arriving_is_silent_from_its_last_byte_on() {
     let stops = Behaviour::Arrives(Duration::from_millis(500), 6);
     let report = diagnose(&inputs(Scripted::with_pods(3).on(Rpc::ListContainers, stops))).await;
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D02), "{report:#?}");
     assert_eq!(primary.confidence, Confidence::Certain);
-    // Three seconds of arriving, ten of silence.
+    // The list arrives for three seconds, and ten seconds of silence follow.
     assert!((12.5..15.0).contains(&report.duration_seconds), "{}", report.duration_seconds);
 }
 
-/// The same of a status.
 #[tokio::test(start_paused = true)]
-async fn a_status_that_arrives_is_no_culprit() {
+async fn a_status_that_is_still_arriving_is_no_culprit() {
     let arrives = Behaviour::Arrives(Duration::from_millis(100), 10_000);
     let mut inputs = inputs(Scripted::with_pods(20).on_id(container_id(7), arrives));
     inputs.budget = Duration::from_secs(20);
@@ -402,7 +413,7 @@ async fn a_status_that_arrives_is_no_culprit() {
     assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
 }
 
-/// A run that somebody ends after so long.
+/// Runs `health` and stops it after `length`.
 async fn interrupted_after(mut inputs: Inputs<Scripted>, length: Duration) -> HealthReport {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     inputs.stop = Some(stopped);
@@ -415,7 +426,7 @@ async fn interrupted_after(mut inputs: Inputs<Scripted>, length: Duration) -> He
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupted_run_names_the_silent_calls_as_possible_and_estimates_nothing() {
+async fn an_interrupted_run_reports_silent_calls_as_possible_and_has_no_estimate() {
     let script = Scripted::with_pods(20)
         .on_id(container_id(3), Behaviour::Hangs)
         .on_id(container_id(11), Behaviour::Hangs);
@@ -438,20 +449,20 @@ async fn interrupted_run_names_the_silent_calls_as_possible_and_estimates_nothin
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupted_run_names_a_silent_list_and_no_young_call() {
+async fn an_interrupted_run_reports_a_silent_list_but_no_call_of_half_a_second() {
     let script = Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Hangs);
     let report = interrupted_after(inputs(script), Duration::from_secs(4)).await;
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.confidence), (RuleId::D02, Confidence::Possible));
     assert!(primary.title.starts_with("ListContainers has not answered for"), "{}", primary.title);
-    // Half a second of silence says nothing about anybody.
+    // Half a second of silence is normal.
     let script = Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs);
     let report = interrupted_after(inputs(script), Duration::from_millis(500)).await;
     assert!(report.culprits.is_empty() && report.primary.is_none(), "{report:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_that_was_given_up_is_reported_and_not_made_again() {
+async fn a_call_that_the_caller_gave_up_is_reported_and_not_repeated() {
     let mut inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
     inputs.callers_abandoned = vec![CallersAbandonedCall {
         rpc: Rpc::ContainerStatus,
@@ -471,7 +482,7 @@ async fn call_that_was_given_up_is_reported_and_not_made_again() {
     };
     let (report, ()) = tokio::join!(diagnose(&inputs), end);
     for pod in [1, 2] {
-        assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &container_id(pod)), 0);
+        assert_eq!(inputs.runtime.times_called(Rpc::ContainerStatus, &container_id(pod)), 0);
     }
     assert_eq!(report.culprits.len(), 2, "{report:#?}");
     assert!(report.culprits.iter().all(|culprit| culprit.confidence == Confidence::Possible), "{report:#?}");
@@ -479,11 +490,11 @@ async fn call_that_was_given_up_is_reported_and_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_that_was_given_up_is_not_made_again() {
+async fn a_list_that_the_caller_gave_up_is_not_repeated() {
     let mut inputs = inputs(Scripted::with_pods(5));
     inputs.callers_abandoned =
         vec![CallersAbandonedCall { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(20) }];
     let report = diagnose(&inputs).await;
-    assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
+    assert_eq!(inputs.runtime.times_called(Rpc::ListContainers, ""), 0);
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D02, "{report:#?}");
 }

@@ -1,18 +1,18 @@
-//! Finds the pod and the container of a cgroup path.
+//! Finds the pod UID and the container id in a cgroup path.
 
-/// The container id in a path component such as `cri-containerd-<id>.scope`, `crio-<id>.scope` or `<id>`: 64 hex
-/// digits.
+/// Returns the container id, 64 hex digits, in a path component such as `cri-containerd-<id>.scope`,
+/// `crio-<id>.scope` or `<id>`.
 pub fn container_id(component: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let stem = component.strip_suffix(".scope").unwrap_or(component);
-    // Start at the end: a node has thousands of paths, and few of them end in an id.
+    // A node has thousands of paths, and few of them end in an id, so the end is checked first.
     let (front, id) = stem.split_at_checked(stem.len().checked_sub(DIGITS)?)?;
     // systemd-style cgroups of containerd write `<slice>:cri-containerd:<id>`.
-    let apart = matches!(front.as_bytes().last(), None | Some(b'-' | b':'));
-    (apart && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+    let is_separated = matches!(front.as_bytes().last(), None | Some(b'-' | b':'));
+    (is_separated && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
-/// The pod UID in a component such as `pod<uid>` or `kubepods-burstable-pod<uid with underscores>.slice`.
+/// Returns the pod UID in a component such as `pod<uid>` or `kubepods-burstable-pod<uid with underscores>.slice`.
 fn pod_uid(component: &str) -> Option<String> {
     let stem = component.strip_suffix(".slice").unwrap_or(component);
     let start = match stem.rfind("-pod") {
@@ -24,11 +24,11 @@ fn pod_uid(component: &str) -> Option<String> {
     (!uid.is_empty()).then_some(uid)
 }
 
-/// The most specific path in a `/proc/<pid>/cgroup` file, preferably one with a container id, and that id.
+/// Returns the longest path in a `/proc/<pid>/cgroup` file, preferably a path with a container id, and that id.
 pub fn path_of(text: &str) -> (&str, Option<&str>) {
     let mut best = ("", None);
     for path in text.lines().filter_map(|line| line.splitn(3, ':').nth(2)) {
-        // In most hierarchies, a process has the same path.
+        // Most hierarchies have the same path, which need not be parsed again.
         if path != best.0 {
             let id = path.rsplit('/').find_map(container_id);
             if (id.is_some(), path.len()) >= (best.1.is_some(), best.0.len()) {
@@ -39,12 +39,12 @@ pub fn path_of(text: &str) -> (&str, Option<&str>) {
     best
 }
 
-/// The container id in a `/proc/<pid>/cgroup` file.
+/// Returns the container id in a `/proc/<pid>/cgroup` file.
 pub fn id_of(text: &str) -> Option<String> {
     path_of(text).1.map(str::to_owned)
 }
 
-/// The pod UID in a cgroup path.
+/// Returns the pod UID in a cgroup path.
 pub fn pod_uid_of(path: &str) -> Option<String> {
     path.rsplit('/').find_map(pod_uid)
 }
@@ -56,7 +56,7 @@ mod tests {
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn every_spelling_of_a_container_cgroup_gives_its_id() {
+    fn the_container_id_is_found_in_the_cgroup_names_of_all_runtimes() {
         for component in [
             ID.to_owned(),
             format!("cri-containerd-{ID}.scope"),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_uid_is_read_from_both_drivers() {
+    fn the_pod_uid_is_found_with_both_cgroup_drivers() {
         assert_eq!(
             pod_uid_of("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_5.slice/x.scope"),
             Some("1234-5".into())
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_hierarchies_the_one_with_the_id_wins() {
+    fn among_several_hierarchies_the_path_with_a_container_id_is_preferred() {
         let text = format!(
             "12:pids:/kubepods/podx/{ID}\n1:name=systemd:/a/very/long/path/that/says/nothing/at/all/{}\n0::/\n",
             "x".repeat(80)

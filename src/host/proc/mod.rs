@@ -1,8 +1,9 @@
-//! Reads the node's state from `/proc` and the cgroup file system.
+//! Reads the node's processes, pressure, memory, mounts and cgroups from `/proc` and the cgroup file system into a
+//! [`ProcSample`].
 //!
-//! Call this code in a thread that can be abandoned; it sends its results section by section. It opens nothing that a
-//! dead file server could block: it does not access mount points, and for a task in uninterruptible sleep it reads
-//! only what the kernel answers without the task.
+//! Reading can block, so call [`read`] in a thread that can be abandoned; it sends its results section by section. It
+//! opens no mount point, because a dead file server could block it, and reads only such files of a process in
+//! uninterruptible sleep that do not wait for the process.
 
 pub mod cgroup;
 mod monitor;
@@ -10,6 +11,7 @@ mod node;
 mod process;
 mod stat;
 mod trust;
+pub mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,6 +30,7 @@ pub(crate) use trust::tests as copies;
 pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
+use crate::ordered::IntoOrdered;
 
 /// Whether a process table belongs to the runtime that was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub enum Ownership {
     #[default]
     Unknown,
     /// The runtime runs in this process table.
-    Ours {
+    OfRuntime {
         /// The runtime's daemon, if known.
         daemon: Option<u32>,
     },
@@ -47,11 +50,11 @@ pub enum Ownership {
 /// One reading of the node's state.
 #[derive(Clone, Debug, Default)]
 pub struct ProcSample {
-    /// Whether every section arrived.
+    /// Whether all sections were read in time.
     pub complete: bool,
     /// Processes by id.
     pub processes: BTreeMap<u32, Process>,
-    /// How much of the shims was read.
+    /// How many details of the shims were read.
     pub shims: Shims,
     /// The process that listens on the runtime's socket.
     pub socket_owner: Option<u32>,
@@ -76,12 +79,12 @@ pub struct ProcSample {
 }
 
 impl ProcSample {
-    /// Processes with this role.
+    /// Returns the processes with this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
     }
 
-    /// Processes that are named like this role but do not qualify, with the reason.
+    /// Returns the processes that have a name of this role but do not qualify, with the reason.
     pub fn impostors(&self, role: Role) -> impl Iterator<Item = (&Process, &Disqualification)> {
         self.processes.values().filter_map(move |process| {
             let (claimed, why) = process.impostor.as_ref()?;
@@ -89,18 +92,18 @@ impl ProcSample {
         })
     }
 
-    /// Mounts whose server may be unreachable.
+    /// Returns the mounts whose server may be unreachable.
     pub fn remote_mounts(&self) -> impl Iterator<Item = &NodeMount> {
         self.mounts.iter().filter(|mount| mount.is_remote())
     }
 
-    /// Ids of containers that have a running process.
+    /// Returns the ids of the containers that have a running process.
     pub fn living_containers(&self) -> BTreeSet<&str> {
         self.processes
             .values()
             .filter(|process| !process.is_zombie())
             .filter_map(|process| process.container_id.as_deref())
-            .collect()
+            .into_set()
     }
 
     /// Whether `ancestor` is an ancestor of `pid`.
@@ -118,25 +121,26 @@ impl ProcSample {
         false
     }
 
-    /// Whose process table this is: it is the daemon's if the daemon listens on the socket, or if one of the listed
-    /// containers runs here.
+    /// Returns whether this process table belongs to the runtime: a process here listens on the runtime's socket, or
+    /// one of the listed containers runs here.
     pub fn ownership<'a>(&self, mut listed: impl Iterator<Item = &'a str>) -> Ownership {
         if let Some(owner) = self.socket_owner {
-            return Ownership::Ours { daemon: Some(owner) };
+            return Ownership::OfRuntime { daemon: Some(owner) };
         }
         let living = self.living_containers();
-        let shims: BTreeSet<&str> = self.with_role(Role::Shim).filter_map(|shim| shim.flag("id")).collect();
+        let shims: BTreeSet<&str> = self.with_role(Role::Shim).filter_map(|shim| shim.flag("id")).into_set();
         if listed.any(|id| living.contains(id) || shims.contains(id)) {
             let mut daemons = self.with_role(Role::Daemon);
             let daemon = daemons.next().filter(|_| daemons.next().is_none());
-            return Ownership::Ours { daemon: daemon.map(|process| process.pid) };
+            return Ownership::OfRuntime { daemon: daemon.map(|process| process.pid) };
         }
         Ownership::Foreign
     }
 
-    /// Replaces processes with a second reading. A task only counts as blocked if it is blocked in both readings.
-    pub fn confirm(&mut self, asked: &[u32], mut again: BTreeMap<u32, Process>) {
-        for pid in asked {
+    /// Replaces the processes `pids` with a second reading. A task counts as blocked only if it is blocked in both
+    /// readings.
+    pub fn confirm(&mut self, pids: &[u32], mut again: BTreeMap<u32, Process>) {
+        for pid in pids {
             match (self.processes.get_mut(pid), again.remove(pid)) {
                 (Some(before), Some(mut now)) => {
                     now.blocked.retain(|task| before.blocked.iter().any(|earlier| earlier.tid == task.tid));
@@ -186,7 +190,7 @@ impl ProcSample {
 pub enum Section {
     /// Pressure, memory, limits and mounts.
     Node(Box<NodeSection>),
-    /// The process table, and how much of the shims was read.
+    /// The process table, and how many details of the shims were read.
     Processes(BTreeMap<u32, Process>, Shims),
     /// The process that listens on the socket.
     SocketOwner(Option<u32>),
@@ -212,49 +216,49 @@ impl ProcPaths {
     }
 }
 
-/// Reads everything and sends it section by section. Shims are read completely if nobody listens on the socket,
-/// because their container ids may then show whose process table this is.
-pub fn read(places: &ProcPaths, shims: Shims, send: &dyn Fn(Section)) {
-    send(Section::Node(Box::new(node::read(&places.proc))));
-    let uptime = uptime(&places.proc);
-    let pids = KernelDir::open(&places.proc).map(|proc| proc.numbered()).unwrap_or_default();
-    let mut processes = read_each(places, pids, uptime, shims);
-    let owner = places.socket.as_deref().and_then(|socket| socket_owner(&places.proc, socket, &processes));
+/// Reads everything and sends it section by section. If no process listens on the socket, shims are read with all
+/// details, because their container ids may then show to which runtime the process table belongs.
+pub fn read(paths: &ProcPaths, shims: Shims, send: &dyn Fn(Section)) {
+    send(Section::Node(Box::new(node::read(&paths.proc))));
+    let uptime = uptime(&paths.proc);
+    let pids = KernelDir::open(&paths.proc).map(|proc| proc.numbered()).unwrap_or_default();
+    let mut processes = read_each(paths, pids, uptime, shims);
+    let owner = paths.socket.as_deref().and_then(|socket| socket_owner(&paths.proc, socket, &processes));
     send(Section::SocketOwner(owner));
     let shims = if owner.is_none() { Shims::Detailed } else { shims };
     if owner.is_none() {
         let again = processes.values().filter(|process| process.role == Role::Shim).map(|shim| shim.pid);
         let again: Vec<u32> = again.collect();
-        processes.extend(read_each(places, again, uptime, shims));
+        processes.extend(read_each(paths, again, uptime, shims));
     }
-    let cgroups = node::read_cgroups(&places.cgroup, &processes, owner);
+    let cgroups = node::read_cgroups(&paths.cgroup, &processes, owner);
     send(Section::Processes(processes, shims));
     send(Section::Cgroups(cgroups));
 }
 
-fn read_each(places: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
-    let Ok(dir) = KernelDir::open(&places.proc) else {
+fn read_each(paths: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
+    let Ok(dir) = KernelDir::open(&paths.proc) else {
         return BTreeMap::new();
     };
-    let trust = ProcessTrust::of_table(&places.proc);
-    let table = process::Table { path: &places.proc, dir, uptime, trust };
-    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
+    let trust = ProcessTrust::of_table(&paths.proc);
+    let table = process::OpenedTable { path: &paths.proc, dir, uptime, trust };
+    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).into_map()
 }
 
 /// Reads some processes again, with all details.
-pub fn read_again(places: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
-    read_each(places, pids, uptime(&places.proc), Shims::Detailed)
+pub fn read_again(paths: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
+    read_each(paths, pids, uptime(&paths.proc), Shims::Detailed)
 }
 
-/// How much the limit of `process`'s cgroup throttles it now.
-pub fn throttled_now(places: &ProcPaths, process: &Process) -> Option<Throttled> {
-    node::throttled(&places.cgroup, &process.cgroup)
+/// Returns how much the CPU limit of the cgroup of `process` throttles it now.
+pub fn throttled_now(paths: &ProcPaths, process: &Process) -> Option<Throttled> {
+    node::throttled(&paths.cgroup, &process.cgroup)
 }
 
 /// Reads one whole sample in this thread.
-pub fn sample(places: &ProcPaths) -> ProcSample {
+pub fn sample(paths: &ProcPaths) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
-    read(places, Shims::Detailed, &|section| parts.borrow_mut().push(section));
+    read(paths, Shims::Detailed, &|section| parts.borrow_mut().push(section));
     assemble(parts.into_inner(), true)
 }
 
@@ -273,8 +277,8 @@ fn uptime(proc: &Path) -> Duration {
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
-/// The daemon that listens on `socket`. Only processes named like a daemon are examined, and none with a task in
-/// uninterruptible sleep.
+/// Returns the daemon that listens on `socket`. Examines only processes with the name of a daemon or a kubelet, and
+/// none with a task in uninterruptible sleep.
 fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<u32> {
     processes
         .values()
@@ -283,9 +287,10 @@ fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) 
         .map(|process| process.pid)
 }
 
+/// Whether the process in `dir` has a descriptor of the listening socket.
 fn listens(dir: &Path, socket: &Path) -> bool {
     let table = kernel_text(&dir.join("net/unix")).unwrap_or_default();
-    let wanted = same_run(socket);
+    let wanted = without_var_run(socket);
     let name = wanted.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let inodes: BTreeSet<String> = table
         .lines()
@@ -294,9 +299,9 @@ fn listens(dir: &Path, socket: &Path) -> bool {
         .filter_map(|line| {
             let mut fields = line.split_ascii_whitespace().skip(6);
             let (inode, path) = (fields.next()?, fields.next()?);
-            (same_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
+            (without_var_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
         })
-        .collect();
+        .into_set();
     if inodes.is_empty() {
         return false;
     }
@@ -310,10 +315,10 @@ fn listens(dir: &Path, socket: &Path) -> bool {
 
 /// Whether two paths name the same socket on the node.
 pub fn same_socket(one: &Path, other: &Path) -> bool {
-    same_run(one) == same_run(other)
+    without_var_run(one) == without_var_run(other)
 }
 
-/// On every supported node, `/var/run` is a link to `/run`.
-fn same_run(path: &Path) -> PathBuf {
+/// Replaces `/var/run` with `/run`, because on every supported node the former is a link to the latter.
+fn without_var_run(path: &Path) -> PathBuf {
     path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
 }

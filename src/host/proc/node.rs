@@ -1,4 +1,5 @@
-//! Reads the kernel's figures for the whole node: pressure, memory, limits, mounts and the cgroups of pods.
+//! Reads the kernel's figures about the whole node (pressure, memory, limits, mounts) and about the cgroups of pods
+//! and services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,6 +7,7 @@ use std::time::Duration;
 
 use super::{Process, Role, cgroup};
 use crate::host::{kernel_record, kernel_text};
+use crate::ordered::IntoOrdered;
 
 /// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
@@ -13,7 +15,7 @@ const REMOTE: [&str; 12] =
 /// The counters of `vmstat` that the rules use.
 const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 
-/// The share of the last ten seconds in which tasks waited, in percent.
+/// The percentage of the last ten seconds in which tasks waited for a resource (PSI, pressure stall information).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Psi {
     /// At least one task waited.
@@ -32,13 +34,13 @@ impl Psi {
         Some(Self { some: share("some")?, full: share("full") })
     }
 
-    /// The share in which all tasks waited; zero if it is not recorded.
+    /// Returns the percentage in which all tasks waited; zero if the kernel does not record it.
     pub fn all_waited(&self) -> f64 {
         self.full.unwrap_or(0.0)
     }
 }
 
-/// Pressure by resource; absent if the kernel does not record it.
+/// Pressure by resource; `None` if the kernel does not record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodePressure {
     /// CPU.
@@ -74,7 +76,7 @@ impl Memory {
 pub struct CpuTimes {
     /// Total time.
     pub total: u64,
-    /// Time that the hypervisor took (steal).
+    /// Time in which the hypervisor ran something else (steal).
     pub steal: u64,
 }
 
@@ -115,7 +117,7 @@ impl NodeMount {
         REMOTE.contains(&self.kind.as_str()) || self.kind == "fuse" || self.kind.starts_with("fuse.")
     }
 
-    /// The pod that has this mount as a volume.
+    /// Returns the UID of the pod that has this mount as a volume.
     pub fn pod_uid(&self) -> Option<&str> {
         let (_, rest) = self.target.split_once("/pods/")?;
         rest.split('/').next()
@@ -142,9 +144,20 @@ pub struct Freeze {
     pub container_id: Option<String>,
     /// The pod.
     pub pod_uid: Option<String>,
+    /// Whether the cgroup has version 1, in which the freezer has its own tree.
+    pub is_v1: bool,
 }
 
-/// Everything that is not about a single process.
+impl Freeze {
+    /// Returns the command that thaws the cgroup on its node.
+    pub fn thaw(&self) -> String {
+        let (word, tree, file) =
+            if self.is_v1 { ("THAWED", "/freezer", "freezer.state") } else { ("0", "", "cgroup.freeze") };
+        format!("echo {word} > /sys/fs/cgroup{tree}/{}/{file}", self.path.trim_start_matches('/'))
+    }
+}
+
+/// The figures about the whole node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSection {
     /// See [`NodePressure`].
@@ -161,7 +174,7 @@ pub struct NodeSection {
     pub mounts: Vec<NodeMount>,
 }
 
-/// What the cgroup file system shows.
+/// The figures from the cgroup file system.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupSection {
     /// Cgroups with a limit of processes.
@@ -178,10 +191,10 @@ pub struct Throttled {
     /// The limit in CPUs, if set.
     pub limit: Option<f64>,
     /// The total throttled time since the cgroup was created.
-    pub held_back: Duration,
+    pub total: Duration,
 }
 
-/// Reads what is not about a single process.
+/// Reads the figures about the whole node.
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
     NodeSection {
@@ -221,10 +234,10 @@ fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
             VMSTAT.contains(&name).then_some(())?;
             Some((name.to_owned(), value.trim().parse().ok()?))
         })
-        .collect()
+        .into_map()
 }
 
-/// The fourth field of `loadavg` is the number of running and existing tasks.
+/// Parses the number of tasks from `loadavg`, whose fourth field is `running/existing`.
 fn parse_tasks(text: &str) -> u64 {
     text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
@@ -242,7 +255,7 @@ fn parse_mount(line: &str) -> Option<NodeMount> {
     })
 }
 
-/// The kernel writes blanks and line breaks as three octal digits.
+/// Replaces the octal escapes with which the kernel writes blanks and line breaks.
 fn unescaped(text: &str) -> String {
     const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     if !text.contains('\\') {
@@ -251,7 +264,7 @@ fn unescaped(text: &str) -> String {
     ESCAPES.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// Reads the cgroups of processes that matter.
+/// Reads the cgroups of pods, and those of the kubelet and the runtime.
 pub(super) fn read_cgroups(
     root: &Path,
     processes: &BTreeMap<u32, Process>,
@@ -262,9 +275,9 @@ pub(super) fn read_cgroups(
         .values()
         .filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
         .map(|process| process.cgroup.as_str())
-        .collect();
+        .into_set();
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
-    let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
+    let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).into_set();
     section.frozen = frozen(root, &pods);
     let limits = hierarchy(root, "pids");
     section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();
@@ -273,15 +286,15 @@ pub(super) fn read_cgroups(
     section
 }
 
-/// The directory of a controller's cgroups: in cgroup v1 each controller has its own tree.
+/// Returns the directory of a controller's cgroups. In cgroup v1, each controller has its own tree.
 fn hierarchy(root: &Path, controller: &str) -> PathBuf {
     let own = root.join(controller);
-    let is_first = own.is_dir() && !root.join("cgroup.controllers").exists();
-    if is_first { own } else { root.to_owned() }
+    let is_v1 = own.is_dir() && !root.join("cgroup.controllers").exists();
+    if is_v1 { own } else { root.to_owned() }
 }
 
-/// Finds frozen cgroups. A cgroup may be frozen through any of its parents.
-fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
+/// Finds the frozen cgroups among these paths and their parents, because freezing a parent freezes its children.
+pub(super) fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
     let base = hierarchy(root, "freezer");
     let name = if base == root { "cgroup.events" } else { "freezer.state" };
     let is_frozen = |path: &str| {
@@ -299,6 +312,7 @@ fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
                     path: path.to_owned(),
                     container_id: path.rsplit('/').next().and_then(cgroup::container_id).map(str::to_owned),
                     pod_uid: cgroup::pod_uid_of(path),
+                    is_v1: base != root,
                 });
             }
             at = path.rsplit_once('/').map(|(parent, _)| parent);
@@ -315,7 +329,7 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
-/// How much the limit of the cgroup at `path` throttles it.
+/// Returns how much the CPU limit of the cgroup at `path` throttles it.
 pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
     let dir = hierarchy(root, "cpu").join(path.trim_start_matches('/'));
     let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
@@ -324,11 +338,11 @@ pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
         v2 if !v2.is_empty() => cpu_limit(v2.split_ascii_whitespace()),
         _ => cpu_limit([text("cpu.cfs_quota_us").trim(), text("cpu.cfs_period_us").trim()].into_iter()),
     };
-    Some(Throttled { limit, held_back: held_back(&stat)? })
+    Some(Throttled { limit, total: throttled_time(&stat)? })
 }
 
-/// The throttled time: microseconds in cgroup v2, nanoseconds in v1.
-fn held_back(stat: &str) -> Option<Duration> {
+/// Parses the throttled time: microseconds in cgroup v2, nanoseconds in v1.
+fn throttled_time(stat: &str) -> Option<Duration> {
     let value = |name: &str| {
         let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         rest.trim().parse::<u64>().ok()
@@ -360,10 +374,10 @@ mod tests {
     #[test]
     fn throttling_is_read_from_both_cgroup_versions() {
         let v2 = "usage_usec 5\nnr_periods 10\nnr_throttled 9\nthrottled_usec 900000\n";
-        assert_eq!(held_back(v2), Some(Duration::from_millis(900)));
+        assert_eq!(throttled_time(v2), Some(Duration::from_millis(900)));
         let v1 = "nr_periods 10\nnr_throttled 9\nthrottled_time 900000000\n";
-        assert_eq!(held_back(v1), Some(Duration::from_millis(900)));
-        assert_eq!(held_back("nr_throttled 9\n"), None);
+        assert_eq!(throttled_time(v1), Some(Duration::from_millis(900)));
+        assert_eq!(throttled_time("nr_throttled 9\n"), None);
         let limit = |text: &str| cpu_limit(text.split(' '));
         assert_eq!(limit("100 100000"), Some(0.001));
         assert_eq!((limit("max 100000"), limit("-1 100000"), limit("")), (None, None, None));
@@ -380,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_is_read_only_by_itself_and_not_by_one_of_its_mounts() {
+    fn a_read_only_mount_does_not_make_the_file_system_read_only() {
         let mount = |own: &str, whole: &str| {
             parse_mount(&format!(
                 r"36 35 8:1 / /host/my\040disk {own},noatime shared:1 - ext4 /dev/sda {whole},seclabel"

@@ -1,5 +1,5 @@
-//! Reads one process without anything that can block: never `cmdline`, `exe`, `fd` or `cwd` of a process with a task
-//! in uninterruptible sleep.
+//! Reads one process of a process table without blocking: it does not read `cmdline`, `exe`, `fd` or `cwd` of a
+//! process with a task in uninterruptible sleep.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role for the kernel's name of the process, which has at most 15 bytes.
+    /// Returns the role that belongs to a process name of the kernel, which has at most 15 bytes.
     pub fn of(comm: &str) -> Self {
         match comm {
             "kubelet" | "kubelite" | "hyperkube" | "k3s" | "k3s-server" | "k3s-agent" | "k3s server"
@@ -45,8 +45,8 @@ impl Role {
     }
 }
 
-/// How much of the shims is read. A node has hundreds of shims with a dozen threads each, and for shims that answer
-/// the details do not matter.
+/// How many details of shims are read. A node has hundreds of shims with a dozen threads each, and the details of
+/// shims that answer are not needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shims {
     /// Only their existence and state.
@@ -56,12 +56,12 @@ pub enum Shims {
     Detailed,
 }
 
-/// A task in uninterruptible sleep.
+/// A thread in uninterruptible sleep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     /// Thread id.
     pub tid: u32,
-    /// The kernel function in which it waits, if readable.
+    /// The kernel function in which the thread waits, if readable.
     pub wchan: String,
     /// The kernel stack, if readable (root only).
     pub stack: Vec<String>,
@@ -72,17 +72,17 @@ pub struct Blocked {
 pub struct Process {
     /// Process id.
     pub pid: u32,
-    /// Id of its parent.
+    /// The process id of the parent.
     pub parent: u32,
     /// The kernel's name of the process.
     pub comm: String,
     /// The role.
     pub role: Role,
-    /// The role that its name claims, if the process does not qualify for it, and the reason.
+    /// The role that the name suggests, if the process does not qualify for this role, and the reason.
     pub impostor: Option<(Role, Disqualification)>,
-    /// Whether it runs as plegctl's own user, if that is not root.
+    /// Whether the process runs as plegctl's own user, if this user is not root.
     pub is_own: bool,
-    /// State letter.
+    /// The state letter, such as `S`, `D` or `T`.
     pub state: char,
     /// Age at the time of reading.
     pub age: Duration,
@@ -90,8 +90,8 @@ pub struct Process {
     pub threads: u64,
     /// Resident memory in bytes.
     pub resident: u64,
-    /// Whether it is a kernel thread, which belongs to no container.
-    pub of_the_kernel: bool,
+    /// Whether this is a kernel thread, which belongs to no container.
+    pub is_kernel_thread: bool,
     /// CPU time so far.
     pub cpu: Duration,
     /// The most specific cgroup path.
@@ -100,9 +100,9 @@ pub struct Process {
     pub container_id: Option<String>,
     /// The pod, from the cgroup.
     pub pod_uid: Option<String>,
-    /// Its tasks in uninterruptible sleep.
+    /// The threads in uninterruptible sleep.
     pub blocked: Vec<Blocked>,
-    /// The command line; empty if a task is in uninterruptible sleep.
+    /// The command line; empty if a thread is in uninterruptible sleep.
     pub command: Arguments,
     /// The working directory, for kubelets only and if readable.
     pub directory: Option<PathBuf>,
@@ -113,29 +113,29 @@ pub struct Process {
 }
 
 impl Process {
-    /// The usual notation `comm[pid]`.
+    /// Returns `comm[pid]`, the usual notation of a process.
     pub fn label(&self) -> String {
         format!("{}[{}]", self.comm, self.pid)
     }
 
-    /// Whether it is stopped by a signal or a tracer.
+    /// Whether the process is stopped by a signal or a tracer.
     pub const fn is_stopped(&self) -> bool {
         is_stopped(self.state)
     }
 
-    /// Whether it has ended and was not yet reaped by its parent.
+    /// Whether the process has ended and its parent has not reaped it yet.
     pub const fn is_zombie(&self) -> bool {
         is_zombie(self.state)
     }
 
-    /// The value of a flag on its command line.
+    /// Returns the value of a flag on the command line.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.command.flag(name)
     }
 }
 
-/// A process table to read.
-pub(super) struct Table<'a> {
+/// An open process table, with what is needed to read its processes.
+pub(super) struct OpenedTable<'a> {
     /// The directory.
     pub path: &'a Path,
     /// The opened directory.
@@ -147,10 +147,10 @@ pub(super) struct Table<'a> {
 }
 
 /// Reads one process; `None` if it has ended. A shim's threads and command line are only read if `shims` requires it.
-pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process> {
+pub(super) fn read(table: &OpenedTable<'_>, pid: u32, shims: Shims) -> Option<Process> {
     let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
     let mut process = of_stat(ProcessStat::parse(&stat)?, pid, table.uptime);
-    if !process.of_the_kernel {
+    if !process.is_kernel_thread {
         let cgroups = table.dir.record(&format!("{pid}/cgroup")).unwrap_or_default();
         let (path, id) = cgroup::path_of(&cgroups);
         path.clone_into(&mut process.cgroup);
@@ -177,13 +177,13 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
             }
         }
     }
-    let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
-    let looked_into = match process.role {
+    let is_daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
+    let with_details = match process.role {
         Role::Other => false,
         Role::Shim => shims == Shims::Detailed,
         Role::Kubelet | Role::Daemon | Role::OciRuntime => true,
     };
-    process.blocked = if looked_into {
+    process.blocked = if with_details {
         blocked_threads(dir)
     } else if process.state == 'D' {
         vec![blocked(dir, pid)]
@@ -191,10 +191,10 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
         Vec::new()
     };
     // A thread in uninterruptible sleep may hold the lock of the address space, which reading `cmdline` needs.
-    if process.state != 'D' && process.blocked.is_empty() && looked_into {
-        process.command = Arguments::of_kernel(&opened.bytes("cmdline").unwrap_or_default());
+    if process.state != 'D' && process.blocked.is_empty() && with_details {
+        process.command = Arguments::from_cmdline(&opened.bytes("cmdline").unwrap_or_default());
     }
-    if daemon && process.state != 'D' && process.blocked.is_empty() {
+    if is_daemon && process.state != 'D' && process.blocked.is_empty() {
         process.directory = if process.role == Role::Kubelet { opened.link("cwd").ok() } else { None };
         process.descriptors = descriptors(dir);
         process.descriptor_limit = descriptor_limit(dir);
@@ -202,8 +202,8 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     Some(process)
 }
 
-/// Whether reading the address space or files of the process in `dir` could block: one of its threads is in
-/// uninterruptible sleep and may hold a lock that the read needs. Also true if that cannot be found out.
+/// Whether reading the memory or the files of the process in `dir` could block, because one of its threads is in
+/// uninterruptible sleep and may hold a lock that the read needs. True also if the threads' states cannot be read.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
     match state_of(&kernel_record(&dir.join("stat")).unwrap_or_default()) {
         None | Some('D') => true,
@@ -211,7 +211,7 @@ pub fn waits_uninterruptibly(dir: &Path) -> bool {
     }
 }
 
-/// The command line of the process in `dir`; empty if reading it could block or the process has ended.
+/// Returns the command line of the process in `dir`; empty if reading it could block or the process has ended.
 pub fn command_line(dir: &Path) -> Arguments {
     if waits_uninterruptibly(dir) { Arguments::default() } else { unguarded_command_line(dir) }
 }
@@ -224,7 +224,7 @@ fn of_stat(stat: ProcessStat, pid: u32, uptime: Duration) -> Process {
         comm: stat.comm,
         state: stat.state,
         age: uptime.saturating_sub(of_ticks(stat.started_ticks)),
-        of_the_kernel: stat.is_kernel_thread,
+        is_kernel_thread: stat.is_kernel_thread,
         threads: stat.threads,
         resident: stat.resident_pages.saturating_mul(PAGE),
         cpu: of_ticks(stat.cpu_ticks),
@@ -259,7 +259,7 @@ fn blocked(dir: &Path, tid: u32) -> Blocked {
 }
 
 fn unguarded_command_line(dir: &Path) -> Arguments {
-    Arguments::of_kernel(&kernel_bytes(&dir.join("cmdline")).unwrap_or_default())
+    Arguments::from_cmdline(&kernel_bytes(&dir.join("cmdline")).unwrap_or_default())
 }
 
 fn descriptors(dir: &Path) -> Option<u64> {

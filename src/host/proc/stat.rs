@@ -1,11 +1,11 @@
-//! Parses `/proc/PID/stat`, and the same file of a thread.
+//! Parses `/proc/PID/stat`, which has the same form for a thread.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::host::kernel_record;
 
-/// The unit of CPU times in `/proc`, whatever the kernel's own tick is (`USER_HZ`).
+/// The unit of CPU times in `/proc` (`USER_HZ`), which does not depend on the kernel's own tick.
 const TICKS_PER_SECOND: u64 = 100;
 /// The flag of a kernel thread (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -15,17 +15,17 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 pub struct ProcessStat {
     /// The kernel's name of the process, which has at most 15 bytes.
     pub comm: String,
-    /// State letter.
+    /// The state letter, such as `S`, `D` or `T`.
     pub state: char,
-    /// Id of its parent.
+    /// The process id of the parent.
     pub parent: u32,
-    /// Whether it is a kernel thread.
+    /// Whether this is a kernel thread.
     pub is_kernel_thread: bool,
     /// CPU time so far, in ticks.
     pub cpu_ticks: u64,
     /// Number of threads.
     pub threads: u64,
-    /// When it started, as the node's uptime in ticks.
+    /// The node's uptime at the start of the process, in ticks.
     pub started_ticks: u64,
     /// Resident memory in pages.
     pub resident_pages: u64,
@@ -65,7 +65,7 @@ impl ProcessStat {
     }
 }
 
-/// Returns the state letter in the text of such a file.
+/// Returns the state letter in the text of a `stat` file.
 pub(super) fn state_of(text: &str) -> Option<char> {
     split(text).map(|(_, state, _)| state)
 }
@@ -75,7 +75,7 @@ pub(super) const fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
-/// Whether a process in this state has ended and was not yet reaped by its parent.
+/// Whether a process in this state has ended and its parent has not reaped it yet.
 pub(super) const fn is_zombie(state: char) -> bool {
     matches!(state, 'Z' | 'X')
 }

@@ -1,8 +1,8 @@
 //! Decides which processes qualify as the node's own kubelet, runtime, shim or OCI runtime.
 //!
 //! Every user can give a process any name and any command line, so a name proves nothing. A process qualifies by
-//! facts that only the kernel decides: its user, its namespaces, its program and its cgroup. `docs/security.md` has
-//! the rule and its exceptions.
+//! facts that only the kernel sets: its user, its namespaces, its program and its cgroup. `docs/security.md` explains
+//! the rules and their exceptions.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,8 @@ use rustix::process::geteuid;
 use super::{Role, cgroup};
 use crate::host::{HostRoot, KernelDir};
 
-/// File names of kubelet programs. Distributions add a version, or a dot for a wrapped program.
+/// How the file names of kubelet programs begin. A distribution may add a version at the end. If a script starts the
+/// kubelet, a distribution may add a dot at the beginning.
 const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperkube", "k3s"];
 
 /// Why a process with the name of a kubelet, runtime or shim does not qualify.
@@ -29,7 +30,7 @@ pub enum Disqualification {
     MountNamespace,
     /// Its cgroup belongs to a container or a pod.
     Container,
-    /// Its program is set-user-id, so whoever starts it chooses its name and arguments.
+    /// Its program is set-user-id, so any user can start it as root with any name and arguments.
     SetUserId,
     /// Its program is not a kubelet.
     Program(String),
@@ -64,7 +65,7 @@ enum Fact<T> {
     Known(T),
     /// The fact exists, but plegctl may not read it.
     Hidden,
-    /// The fact does not exist, as in a copy of a process table.
+    /// The fact does not exist. A copy of a process table in ordinary files may lack facts.
     Absent,
 }
 
@@ -83,8 +84,8 @@ impl<T> Fact<T> {
 enum NodeNamespace {
     /// The namespace of the node's first process.
     Node(String),
-    /// plegctl's own namespace, if the node's cannot be read. A process in another namespace may still be in the
-    /// node's.
+    /// plegctl's own namespace, if plegctl cannot read the node's namespace. plegctl may run in a container, so a
+    /// process outside of plegctl's namespace may be in the node's namespace.
     Own(String),
     Unknown,
 }
@@ -101,20 +102,20 @@ pub struct ProcessTrust {
 }
 
 impl ProcessTrust {
-    /// For the process table at `proc` of the node with the root `host`.
+    /// Creates the rules for the process table at `proc`. The directory `host` is the node's root directory.
     pub fn of_node(proc: &Path, host: &HostRoot) -> Self {
         let first = host.path("/proc/1");
-        let is_elsewhere = host.as_path() != Path::new("/") && first.exists();
-        if is_elsewhere { Self::with_first(proc, &first) } else { Self::of_table(proc) }
+        let host_is_mounted = host.as_path() != Path::new("/") && first.exists();
+        if host_is_mounted { Self::with_first(proc, &first) } else { Self::of_table(proc) }
     }
 
-    /// For the process table at `proc`, if it is the whole node's.
+    /// Creates the rules for the process table at `proc`, which must contain the node's first process.
     pub fn of_table(proc: &Path) -> Self {
         Self::with_first(proc, &proc.join("1"))
     }
 
     fn with_first(proc: &Path, first: &Path) -> Self {
-        let reference = |name: &str| {
+        let node_namespace = |name: &str| {
             let link = |process: &Path| {
                 let target = std::fs::read_link(process.join("ns").join(name)).ok()?;
                 Some(target.to_string_lossy().into_owned())
@@ -125,35 +126,36 @@ impl ProcessTrust {
         };
         Self {
             uid: geteuid().as_raw(),
-            pid_namespace: reference("pid"),
-            mount_namespace: reference("mnt"),
+            pid_namespace: node_namespace("pid"),
+            mount_namespace: node_namespace("mnt"),
             is_copy: !is_process_file_system(proc),
         }
     }
 
-    /// The same decisions for a plegctl that runs as `uid`.
+    /// Returns the rules that a plegctl which runs as `uid` would apply.
     #[cfg(test)]
     pub(crate) fn seen_by(self, uid: u32) -> Self {
         Self { uid, ..self }
     }
 
-    /// Whether the process in this directory qualifies for the role. The result is true if it runs as plegctl's own
-    /// user, who is not root. If the process is not `awake`, its program is not read, because that could block.
+    /// Checks whether the process in this directory qualifies for the role, and returns an error if it does not. For a
+    /// process that qualifies, returns `true` if it runs as plegctl's own user and this user is not root. If the
+    /// process is not `awake`, its program is not read, because that could block.
     pub fn judge(&self, process: &KernelDir, role: Role, awake: bool) -> Result<bool, Disqualification> {
         let status = Fact::of(process.record("status"));
         let is_own = match &status {
             Fact::Known(text) => self.user(text)? && self.uid != 0,
-            // The kernel shows the user of every visible process to everybody.
             Fact::Absent if self.is_copy => false,
+            // The kernel shows the user of every visible process to everybody, so a process without a user is doubtful.
             Fact::Absent | Fact::Hidden => return Err(Disqualification::Unknown),
         };
         let cgroups = process.record("cgroup").unwrap_or_default();
         let kind = CgroupKind::of(&cgroups);
         if is_own {
-            // A process of plegctl's own user has no more rights than plegctl. A process in a container runs somebody
-            // else's image.
-            let is_member = kind == CgroupKind::Container && !is_below_runtime(role);
-            return if is_member { Err(Disqualification::Container) } else { Ok(true) };
+            // A process of plegctl's own user has no more rights than plegctl, so it counts, unless it runs in a
+            // container, whose image may come from any source.
+            let is_in_container = kind == CgroupKind::Container && !is_below_runtime(role);
+            return if is_in_container { Err(Disqualification::Container) } else { Ok(true) };
         }
         if let Fact::Known(text) = &status
             && depth_of_pid_namespace(text) > 1
@@ -167,9 +169,9 @@ impl ProcessTrust {
         {
             return Err(Disqualification::PidNamespace);
         }
-        let is_known = self.mounts(&namespace("ns/mnt"), kind, role)?;
+        let has_trusted_mounts = self.mounts(&namespace("ns/mnt"), kind, role)?;
         if awake {
-            Self::program(process, role, kind, is_known, self.uid == 0)?;
+            Self::program(process, role, kind, has_trusted_mounts, self.uid == 0)?;
         }
         Ok(false)
     }
@@ -187,17 +189,19 @@ impl ProcessTrust {
         uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Disqualification::User(uid)))
     }
 
-    /// Whether the mount namespace is known to be the node's.
+    /// Returns whether the mount namespace is the node's, or the namespace of a system service with its own mounts.
+    /// Returns `false` if plegctl does not know this, and an error if the process does not qualify.
     fn mounts(&self, own: &Fact<String>, kind: CgroupKind, role: Role) -> Result<bool, Disqualification> {
         match (&self.mount_namespace, own) {
             (NodeNamespace::Node(node) | NodeNamespace::Own(node), Fact::Known(own)) if node == own => {
                 Ok(true)
             }
-            // A systemd unit or a snap may give its service its own mounts: MicroK8s in strict confinement.
+            // A systemd unit or a snap may create a mount namespace for a service. MicroK8s in strict confinement does
+            // this.
             (NodeNamespace::Node(_), Fact::Known(_)) if kind == CgroupKind::Service => Ok(true),
             (NodeNamespace::Node(_), Fact::Known(_)) => Err(Disqualification::MountNamespace),
-            // A container cannot leave its cgroup. The cgroup of CRI-O's conmon has the container's id too, and the
-            // OCI runtime that conmon starts is in the same cgroup.
+            // A process cannot leave its container's cgroup, so it does not qualify. The cgroup of CRI-O's conmon
+            // contains the container's id, but conmon and the OCI runtime that conmon starts qualify there.
             _ if kind == CgroupKind::Container
                 || (kind == CgroupKind::Monitor && !is_below_runtime(role)) =>
             {
@@ -207,16 +211,19 @@ impl ProcessTrust {
         }
     }
 
+    /// Checks the program of a process: it must not be set-user-id, and must be a kubelet for the role of the
+    /// kubelet.
     fn program(
         process: &KernelDir,
         role: Role,
         kind: CgroupKind,
-        is_known: bool,
-        we_are_root: bool,
+        has_trusted_mounts: bool,
+        plegctl_is_root: bool,
     ) -> Result<(), Disqualification> {
         let Ok(link) = process.link("exe") else {
-            // If the program cannot be read, a login session could have started `sudo` under this name.
-            let is_doubtful = we_are_root && !is_known && kind == CgroupKind::Session;
+            // Root can read the program of every process of the node, so a process with an unreadable program is
+            // doubtful. For example, a user in a login session can start `sudo` with the name of a kubelet.
+            let is_doubtful = plegctl_is_root && !has_trusted_mounts && kind == CgroupKind::Session;
             return if is_doubtful { Err(Disqualification::Unknown) } else { Ok(()) };
         };
         if process.is_set_user_id("exe") {
@@ -268,13 +275,15 @@ impl CgroupKind {
     }
 }
 
-/// Whether a cgroup is that of a system service, also as seen from a container with its own cgroup namespace.
+/// Whether a cgroup belongs to a system service. A container with its own cgroup namespace sees the path with `..` in
+/// front.
 pub fn is_service(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !matches!(*part, "" | ".."));
     parts.next() == Some("system.slice") && parts.next_back().is_some_and(|last| last.ends_with(".service"))
 }
 
-/// The depth of the PID namespace: `NSpid` has a number for each namespace, from the table's own inwards.
+/// Counts the PID namespaces of a process, from the namespace of the process table down to its own: `NSpid` has one
+/// number for each. A process in the namespace of the process table has 1.
 fn depth_of_pid_namespace(status: &str) -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     line.split_ascii_whitespace().count()
@@ -283,7 +292,7 @@ fn depth_of_pid_namespace(status: &str) -> usize {
 fn is_process_file_system(proc: &Path) -> bool {
     match statfs(proc) {
         Ok(about) => about.f_type == PROC_SUPER_MAGIC,
-        // If the file system cannot be examined, it is treated as a real one.
+        // If plegctl cannot examine the file system, it assumes a real process table.
         Err(why) => why != Errno::NOENT,
     }
 }
@@ -306,17 +315,18 @@ pub struct KubeletCandidate {
 pub enum KubeletChoice {
     /// There are no candidates.
     Nobody,
-    /// This one.
+    /// The process with this id.
     One(u32),
     /// Several candidates, and no fact distinguishes them.
     Several(Vec<u32>),
 }
 
 impl KubeletChoice {
-    /// Prefers the candidate of plegctl's own user, then the one that is a system service.
+    /// Chooses one candidate: prefers the candidate of plegctl's own user, then the candidate that is a system
+    /// service.
     pub fn among(candidates: &[KubeletCandidate]) -> Self {
         let pids: Vec<u32> = candidates.iter().map(|candidate| candidate.pid).collect();
-        // Between fork and exec, a child of the kubelet has the kubelet's name and program.
+        // A child of the kubelet has the kubelet's name and program until it runs its own program.
         let mut left: Vec<&KubeletCandidate> =
             candidates.iter().filter(|candidate| !pids.contains(&candidate.parent)).collect();
         for fits in [
@@ -344,15 +354,16 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A copy of a process table; it is deleted when the test ends.
-    pub(crate) struct Table(pub(crate) PathBuf);
+    /// A process table in ordinary files, which a test writes. It is deleted when the test ends.
+    pub(crate) struct ProcTable(pub(crate) PathBuf);
 
-    /// A process to copy.
+    /// A process that a test writes into a [`ProcTable`].
     #[derive(Clone, Copy)]
-    pub(crate) struct Copied<'a> {
+    pub(crate) struct TableProcess<'a> {
         pub(crate) comm: &'a str,
         pub(crate) uids: [u32; 4],
-        pub(crate) pids: &'a str,
+        /// The process ids in the line `NSpid`: one for each PID namespace.
+        pub(crate) namespace_pids: &'a str,
         pub(crate) pid_namespace: &'a str,
         pub(crate) mount_namespace: &'a str,
         pub(crate) cgroup: &'a str,
@@ -361,10 +372,10 @@ pub(crate) mod tests {
     }
 
     /// A kubelet as kubeadm installs it.
-    pub(crate) const KUBELET: Copied<'static> = Copied {
+    pub(crate) const KUBELET: TableProcess<'static> = TableProcess {
         comm: "kubelet",
         uids: [0; 4],
-        pids: "7",
+        namespace_pids: "7",
         pid_namespace: "pid:[1]",
         mount_namespace: "mnt:[1]",
         cgroup: "/system.slice/kubelet.service",
@@ -372,38 +383,39 @@ pub(crate) mod tests {
         line: "kubelet --v=2",
     };
 
-    impl Table {
+    impl ProcTable {
         pub(crate) fn new(name: &str) -> Self {
-            // Two tests may copy the same process.
+            // Two tests may use the same name.
             static NEXT: AtomicU32 = AtomicU32::new(0);
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("plegctl-trust-{name}-{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
             let _ = fs::remove_dir_all(&path);
             let table = Self(path);
-            let first = Copied { comm: "systemd", program: "sbin/init", cgroup: "/init.scope", ..KUBELET };
+            let first =
+                TableProcess { comm: "systemd", program: "sbin/init", cgroup: "/init.scope", ..KUBELET };
             table.process(1, &first);
             table
         }
 
-        pub(crate) fn process(&self, pid: u32, copied: &Copied<'_>) {
+        pub(crate) fn process(&self, pid: u32, written: &TableProcess<'_>) {
             let dir = self.proc().join(pid.to_string());
             for sub in ["ns", "task"] {
                 fs::create_dir_all(dir.join(sub)).unwrap();
             }
-            let [real, effective, saved, files] = copied.uids;
+            let [real, effective, saved, files] = written.uids;
             let status = format!(
                 "Name:\t{}\nUid:\t{real}\t{effective}\t{saved}\t{files}\nNSpid:\t{}\n",
-                copied.comm, copied.pids
+                written.comm, written.namespace_pids
             );
             fs::write(dir.join("status"), status).unwrap();
-            fs::write(dir.join("stat"), format!("{pid} ({}) S 1 0 0", copied.comm)).unwrap();
-            fs::write(dir.join("comm"), format!("{}\n", copied.comm)).unwrap();
-            fs::write(dir.join("cgroup"), format!("0::{}\n", copied.cgroup)).unwrap();
-            fs::write(dir.join("cmdline"), copied.line.replace(' ', "\0")).unwrap();
-            symlink(copied.pid_namespace, dir.join("ns/pid")).unwrap();
-            symlink(copied.mount_namespace, dir.join("ns/mnt")).unwrap();
-            let program = self.0.join(copied.program);
+            fs::write(dir.join("stat"), format!("{pid} ({}) S 1 0 0", written.comm)).unwrap();
+            fs::write(dir.join("comm"), format!("{}\n", written.comm)).unwrap();
+            fs::write(dir.join("cgroup"), format!("0::{}\n", written.cgroup)).unwrap();
+            fs::write(dir.join("cmdline"), written.line.replace(' ', "\0")).unwrap();
+            symlink(written.pid_namespace, dir.join("ns/pid")).unwrap();
+            symlink(written.mount_namespace, dir.join("ns/mnt")).unwrap();
+            let program = self.0.join(written.program);
             fs::create_dir_all(program.parent().unwrap()).unwrap();
             fs::write(&program, "").unwrap();
             symlink(&program, dir.join("exe")).unwrap();
@@ -413,42 +425,42 @@ pub(crate) mod tests {
             self.0.join("proc")
         }
 
-        /// The decision of a plegctl that runs as `uid` on the process 7.
+        /// Checks the process 7 with the rules of a plegctl that runs as `uid`.
         fn seen_by(&self, uid: u32, role: Role) -> Result<(), Disqualification> {
             let trust = ProcessTrust::of_table(&self.proc()).seen_by(uid);
             trust.judge(&KernelDir::open(&self.proc().join("7")).unwrap(), role, true).map(drop)
         }
     }
 
-    impl Drop for Table {
+    impl Drop for ProcTable {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
-    fn verdict(uid: u32, role: Role, copied: &Copied<'_>) -> Result<(), Disqualification> {
-        let table = Table::new(&format!("{uid}-{}", copied.program.replace('/', "-")));
-        table.process(7, copied);
+    fn verdict(uid: u32, role: Role, written: &TableProcess<'_>) -> Result<(), Disqualification> {
+        let table = ProcTable::new(&format!("{uid}-{}", written.program.replace('/', "-")));
+        table.process(7, written);
         table.seen_by(uid, role)
     }
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn roots_process_in_the_nodes_namespaces_counts_and_another_users_does_not() {
+    fn a_process_of_root_in_the_nodes_namespaces_qualifies_and_one_of_another_user_does_not() {
         assert_eq!(verdict(0, Role::Kubelet, &KUBELET), Ok(()));
         for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
-            let stranger = Copied { uids: [1000; 4], ..KUBELET };
+            let stranger = TableProcess { uids: [1000; 4], ..KUBELET };
             assert_eq!(verdict(0, role, &stranger), Err(Disqualification::User(1000)));
         }
         // A set-user-id program keeps the real user id of the user who started it.
-        let lent = Copied { uids: [1000, 0, 0, 0], ..KUBELET };
-        assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Disqualification::User(1000)));
+        let set_user_id = TableProcess { uids: [1000, 0, 0, 0], ..KUBELET };
+        assert_eq!(verdict(0, Role::Kubelet, &set_user_id), Err(Disqualification::User(1000)));
     }
 
     #[test]
-    fn users_that_cannot_be_read_are_not_roots() {
-        let table = Table::new("users");
+    fn a_process_whose_users_cannot_be_parsed_does_not_qualify() {
+        let table = ProcTable::new("users");
         table.process(7, &KUBELET);
         for uids in ["0 0 0", "x 0 0 0 0", "0 0 0 0 0", "-1 0 0 0"] {
             fs::write(table.proc().join("7/status"), format!("Uid:\t{uids}\nNSpid:\t7\n")).unwrap();
@@ -457,21 +469,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn root_in_a_container_does_not_count() {
+    fn a_process_of_root_in_a_container_does_not_qualify() {
         let cgroup = format!("/kubepods/burstable/podu-1/{ID}");
-        let inside = Copied { pids: "7 1", pid_namespace: "pid:[2]", mount_namespace: "mnt:[2]", ..KUBELET };
+        let inside = TableProcess {
+            namespace_pids: "7 1",
+            pid_namespace: "pid:[2]",
+            mount_namespace: "mnt:[2]",
+            ..KUBELET
+        };
         assert_eq!(verdict(0, Role::Kubelet, &inside), Err(Disqualification::PidNamespace));
-        let host_pid = Copied { mount_namespace: "mnt:[2]", cgroup: &cgroup, ..KUBELET };
+        let host_pid = TableProcess { mount_namespace: "mnt:[2]", cgroup: &cgroup, ..KUBELET };
         assert_eq!(verdict(0, Role::Kubelet, &host_pid), Err(Disqualification::MountNamespace));
         // The cgroup shows a service, but below the cgroup of its own container.
         let nested = format!("{cgroup}/system.slice/kubelet.service");
-        let nested = Copied { cgroup: &nested, ..host_pid };
+        let nested = TableProcess { cgroup: &nested, ..host_pid };
         assert_eq!(verdict(0, Role::Kubelet, &nested), Err(Disqualification::MountNamespace));
     }
 
     #[test]
-    fn a_service_with_mounts_of_its_own_counts() {
-        let snap = Copied {
+    fn a_service_in_its_own_mount_namespace_qualifies() {
+        let snap = TableProcess {
             comm: "kubelite",
             mount_namespace: "mnt:[2]",
             cgroup: "/system.slice/snap.microk8s.daemon-kubelite.service",
@@ -479,29 +496,33 @@ pub(crate) mod tests {
             ..KUBELET
         };
         assert_eq!(verdict(0, Role::Kubelet, &snap), Ok(()));
-        let session = Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..snap };
+        let session = TableProcess { cgroup: "/user.slice/user-0.slice/session-1.scope", ..snap };
         assert_eq!(verdict(0, Role::Kubelet, &session), Err(Disqualification::MountNamespace));
     }
 
     #[test]
-    fn set_user_id_program_is_never_a_kubelet() {
-        let table = Table::new("lends");
+    fn a_set_user_id_program_never_qualifies() {
+        let table = ProcTable::new("set-user-id");
         table.process(7, &KUBELET);
         let program = table.0.join(KUBELET.program);
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
         for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
             assert_eq!(table.seen_by(0, role), Err(Disqualification::SetUserId));
         }
-        let another = Copied { program: "usr/bin/sudo", ..KUBELET };
+        let another = TableProcess { program: "usr/bin/sudo", ..KUBELET };
         assert!(matches!(verdict(0, Role::Kubelet, &another), Err(Disqualification::Program(_))));
-        assert_eq!(verdict(0, Role::Daemon, &another), Ok(()), "a runtime has many programs");
+        assert_eq!(
+            verdict(0, Role::Daemon, &another),
+            Ok(()),
+            "the name of the program matters only for a kubelet"
+        );
     }
 
     #[test]
     fn cgroup_shows_a_container_if_namespaces_are_hidden() {
         let judge = |cgroup: &str, role| {
-            let table = Table::new(&format!("hidden-{}", cgroup.len()));
-            table.process(7, &Copied { cgroup, ..KUBELET });
+            let table = ProcTable::new(&format!("hidden-{}", cgroup.len()));
+            table.process(7, &TableProcess { cgroup, ..KUBELET });
             for name in ["1/ns/mnt", "1/ns/pid", "7/ns/mnt", "7/ns/pid", "7/exe"] {
                 fs::remove_file(table.proc().join(name)).unwrap();
             }
@@ -517,17 +538,17 @@ pub(crate) mod tests {
         assert_eq!(
             judge(&inside, Role::Shim),
             Err(Disqualification::Container),
-            "a container's own cgroup of that name"
+            "a container may create a cgroup with the name of a conmon"
         );
         let session = "/user.slice/user-1000.slice/session-1.scope";
         assert_eq!(judge(session, Role::Kubelet), Err(Disqualification::Unknown));
     }
 
     #[test]
-    fn plain_user_accepts_processes_of_root_and_own_processes_only() {
-        let own = Copied {
+    fn for_a_plegctl_without_root_only_processes_of_root_and_of_its_own_user_qualify() {
+        let own = TableProcess {
             uids: [1000; 4],
-            pids: "7 1",
+            namespace_pids: "7 1",
             pid_namespace: "pid:[2]",
             mount_namespace: "mnt:[2]",
             cgroup: "/user.slice/user-1000.slice/user@1000.service/app.slice/k3s-rootless.service",
@@ -537,13 +558,13 @@ pub(crate) mod tests {
         assert_eq!(verdict(1001, Role::Kubelet, &own), Err(Disqualification::User(1000)));
         assert_eq!(verdict(1000, Role::Kubelet, &KUBELET), Ok(()), "root's");
         let cgroup = format!("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope");
-        let contained = Copied { cgroup: &cgroup, ..own };
+        let contained = TableProcess { cgroup: &cgroup, ..own };
         assert_eq!(verdict(1000, Role::Kubelet, &contained), Err(Disqualification::Container));
     }
 
     #[test]
     fn facts_that_a_copy_lacks_do_not_disqualify_a_process() {
-        let table = Table::new("bare");
+        let table = ProcTable::new("bare");
         table.process(7, &KUBELET);
         for name in ["1", "7/ns", "7/status"] {
             let path = table.proc().join(name);
@@ -553,7 +574,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn service_is_chosen_among_several_and_children_do_not_count() {
+    fn a_system_service_is_preferred_and_children_are_ignored() {
         let of = |pid, parent, is_service| KubeletCandidate { pid, parent, is_service, is_own: false };
         assert_eq!(KubeletChoice::among(&[]), KubeletChoice::Nobody);
         assert_eq!(KubeletChoice::among(&[of(7, 1, false)]), KubeletChoice::One(7));
@@ -561,7 +582,7 @@ pub(crate) mod tests {
         assert_eq!(
             KubeletChoice::among(&[of(7, 1, true), of(9, 7, true)]),
             KubeletChoice::One(7),
-            "forked, not yet another"
+            "a child that has not started its own program yet"
         );
         assert_eq!(
             KubeletChoice::among(&[of(3, 1, true), of(7, 1, true)]),
@@ -575,7 +596,7 @@ pub(crate) mod tests {
         assert_eq!(
             KubeletChoice::among(&[of(7, 1, true), own]),
             KubeletChoice::One(9),
-            "a rootless one of ours"
+            "a rootless kubelet of plegctl's user"
         );
     }
 }

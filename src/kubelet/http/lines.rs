@@ -1,4 +1,4 @@
-//! An endless answer that is read line by line, as in an API server's watch.
+//! Reads an answer line by line while it arrives, for the API server's endless answer to a watch.
 
 use std::mem;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{Error, HttpClient, RequestFailure, answered, parse_url};
+use super::{Error, HttpClient, RequestFailure, parse_url, read_answer};
 
 /// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -17,16 +17,16 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 pub struct Lines {
     url: String,
     body: Incoming,
-    /// Received bytes that were not returned yet: whole lines and the beginning of another line.
+    /// Received bytes that were not returned yet: whole lines and the beginning of the next line.
     rest: Vec<u8>,
-    /// How many bytes of `rest` were searched for a line's end.
-    seen: usize,
+    /// How many bytes of `rest` were searched for a line break.
+    searched: usize,
     received: usize,
 }
 
 impl HttpClient {
-    /// Requests an answer that is read line by line. `limit` applies until the answer begins, and to the whole of an
-    /// error answer.
+    /// Requests a URL whose answer is read line by line. The time limit applies until the answer begins; an error
+    /// answer must also end within it.
     pub async fn lines(&self, url: &str, limit: Duration) -> Result<Lines, Error> {
         let parts = parse_url(url)?;
         let mut begun = None;
@@ -36,13 +36,13 @@ impl HttpClient {
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }
-            answered(response, begun.insert(0), self.largest).await.map(Err)
+            read_answer(response, begun.insert(0), self.largest).await.map(Err)
         };
         match timeout(limit, request).await {
             Err(_) => Err(Error::Silent { url: url.to_owned(), waited: limit }),
             Ok(Err(failure)) => Err(failure.into_error(url.to_owned(), begun, self.largest)),
             Ok(Ok(Ok(body))) => {
-                Ok(Lines { url: url.to_owned(), body, rest: Vec::new(), seen: 0, received: 0 })
+                Ok(Lines { url: url.to_owned(), body, rest: Vec::new(), searched: 0, received: 0 })
             }
             Ok(Ok(Err(answer))) => Err(match answer.bytes(url) {
                 Err(why) => why,
@@ -53,8 +53,8 @@ impl HttpClient {
 }
 
 impl Lines {
-    /// The next line without its end; `None` when the answer has ended. An unfinished last line is not returned. The
-    /// future may be dropped and the method called again.
+    /// Returns the next line without its line break; `None` when the answer has ended. An unfinished last line is not
+    /// returned. No bytes are lost if the future is dropped and the method is called again.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(line) = self.whole_line() {
@@ -82,15 +82,16 @@ impl Lines {
         }
     }
 
+    /// Removes the first whole line from the received bytes.
     fn whole_line(&mut self) -> Option<Vec<u8>> {
-        let new = self.rest.get(self.seen..)?;
+        let new = self.rest.get(self.searched..)?;
         let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
-            self.seen = self.rest.len();
+            self.searched = self.rest.len();
             return None;
         };
-        let rest = self.rest.split_off(self.seen + end + 1);
+        let rest = self.rest.split_off(self.searched + end + 1);
         let mut line = mem::replace(&mut self.rest, rest);
-        self.seen = 0;
+        self.searched = 0;
         line.pop();
         Some(line)
     }
@@ -103,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIME_LIMIT: Duration = Duration::from_secs(5);
 
     async fn serve(parts: &'static [&'static str]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -122,29 +123,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_come_whole_however_they_were_cut() {
+    async fn lines_are_whole_even_if_the_chunks_are_not() {
         let url = serve(&[
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\nb\r\n",
             "3\r\nc\nd\r\n0\r\n\r\n",
         ])
         .await;
-        let mut lines = HttpClient::default().lines(&url, PATIENCE).await.unwrap();
+        let mut lines = HttpClient::default().lines(&url, TIME_LIMIT).await.unwrap();
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"a"[..]));
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"bc"[..]));
-        assert_eq!(lines.next().await.unwrap(), None, "a line without an end is none");
+        assert_eq!(lines.next().await.unwrap(), None, "an unfinished line is not returned");
     }
 
     #[tokio::test]
-    async fn a_refusal_is_not_a_line() {
+    async fn an_error_answer_is_an_error_and_not_a_line() {
         let url = serve(&["HTTP/1.1 410 Gone\r\nContent-Length: 3\r\n\r\nold"]).await;
-        let refused = HttpClient::default().lines(&url, PATIENCE).await.unwrap_err();
+        let refused = HttpClient::default().lines(&url, TIME_LIMIT).await.unwrap_err();
         assert!(matches!(&refused, Error::Status { status: 410, text, .. } if text == "old"), "{refused}");
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_cut_in_a_chunk_is_no_end() {
+    async fn a_connection_that_closes_within_a_chunk_is_an_error() {
         let url = serve(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\na\n"]).await;
-        let mut lines = HttpClient::default().lines(&url, PATIENCE).await.unwrap();
+        let mut lines = HttpClient::default().lines(&url, TIME_LIMIT).await.unwrap();
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"a"[..]));
         assert!(matches!(lines.next().await, Err(Error::Cut { received: 2, .. })));
     }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// How many bytes may arrive before the answer begins. The limit includes the answer's headers and the first part of
 /// its body, which are read together.
 pub(super) const BEFORE_ANSWER: usize = 1024 * 1024;
 
-/// How many more bytes may arrive.
+/// The number of bytes that may still arrive before the answer begins.
 #[derive(Clone, Debug)]
-pub(super) struct Allowance(Arc<AtomicUsize>);
+pub(super) struct PreAnswerLimit(Arc<AtomicUsize>);
 
-impl Allowance {
+impl PreAnswerLimit {
     pub(super) fn new() -> Self {
         Self(Arc::new(AtomicUsize::new(BEFORE_ANSWER)))
     }
@@ -28,25 +28,25 @@ impl Allowance {
     }
 
     /// Removes the limit once an answer has begun; the body has its own limit.
-    pub(super) fn lift(&self) {
+    pub(super) fn remove(&self) {
         self.0.store(usize::MAX, Ordering::Relaxed);
     }
 
-    /// Subtracts received bytes; false if the limit is exceeded.
-    fn spend(&self, bytes: usize) -> bool {
-        let left = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(bytes) };
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+    /// Subtracts received bytes; returns `false` if the limit is exceeded.
+    fn subtract(&self, bytes: usize) -> bool {
+        let reduced = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(bytes) };
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reduced).is_ok()
     }
 }
 
-/// A connection with an [`Allowance`] for received bytes.
+/// The receiving half of a connection, with a [`PreAnswerLimit`] for its bytes.
 #[derive(Debug)]
-pub(super) struct LimitedStream<S> {
+pub(super) struct LimitedReader<S> {
     pub(super) stream: S,
-    pub(super) allowance: Allowance,
+    pub(super) pre_answer_limit: PreAnswerLimit,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedReader<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,29 +54,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
-        let came = into.filled().len().saturating_sub(before);
-        if self.allowance.spend(came) {
+        let received = into.filled().len().saturating_sub(before);
+        if self.pre_answer_limit.subtract(received) {
             return Poll::Ready(Ok(()));
         }
         let why = format!("it sent more than {} KiB before its answer", BEFORE_ANSWER / 1024);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

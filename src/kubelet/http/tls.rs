@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// The usual paths of the system's trusted authorities.
+/// Where Linux distributions store the certificates of trusted authorities.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -33,7 +33,7 @@ pub enum ServerTrust {
     System,
     /// Certificates that these authorities signed.
     Authorities(Vec<CertificateDer<'static>>),
-    /// Only these certificates, whatever name they have.
+    /// Only these certificates; the names in them do not matter.
     Only(Vec<CertificateDer<'static>>),
     /// Any certificate.
     Insecure,
@@ -66,7 +66,7 @@ pub enum PemError {
         source: io::Error,
     },
     /// The text is not PEM, or contains something else.
-    #[error("`{name}` holds no {what} in PEM form: {detail}")]
+    #[error("`{name}` contains no {what} in PEM form: {detail}")]
     Pem {
         /// The name of the text.
         name: String,
@@ -75,7 +75,7 @@ pub enum PemError {
         /// The parser's message.
         detail: String,
     },
-    /// The certificate and the key do not fit together, or cannot be used at all.
+    /// The key does not belong to the certificate, or the TLS library cannot use them.
     #[error("the certificate cannot be used: {}", without_type_names(&.0.to_string()))]
     Unusable(rustls::Error),
     /// The system has no trusted authorities at the usual paths.
@@ -98,6 +98,7 @@ impl ClientIdentity {
     }
 }
 
+/// Creates the error for a PEM text without the expected part.
 fn no_pem(name: &str, what: &'static str, why: &pem::Error) -> PemError {
     let detail = match why {
         pem::Error::NoItemsFound => "there is none".to_owned(),
@@ -124,12 +125,12 @@ fn system_authorities() -> Result<Vec<CertificateDer<'static>>, PemError> {
     certificates(&pem, &path.display().to_string())
 }
 
-/// The host as a name that the server's certificate must have.
+/// Converts a host to the name that the server's certificate must have.
 pub(super) fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).ok()
 }
 
-/// The TLS configuration of a client.
+/// Creates the TLS configuration of a client.
 pub(super) fn config(
     trust: &ServerTrust,
     identity: Option<&ClientIdentity>,
@@ -163,7 +164,7 @@ fn signed_by(
     provider: &Arc<CryptoProvider>,
 ) -> Result<AcceptedCertificates, PemError> {
     let mut roots = RootCertStore::empty();
-    // One invalid certificate in a bundle does not affect the others.
+    // Certificates of the bundle that cannot be parsed are left out.
     let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
     if added == 0 {
         return Err(PemError::Unusable(rustls::Error::General("no usable certificate authority".to_owned())));
@@ -173,7 +174,8 @@ fn signed_by(
     Ok(AcceptedCertificates::SignedBy { chains, authorities })
 }
 
-/// Verifies server certificates. In any case, the handshake proves that the server has the certificate's key.
+/// Verifies server certificates according to a [`ServerTrust`]. In addition, each handshake proves that the server
+/// has the key of its certificate.
 #[derive(Debug)]
 struct TrustVerifier {
     accepted: AcceptedCertificates,
@@ -184,8 +186,8 @@ struct TrustVerifier {
 enum AcceptedCertificates {
     All,
     Only(Vec<CertificateDer<'static>>),
-    /// Certificates that an authority signed. Like Go, this also accepts a certificate that is itself in the list,
-    /// because a server may present the certificate that was given as its authority.
+    /// Certificates that an authority signed, and, as in Go, certificates that are themselves in the list of
+    /// authorities: the user may have given the server's own certificate.
     SignedBy {
         chains: Arc<WebPkiServerVerifier>,
         authorities: Vec<CertificateDer<'static>>,
@@ -209,7 +211,7 @@ impl ServerCertVerifier for TrustVerifier {
             AcceptedCertificates::Only(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
             AcceptedCertificates::SignedBy { chains, authorities } => {
                 match chains.verify_server_cert(end_entity, intermediates, name, stapled, now) {
-                    // The library checks dates before type and issuer, so the dates are valid here.
+                    // The library checks the dates before it checks type and issuer, so the dates are valid here.
                     Err(rustls::Error::InvalidCertificate(
                         CertificateError::UnknownIssuer | CertificateError::Other(_),
                     )) if authorities.contains(end_entity) => {
@@ -262,9 +264,9 @@ fn without_type_names(words: &str) -> String {
         while let Some(letter) = letters.next() {
             let after = letters.peek().copied();
             let is_name = |near: Option<char>| near.is_some_and(|near| near.is_ascii_lowercase());
-            let begins =
+            let starts_word =
                 letter.is_ascii_uppercase() && before.is_some() && (is_name(before) || is_name(after));
-            if begins {
+            if starts_word {
                 text.push(' ');
             }
             let is_abbreviation = letter.is_ascii_uppercase() && !is_name(before) && !is_name(after);
@@ -282,22 +284,22 @@ pub enum CertificateProblem {
     UnknownIssuer,
     /// The certificate is for other names.
     OtherName(Vec<String>),
-    /// The certificate is not the expected one.
-    Another,
+    /// The certificate is not the one in the kubelet's file.
+    NotKubelets,
     /// The certificate has expired.
     Expired,
     /// The certificate is not valid yet.
     NotYetValid,
     /// The server refused the client's certificate, or requires one.
-    OursRefused,
+    ClientRefused,
     /// The server does not use TLS.
     NotTls,
-    /// Another reason, in the library's words.
+    /// Another reason, with the library's message.
     Other(String),
 }
 
 impl CertificateProblem {
-    /// The reason why a handshake failed; `None` if the reason is not TLS.
+    /// Returns the reason why a handshake failed; `None` if the error does not come from TLS.
     pub(super) fn of(why: &io::Error) -> Option<Self> {
         let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(match why {
@@ -307,7 +309,7 @@ impl CertificateProblem {
                 CertificateError::NotValidForNameContext { presented, .. } => {
                     Self::OtherName(presented.clone())
                 }
-                CertificateError::ApplicationVerificationFailure => Self::Another,
+                CertificateError::ApplicationVerificationFailure => Self::NotKubelets,
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
@@ -320,23 +322,24 @@ impl CertificateProblem {
                 | AlertDescription::UnknownCA
                 | AlertDescription::CertificateExpired
                 | AlertDescription::CertificateUnknown,
-            ) => Self::OursRefused,
+            ) => Self::ClientRefused,
             rustls::Error::InvalidMessage(_) => Self::NotTls,
             other => Self::Other(without_type_names(&other.to_string())),
         })
     }
 
-    /// What the user can do.
+    /// Returns what the user can do.
     pub(super) const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UnknownIssuer => Some(
-                "give the authority that has signed it: a kubelet's with --kubelet-ca-file, an API server's in the kubeconfig, else $SSL_CERT_FILE",
+                "give the authority that signed the certificate: for a kubelet with --kubelet-ca-file, for an API \
+                 server in the kubeconfig, otherwise with $SSL_CERT_FILE",
             ),
-            Self::Another | Self::Other(_) => {
-                Some("give its authority, or this certificate itself, with --kubelet-ca-file")
+            Self::NotKubelets | Self::Other(_) => {
+                Some("give the certificate's authority, or the certificate itself, with --kubelet-ca-file")
             }
             Self::OtherName(_) => Some("use a name that is in its certificate"),
-            Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
+            Self::ClientRefused => Some("give a client certificate that this server's authority has signed"),
             Self::NotTls => Some("try http://"),
             _ => None,
         }
@@ -349,10 +352,12 @@ impl fmt::Display for CertificateProblem {
             Self::UnknownIssuer => f.write_str("shows a certificate that no trusted authority has signed"),
             Self::OtherName(names) if names.is_empty() => f.write_str("shows a certificate for another name"),
             Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
-            Self::Another => f.write_str("shows another certificate than the one in the kubelet's file"),
+            Self::NotKubelets => f.write_str("shows another certificate than the one in the kubelet's file"),
             Self::Expired => f.write_str("shows a certificate that has expired"),
             Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
-            Self::OursRefused => f.write_str("does not accept plegctl's client certificate, or requires one"),
+            Self::ClientRefused => {
+                f.write_str("does not accept plegctl's client certificate, or requires one")
+            }
             Self::NotTls => f.write_str("does not speak TLS"),
             Self::Other(words) => write!(f, "cannot be reached over TLS: {words}"),
         }
@@ -363,8 +368,8 @@ impl fmt::Display for CertificateProblem {
 mod tests {
     use super::*;
 
-    /// What a verifier decides about the server's certificate for a name that is not in it.
-    fn judged(trust: &ServerTrust) -> Result<(), rustls::Error> {
+    /// Verifies the server's certificate for a name that is not in it.
+    fn verified(trust: &ServerTrust) -> Result<(), rustls::Error> {
         let shown = certificates(include_bytes!("../../../tests/fleet/pki/server.crt"), "server").unwrap();
         let provider = Arc::new(ring::default_provider());
         let name = server_name("elsewhere.example").unwrap();
@@ -373,42 +378,45 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_of_the_file_is_accepted_under_any_name_and_no_other_is() {
+    fn only_a_pinned_certificate_is_accepted_and_under_any_name() {
         let pem = |text: &[u8]| certificates(text, "").unwrap();
         let authority = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
         let server = pem(include_bytes!("../../../tests/fleet/pki/server.crt"));
-        assert!(judged(&ServerTrust::Only([authority.clone(), server].concat())).is_ok());
+        assert!(verified(&ServerTrust::Only([authority.clone(), server].concat())).is_ok());
         let other =
-            judged(&ServerTrust::Only(pem(include_bytes!("../../../tests/fleet/pki/other-name.crt"))));
+            verified(&ServerTrust::Only(pem(include_bytes!("../../../tests/fleet/pki/other-name.crt"))));
         let trouble = CertificateProblem::of(&io::Error::other(other.unwrap_err())).unwrap();
         assert_eq!(trouble.to_string(), "shows another certificate than the one in the kubelet's file");
-        assert!(judged(&ServerTrust::Authorities(authority)).is_err(), "an authority vouches for a name");
+        assert!(
+            verified(&ServerTrust::Authorities(authority)).is_err(),
+            "the name must be in a certificate that an authority signed"
+        );
     }
 
     #[test]
-    fn certificate_that_is_itself_in_the_list_is_accepted_by_its_name() {
+    fn certificate_in_the_list_of_authorities_is_accepted_only_under_its_own_name() {
         let pem = |text: &[u8]| certificates(text, "").unwrap();
         let own = pem(include_bytes!("../../../tests/fleet/pki/own-authority.crt"));
         let other = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
         let provider = Arc::new(ring::default_provider());
-        let judged = |trust: &[CertificateDer<'static>], name: &str| {
+        let verified = |trust: &[CertificateDer<'static>], name: &str| {
             let verifier = verifier(&ServerTrust::Authorities(trust.to_vec()), &provider).unwrap();
             let name = server_name(name).unwrap();
             verifier.verify_server_cert(&own[0], &[], &name, &[], UnixTime::now()).map(|_| ())
         };
-        assert_eq!(judged(&own, "localhost"), Ok(()));
-        let trouble = |judged: Result<(), rustls::Error>| {
-            CertificateProblem::of(&io::Error::other(judged.unwrap_err())).unwrap()
+        assert_eq!(verified(&own, "localhost"), Ok(()));
+        let trouble = |verified: Result<(), rustls::Error>| {
+            CertificateProblem::of(&io::Error::other(verified.unwrap_err())).unwrap()
         };
-        assert!(matches!(trouble(judged(&own, "elsewhere.example")), CertificateProblem::OtherName(_)));
-        let stranger = trouble(judged(&other, "localhost"));
-        let said = stranger.to_string();
-        assert!(!said.contains("Other") && !said.contains('('), "{said}");
+        assert!(matches!(trouble(verified(&own, "elsewhere.example")), CertificateProblem::OtherName(_)));
+        let stranger = trouble(verified(&other, "localhost"));
+        let message = stranger.to_string();
+        assert!(!message.contains("Other") && !message.contains('('), "{message}");
         assert!(stranger.hint().unwrap().contains("--kubelet-ca-file"));
     }
 
     #[test]
-    fn words_of_a_library_are_plain() {
+    fn errors_of_the_tls_library_contain_no_type_names() {
         assert_eq!(without_type_names("Other(OtherError(CaUsedAsEndEntity))"), "ca used as end entity");
         assert_eq!(
             without_type_names("received fatal alert: HandshakeFailure"),

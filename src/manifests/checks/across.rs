@@ -1,4 +1,5 @@
-//! Checks across the files of one directory: SP100 to SP102. The summary reports which file gives which pod (SP105).
+//! Checks that compare the files of one directory with each other: SP100 to SP102. The summary of the report shows which
+//! file defines which pod (SP105).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,13 +10,15 @@ use crate::manifests::Check;
 use crate::manifests::reader::json_text;
 use crate::manifests::{FileReport, FileVerdict, LintFinding, ManifestNode, PodField, PodIdentity, Position};
 
+/// Adds findings to files that define the same pod, set the same UID or use the same host port.
 pub fn check(files: &mut [FileReport]) {
-    duplicates(files);
-    same_uid(files);
-    host_ports(files);
+    check_same_pod(files);
+    check_same_uid(files);
+    check_host_ports(files);
 }
 
-fn duplicates(files: &mut [FileReport]) {
+/// Reports each file whose pod another file defines too.
+fn check_same_pod(files: &mut [FileReport]) {
     let winners: HashMap<PodIdentity, String> = files
         .iter()
         .filter(|file| file.verdict == FileVerdict::Loaded)
@@ -24,8 +27,8 @@ fn duplicates(files: &mut [FileReport]) {
     for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Shadowed) {
         let Some(winner) = file.pod.as_ref().and_then(|pod| winners.get(pod)) else { continue };
         let loser = file_name(&file.path);
-        // The file with the last name wins, even if it looks like a backup.
-        let (stray, real) = if looks_like_backup(&loser) && !looks_like_backup(winner) {
+        // The file with the last name wins, even if it is a backup. So the fix must guess which file is the extra one.
+        let (extra, real) = if looks_like_backup(&loser) && !looks_like_backup(winner) {
             (&loser, winner)
         } else if looks_like_backup(winner) || winner.len() > loser.len() {
             (winner, &loser)
@@ -36,13 +39,13 @@ fn duplicates(files: &mut [FileReport]) {
             LintFinding::error(
                 Check::SamePod,
                 format!(
-                    "{winner} defines the same pod and replaces it at every scan: an edit of {loser} lasts \
-                     at most 20 s"
+                    "{winner} defines the same pod and replaces it at every scan, so the kubelet undoes each edit of \
+                     {loser} within 20 s"
                 ),
             )
             .with_fix(format!(
-                "move {stray} out of the directory, then immediately touch {real}: removing either file \
-                 stops the pod until the next scan, and the touch starts it again. Expect one restart"
+                "move {extra} out of the directory and touch {real} at once. Removing either file stops the pod until \
+                 the next scan; the touch starts the pod again. Expect one restart"
             )),
         );
     }
@@ -52,6 +55,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// Returns the decoded Pod, if the file loads.
 fn loaded_pod(file: &FileReport) -> Option<PodField<'_>> {
     if file.verdict != FileVerdict::Loaded {
         return None;
@@ -59,27 +63,31 @@ fn loaded_pod(file: &FileReport) -> Option<PodField<'_>> {
     Some(PodField::root(&file.document.as_ref()?.pod.as_ref()?.pod))
 }
 
-fn same_uid(files: &mut [FileReport]) {
-    let mut holders: HashMap<String, Vec<(usize, Position)>> = HashMap::new();
+/// Reports files that set the same UID for different pods.
+fn check_same_uid(files: &mut [FileReport]) {
+    let mut by_uid: HashMap<String, Vec<(usize, Position)>> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         let Some(pod) = loaded_pod(file) else { continue };
         let uid = pod.get("metadata").get("uid");
         if !uid.is_empty() {
-            holders.entry(uid.str().to_owned()).or_default().push((index, uid.position()));
+            by_uid.entry(uid.str().to_owned()).or_default().push((index, uid.position()));
         }
     }
-    for (uid, holders) in holders.into_iter().filter(|(_, holders)| holders.len() > 1) {
-        for (place, &(index, position)) in holders.iter().enumerate() {
-            let other = holders.get(usize::from(place == 0)).and_then(|&(other, _)| files.get(other));
+    for (uid, same_uid) in by_uid.into_iter().filter(|(_, same_uid)| same_uid.len() > 1) {
+        for (place, &(index, position)) in same_uid.iter().enumerate() {
+            // The message names one other file: the first, or the second for the first file itself.
+            let other = same_uid.get(usize::from(place == 0)).and_then(|&(other, _)| files.get(other));
             let Some(other) = other else { continue };
-            let same = files.get(index).is_some_and(|file| looks_the_same(file, other));
+            let is_equal = files.get(index).is_some_and(|file| are_equal_to_kubelet(file, other));
             let name = file_name(&other.path);
-            let message = if same {
+            let message = if is_equal {
                 format!(
-                    "{name} has the UID {uid} too, and looks the same to the kubelet: one of the two pods never runs"
+                    "{name} has the UID {uid} too, and the kubelet sees no difference: one of the two pods never runs"
                 )
             } else {
-                format!("{name} has the UID {uid} too: the kubelet changes between the two pods for ever")
+                format!(
+                    "{name} has the UID {uid} too: the kubelet replaces one pod by the other at every scan"
+                )
             };
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
@@ -93,8 +101,8 @@ fn same_uid(files: &mut [FileReport]) {
     }
 }
 
-/// Whether the kubelet sees no change between two pods with the same UID. It does not compare the names.
-fn looks_the_same(left: &FileReport, right: &FileReport) -> bool {
+/// Whether the kubelet sees no change between two pods with the same UID. The kubelet does not compare the names.
+fn are_equal_to_kubelet(left: &FileReport, right: &FileReport) -> bool {
     let compared = |file: &FileReport| {
         let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
         let text = |node: Option<&ManifestNode>| node.map(json_text).unwrap_or_default();
@@ -107,6 +115,7 @@ fn looks_the_same(left: &FileReport, right: &FileReport) -> bool {
 
 /// A host port that a pod uses.
 struct HostPort {
+    /// The index of the file.
     file: usize,
     protocol: String,
     address: String,
@@ -116,8 +125,8 @@ struct HostPort {
 }
 
 impl HostPort {
-    /// Whether the port is bound to every address: no address, or the IPv4 wildcard.
-    fn everywhere(&self) -> bool {
+    /// Whether the port is bound to every address of the node: it has no address, or the IPv4 wildcard.
+    fn is_on_all_addresses(&self) -> bool {
         matches!(self.address.as_str(), "" | "0.0.0.0")
     }
 
@@ -125,24 +134,23 @@ impl HostPort {
         self.file != other.file
             && self.port == other.port
             && self.protocol == other.protocol
-            && (self.everywhere() || other.everywhere() || self.address == other.address)
+            && (self.is_on_all_addresses() || other.is_on_all_addresses() || self.address == other.address)
     }
 }
 
-fn host_ports(files: &mut [FileReport]) {
-    let wanted: Vec<HostPort> =
-        files.iter().enumerate().flat_map(|(index, file)| ports_of(index, file)).collect();
-    let mut by_port: HashMap<(i64, &str), Vec<&HostPort>> = HashMap::new();
-    for port in &wanted {
-        by_port.entry((port.port, &port.protocol)).or_default().push(port);
+/// Reports pods of different files that use the same host port.
+fn check_host_ports(files: &mut [FileReport]) {
+    let ports: Vec<HostPort> =
+        files.iter().enumerate().flat_map(|(index, file)| host_ports_of(index, file)).collect();
+    let mut by_number: HashMap<(i64, &str), Vec<&HostPort>> = HashMap::new();
+    for port in &ports {
+        by_number.entry((port.port, &port.protocol)).or_default().push(port);
     }
-    for port in &wanted {
-        let same = by_port.get(&(port.port, port.protocol.as_str()));
-        let rival = same.into_iter().flatten().find(|other| port.conflicts(other));
-        let Some(other) = rival.and_then(|rival| files.get(rival.file)).map(|other| file_name(&other.path))
-        else {
-            continue;
-        };
+    for port in &ports {
+        let same_number = by_number.get(&(port.port, port.protocol.as_str()));
+        let conflict = same_number.into_iter().flatten().find(|other| port.conflicts(other));
+        let other = conflict.and_then(|conflict| files.get(conflict.file));
+        let Some(other) = other.map(|other| file_name(&other.path)) else { continue };
         let Some(file) = files.get_mut(port.file) else { continue };
         file.findings.push(
             LintFinding::error(
@@ -160,17 +168,18 @@ fn host_ports(files: &mut [FileReport]) {
     }
 }
 
-fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
+/// Returns the host ports of the containers that keep running: regular containers and sidecars.
+fn host_ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
     let Some(pod) = loaded_pod(file) else { return Vec::new() };
     let spec = pod.get("spec");
-    // Of the init containers, the kubelet counts only the ports of those that keep running.
+    // The kubelet ignores the ports of init containers that end. A sidecar is an init container that keeps running.
     let regular = spec.get("containers").items().len();
     let all: Vec<PodField<'_>> = containers(&spec).collect();
     let first_regular = all.len().saturating_sub(regular);
-    let counted = all.into_iter().enumerate().filter(|(place, container)| {
+    let long_running = all.into_iter().enumerate().filter(|(place, container)| {
         *place >= first_regular || container.get("restartPolicy").str() == "Always"
     });
-    counted
+    long_running
         .flat_map(|(_, container)| container.get("ports").items())
         .filter_map(|port| {
             let number = port.get("hostPort");
@@ -191,7 +200,7 @@ mod tests {
     use crate::manifests::checks::testing::{GOOD, NONE, TestDirectory, in_container, in_metadata, in_spec};
 
     #[test]
-    fn sp100_names_the_winning_file_and_not_the_backup() {
+    fn sp100_is_reported_for_the_shadowed_file_only() {
         let directory = TestDirectory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
         assert_eq!(directory.found(), [("a.yaml".to_owned(), vec![100]), ("a.yaml.bak".to_owned(), vec![])]);
         let other = TestDirectory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
@@ -199,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn sp101_is_about_one_uid_in_two_pods() {
+    fn sp101_reports_one_uid_in_two_pods() {
         let first = in_metadata("uid: u");
         let second = first.replace("name: web", "name: db");
         let directory = TestDirectory::new().with("a.yaml", first).with("b.yaml", second.clone());
@@ -218,14 +227,14 @@ mod tests {
             let directory = TestDirectory::new().with("a.yaml", &first).with("b.yaml", second);
             let kubelet = kubelet();
             let mut report = crate::manifests::inspect(&directory.0, &kubelet);
-            let nowhere = CheckContext {
+            let context = CheckContext {
                 kubelet: &kubelet,
                 configured: None,
                 on_node: false,
                 host: None,
                 kubelet_settings: None,
             };
-            crate::manifests::checks::run(&mut report, &nowhere);
+            crate::manifests::checks::run(&mut report, &context);
             let findings = report.files.into_iter().flat_map(|file| file.findings);
             findings
                 .filter(|finding| finding.id == Check::SameUid)
@@ -236,13 +245,14 @@ mod tests {
         let messages = messages_with(&twin);
         assert_eq!(messages.len(), 2);
         assert!(
-            messages.iter().all(|message| message.contains("never runs") && !message.contains("for ever"))
+            messages.iter().all(|message| message.contains("never runs") && !message.contains("every scan"))
         );
         let other = messages_with(&twin.replace("app:1.0", "app:2.0"));
-        assert!(other.len() == 2 && other.iter().all(|message| message.contains("for ever")), "{other:?}");
+        assert!(other.len() == 2 && other.iter().all(|message| message.contains("every scan")), "{other:?}");
     }
 
-    fn ports(first: &str, second: &str) -> Vec<u16> {
+    /// Returns the findings, which are equal in both files, of two pods with these host ports.
+    fn findings_of_ports(first: &str, second: &str) -> Vec<u16> {
         let pod = |name: &str, port: &str| {
             in_container(&format!("ports: [{{containerPort: 80, {port}}}]"))
                 .replace("name: web", &format!("name: {name}"))
@@ -254,16 +264,22 @@ mod tests {
 
     #[test]
     fn sp102_treats_a_missing_address_as_every_address() {
-        assert_eq!(ports("hostPort: 80", "hostPort: 80"), [102]);
-        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80"), [102]);
-        assert_eq!(ports("hostPort: 80, hostIP: 0.0.0.0", "hostPort: 80, hostIP: 10.0.0.1"), [102]);
-        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80, hostIP: 10.0.0.1"), NONE);
-        assert_eq!(ports("hostPort: 80, protocol: UDP", "hostPort: 80"), NONE);
-        assert_eq!(ports("hostPort: 80", "hostPort: 81"), NONE);
+        assert_eq!(findings_of_ports("hostPort: 80", "hostPort: 80"), [102]);
+        assert_eq!(findings_of_ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80"), [102]);
+        assert_eq!(
+            findings_of_ports("hostPort: 80, hostIP: 0.0.0.0", "hostPort: 80, hostIP: 10.0.0.1"),
+            [102]
+        );
+        assert_eq!(
+            findings_of_ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80, hostIP: 10.0.0.1"),
+            NONE
+        );
+        assert_eq!(findings_of_ports("hostPort: 80, protocol: UDP", "hostPort: 80"), NONE);
+        assert_eq!(findings_of_ports("hostPort: 80", "hostPort: 81"), NONE);
     }
 
     #[test]
-    fn sp102_counts_the_ports_of_pods_on_the_nodes_network() {
+    fn sp102_counts_the_container_ports_of_pods_with_host_network() {
         let host = |name: &str| {
             in_spec("hostNetwork: true")
                 .replace("name: web", &format!("name: {name}"))

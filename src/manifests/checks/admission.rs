@@ -1,8 +1,8 @@
-//! Checks whether the kubelet runs a pod that it has loaded: SP073 and SP074, as far as the file and the facts of this
-//! node decide.
+//! Checks whether the kubelet really runs a pod that it has loaded: SP073 and SP074.
 //!
-//! The kubelet's admission may refuse a pod after its source has loaded it, and some containers can never be created.
-//! The verdict does not show either, and the kubelet does not try again before the file changes.
+//! After loading a pod, the kubelet decides about its admission and may refuse it (SP073); and the containers of an
+//! admitted pod cannot always be created (SP074). The verdict on the file shows neither. These checks know the file, the
+//! kubelet's settings and this node, but not the other pods of the node.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::host::{HostRoot, kernel_text};
 use crate::manifests::pod_resources;
 use crate::manifests::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
 
-/// The kubelet's root directory, unless it is configured.
+/// The kubelet's root directory if no flag sets another one.
 const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 
 /// The sysctls that a pod may set without kubelet configuration, and the first release of each
@@ -39,42 +39,47 @@ const SAFE_SYSCTLS: &[(&str, u8)] = &[
 /// The first release that applies `hostUsers: false` with default gates (`UserNamespacesSupport`).
 const USER_NAMESPACES: u8 = 33;
 
+/// Adds findings to all files that load.
 pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
-    let node = context.host.filter(|_| context.on_node).map(|host| NodeFacts::of(host, context));
+    let node = context.host.filter(|_| context.on_node).map(|host| NodeCapabilities::of(host, context));
     for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Loaded) {
         let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { continue };
         let spec = PodField::root(&pod.pod).get("spec");
         let mut findings = Vec::new();
         let version = context.kubelet.version;
-        operating_system(&spec, &mut findings);
-        sysctls(&spec, version, context, &mut findings);
+        check_operating_system(&spec, &mut findings);
+        check_sysctls(&spec, version, context, &mut findings);
         for container in containers(&spec) {
-            image_name(&container, &mut findings);
-            root_against_policy(&container, &spec, &mut findings);
+            check_image_name(&container, &mut findings);
+            check_root_user(&container, &spec, &mut findings);
         }
         if let Some(node) = &node {
-            node.resources(&spec, version, &mut findings);
-            node.app_armor(&spec, &mut findings);
-            node.seccomp(&spec, &mut findings);
-            node.user_namespace(&spec, version, &mut findings);
+            node.check_requests(&spec, version, &mut findings);
+            node.check_app_armor(&spec, &mut findings);
+            node.check_seccomp(&spec, &mut findings);
+            node.check_user_namespace(&spec, version, &mut findings);
         }
         file.findings.extend(findings);
     }
 }
 
-/// Reports a pod that is refused at admission: it fails, and no container of it is created.
+/// Creates a finding about a pod that the kubelet refuses at admission: the pod fails, and none of its containers is
+/// created.
 fn refused(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod and then refuses to run it: {why}");
-    LintFinding::warning(Check::Refused, message).with_fix(fix).on_field(at.path()).at(at.position())
+    LintFinding::warning(Check::RefusedByAdmission, message)
+        .with_fix(fix)
+        .on_field(at.path())
+        .at(at.position())
 }
 
-/// Reports a pod that is admitted, but whose containers cannot be created.
+/// Creates a finding about a pod that the kubelet admits, but whose containers cannot be created.
 fn never_starts(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod, but it can never start: {why}");
     LintFinding::warning(Check::NeverStarts, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+fn check_operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let name = spec.get("os").get("name");
     if !name.is_empty() && name.str() != "linux" {
         let why = format!("it is for {}, and this kubelet runs on linux (PodOSNotSupported)", name.str());
@@ -82,16 +87,17 @@ fn operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
-fn sysctls(
+/// Reports sysctls that are neither safe in this release nor allowed by the kubelet's settings.
+fn check_sysctls(
     spec: &PodField<'_>,
     version: KubeletVersion,
     context: &CheckContext<'_>,
     findings: &mut Vec<LintFinding>,
 ) {
-    let kubelet_settings = context
+    let setting = context
         .kubelet_settings
         .map(|kubelet_settings| kubelet_settings.setting("allowed-unsafe-sysctls", "allowedUnsafeSysctls"));
-    let allowed = match kubelet_settings {
+    let allowed = match setting {
         // A setting that cannot be read may allow the sysctl.
         Some(Err(_)) => return,
         Some(Ok(list)) => list.map(|list| list.value).unwrap_or_default(),
@@ -106,9 +112,9 @@ fn sysctls(
             continue;
         }
         let why = format!(
-            "the sysctl {name} is not a safe one, and a kubelet allows others only if it is told so (SysctlForbidden)"
+            "the sysctl {name} is not safe: the kubelet refuses it unless allowedUnsafeSysctls allows it (SysctlForbidden)"
         );
-        let fix = format!("remove it, or give the kubelet allowedUnsafeSysctls: [{name}]");
+        let fix = format!("remove the sysctl, or add {name} to the kubelet's allowedUnsafeSysctls");
         findings.push(refused(&at, &why, &fix));
     }
 }
@@ -128,6 +134,7 @@ fn dotted(name: &str) -> String {
     }
 }
 
+/// Whether an entry of `allowedUnsafeSysctls`, such as `kernel.msg*`, allows a sysctl.
 fn allows(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -135,17 +142,18 @@ fn allows(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Applies the kubelet's check of an image name before the name is passed to the runtime
+/// Reports an image name that the kubelet refuses before it passes the name to the runtime
 /// (`reference.ParseNormalizedNamed`).
-fn image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+fn check_image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
-    if let Some(why) = bad_image(at.str()) {
-        let why = format!("`{}` is not an image name, {why} (InvalidImageName)", at.str());
+    if let Some(why) = image_name_error(at.str()) {
+        let why = format!("`{}` is not a valid image name: {why} (InvalidImageName)", at.str());
         findings.push(never_starts(&at, &why, "correct the image"));
     }
 }
 
-fn bad_image(image: &str) -> Option<&'static str> {
+/// Returns why an image name is not valid; `None` if it is valid or empty.
+fn image_name_error(image: &str) -> Option<&'static str> {
     if image.is_empty() {
         return None;
     }
@@ -156,21 +164,22 @@ fn bad_image(image: &str) -> Option<&'static str> {
     };
     let (repository, tag) = rest.split_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
     if repository.chars().any(char::is_uppercase) {
-        return Some("because a repository is written in lower case");
+        return Some("a repository must be in lower case");
     }
     let good = domain.is_none_or(is_host)
         && repository.split('/').all(is_component)
         && tag.is_none_or(is_tag)
         && digest.is_none_or(is_digest)
         && !(domain.is_none() && repository.len() == 64 && repository.bytes().all(is_hex));
-    (!good).then_some("because it is not written like one")
+    (!good).then_some("the form is [REGISTRY/]REPOSITORY[:TAG][@DIGEST]")
 }
 
-/// Whether the part before the first slash is a registry.
+/// Whether the text before the first slash of an image name is the address of a registry.
 fn is_domain(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.chars().any(char::is_uppercase)
 }
 
+/// Whether the address of a registry is valid: a host name or an IPv6 address in brackets, and perhaps a port.
 fn is_host(domain: &str) -> bool {
     if let Some(rest) = domain.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else { return false };
@@ -195,14 +204,15 @@ const fn is_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// Whether a text has letters and digits, joined by `.`, `_`, `__` or dashes.
+/// Whether a component of a repository is valid: letters and digits, joined by `.`, `_`, `__` or dashes.
 fn is_component(component: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = component.bytes().next().is_some_and(alphanumeric)
         && component.bytes().next_back().is_some_and(alphanumeric);
     let mut separators = component.split(|letter: char| u8::try_from(letter).is_ok_and(alphanumeric));
-    ends && separators
-        .all(|held| matches!(held, "" | "." | "_" | "__") || held.bytes().all(|byte| byte == b'-'))
+    ends && separators.all(|separator| {
+        matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
+    })
 }
 
 fn is_tag(tag: &str) -> bool {
@@ -220,13 +230,14 @@ fn is_digest(digest: &str) -> bool {
     })
 }
 
-/// Returns a field of the container's security context, or else of the pod's.
+/// Returns a field of the container's security context, or of the pod's if the container does not set it.
 fn effective<'a>(container: &PodField<'a>, spec: &PodField<'a>, field: &str) -> PodField<'a> {
     let own = container.get("securityContext").get(field);
     if own.is_set() { own } else { spec.get("securityContext").get(field) }
 }
 
-fn root_against_policy(container: &PodField<'_>, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports a container that must not run as root but has user 0.
+fn check_root_user(container: &PodField<'_>, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let user = effective(container, spec, "runAsUser");
     if effective(container, spec, "runAsNonRoot").is_true() && user.opt_int() == Some(0) {
         let why = format!(
@@ -238,24 +249,24 @@ fn root_against_policy(container: &PodField<'_>, spec: &PodField<'_>, findings: 
     }
 }
 
-/// The facts of this node.
-struct NodeFacts {
-    /// The number of online processors.
+/// The properties of this node on which admission and the creation of containers depend.
+struct NodeCapabilities {
+    /// The number of online processors, if it is known.
     processors: Option<u64>,
-    /// The memory in bytes.
+    /// The memory in bytes, if it is known.
     memory: Option<u64>,
     /// Whether the kernel enforces `AppArmor`.
     app_armor: bool,
-    /// The loaded profiles, if they can be read.
-    profiles: Option<Vec<String>>,
+    /// The names of the loaded `AppArmor` profiles, if they can be read.
+    app_armor_profiles: Option<Vec<String>>,
     /// Whether the kernel supports user namespaces.
     user_namespaces: bool,
     /// The directory in which the kubelet looks for seccomp profiles.
-    seccomp: String,
+    seccomp_directory: String,
     host: HostRoot,
 }
 
-impl NodeFacts {
+impl NodeCapabilities {
     fn of(host: &HostRoot, context: &CheckContext<'_>) -> Self {
         let text = |path: &str| kernel_text(&host.path(path)).ok();
         let root = context
@@ -264,20 +275,22 @@ impl NodeFacts {
             .unwrap_or(ROOT_DIRECTORY);
         let profiles = fs::read_to_string(host.path("/sys/kernel/security/apparmor/profiles")).ok();
         Self {
-            processors: text("/sys/devices/system/cpu/online").and_then(|list| counted(&list)),
+            processors: text("/sys/devices/system/cpu/online").and_then(|list| processor_count(&list)),
             memory: text("/proc/meminfo").and_then(|text| total_memory(&text)),
             app_armor: text("/sys/module/apparmor/parameters/enabled")
                 .is_some_and(|enabled| enabled.trim().starts_with('Y')),
-            profiles: profiles.map(|text| text.lines().map(|line| profile(line).to_owned()).collect()),
-            // A kernel without this file has no limit, or `/proc` is incomplete.
+            app_armor_profiles: profiles
+                .map(|text| text.lines().map(|line| profile_name(line).to_owned()).collect()),
+            // If this file is missing, the kernel has no limit, or `/proc` is incomplete.
             user_namespaces: text("/proc/sys/user/max_user_namespaces").is_none_or(|most| most.trim() != "0"),
-            seccomp: format!("{}/seccomp", root.trim_end_matches('/')),
+            seccomp_directory: format!("{}/seccomp", root.trim_end_matches('/')),
             host: host.clone(),
         }
     }
 
-    /// Checks whether a pod requests more than the node has. What the kubelet reserves is not subtracted.
-    fn resources(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
+    /// Reports a pod that requests more processors or memory than the node has. Reservations for the system are not
+    /// subtracted.
+    fn check_requests(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
         let Some(node) = spec.node() else { return };
         for (name, amount) in pod_resources::requested(node, version) {
             let (has, unit, reason) = match &*name {
@@ -294,7 +307,8 @@ impl NodeFacts {
         }
     }
 
-    fn app_armor(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    /// Reports an `AppArmor` profile on a kernel without `AppArmor`, and a profile that is not loaded.
+    fn check_app_armor(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
         for container in containers(spec) {
             let profile = effective(&container, spec, "appArmorProfile");
             let kind = profile.get("type").str();
@@ -302,38 +316,46 @@ impl NodeFacts {
                 continue;
             }
             if !self.app_armor {
-                let why = "it asks for AppArmor, which this node's kernel does not enforce (AppArmor)";
+                let why =
+                    "it has an appArmorProfile, but this node's kernel does not enforce AppArmor (AppArmor)";
                 findings.push(refused(&profile, why, "remove appArmorProfile, or load AppArmor"));
-                // Reported once: the kubelet refuses the pod for the first container.
+                // The kubelet refuses the pod because of its first container, so one finding is enough.
                 return;
             }
             let name = profile.get("localhostProfile");
             let missing = |profiles: &Vec<String>| !profiles.iter().any(|loaded| loaded == name.str());
-            if kind == "Localhost" && self.profiles.as_ref().is_some_and(missing) {
+            if kind == "Localhost" && self.app_armor_profiles.as_ref().is_some_and(missing) {
                 let why = format!("the AppArmor profile {} is not loaded on this node", name.str());
                 findings.push(never_starts(&name, &why, "load it with apparmor_parser"));
             }
         }
     }
 
-    fn seccomp(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    /// Reports a seccomp profile whose file does not exist.
+    fn check_seccomp(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
         for container in containers(spec) {
             let profile = effective(&container, spec, "seccompProfile");
             let name = profile.get("localhostProfile");
             if profile.get("type").str() != "Localhost" || name.is_empty() {
                 continue;
             }
-            let path = format!("{}/{}", self.seccomp, name.str());
+            let path = format!("{}/{}", self.seccomp_directory, name.str());
             let absent = matches!(fs::metadata(self.host.path(Path::new(&path))),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound);
             if absent {
-                let why = format!("the seccomp profile {path} is not there (CreateContainerError)");
-                findings.push(never_starts(&name, &why, "put the profile there"));
+                let why = format!("the seccomp profile {path} does not exist (CreateContainerError)");
+                findings.push(never_starts(&name, &why, "create this file"));
             }
         }
     }
 
-    fn user_namespace(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
+    /// Reports a pod with its own user namespace on a kernel that allows none.
+    fn check_user_namespace(
+        &self,
+        spec: &PodField<'_>,
+        version: KubeletVersion,
+        findings: &mut Vec<LintFinding>,
+    ) {
         let at = spec.get("hostUsers");
         if at.opt_bool() == Some(false) && version.at_least(USER_NAMESPACES) && !self.user_namespaces {
             let why = "it requests its own user namespace, but this kernel allows none \
@@ -343,8 +365,8 @@ impl NodeFacts {
     }
 }
 
-/// Counts the numbers in the kernel's list format, such as `0-3,8`.
-fn counted(list: &str) -> Option<u64> {
+/// Counts the processors in the kernel's list format, such as `0-3,8`.
+fn processor_count(list: &str) -> Option<u64> {
     let ranges = list.trim().split(',').map(|range| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
         let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
@@ -358,8 +380,8 @@ fn total_memory(meminfo: &str) -> Option<u64> {
     Memory::parse(meminfo).total.checked_mul(1024).filter(|bytes| *bytes > 0)
 }
 
-/// The profile name in a line `name (enforce)`.
-fn profile(line: &str) -> &str {
+/// Returns the profile name in a line `name (enforce)`.
+fn profile_name(line: &str) -> &str {
     line.rsplit_once(" (").map_or(line, |(name, _)| name)
 }
 
@@ -374,13 +396,13 @@ mod tests {
     use crate::manifests::inspect;
 
     #[test]
-    fn sp073_is_about_pods_for_another_system() {
+    fn sp073_reports_pods_for_another_operating_system() {
         assert_eq!(found(in_spec("os: {name: windows}")), [73]);
         assert_eq!(found(in_spec("os: {name: linux}")), NONE);
     }
 
     #[test]
-    fn sp073_knows_the_safe_sysctls_of_each_release_and_in_both_spellings() {
+    fn sp073_accepts_safe_sysctls_in_both_spellings() {
         let with =
             |name: &str| in_spec(&format!("securityContext: {{sysctls: [{{name: {name}, value: \"1\"}}]}}"));
         for safe in ["kernel.shm_rmid_forced", "net/ipv4/tcp_syncookies", "net.ipv4.tcp_rmem"] {
@@ -392,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn sp074_reads_names_of_images_as_the_kubelet_does() {
+    fn sp074_accepts_the_image_names_that_the_kubelet_accepts() {
         let sum = "a".repeat(64);
         for good in [
             "nginx".to_owned(),
@@ -403,18 +425,18 @@ mod tests {
             format!("a/b@sha256:{sum}"),
             format!("a/b:1@sha256:{sum}"),
         ] {
-            assert_eq!(bad_image(&good), None, "{good}");
+            assert_eq!(image_name_error(&good), None, "{good}");
         }
         for bad in
             ["Nginx", "library/NGINX:1", "a//b", "a:", "a b", "$(IMAGE)", "-a", "a@sha256:12", "http://a/b"]
         {
-            assert!(bad_image(bad).is_some(), "{bad}");
+            assert!(image_name_error(bad).is_some(), "{bad}");
         }
-        assert!(bad_image(&sum).is_some());
+        assert!(image_name_error(&sum).is_some());
     }
 
     #[test]
-    fn sp074_recognises_user_0_in_pod_and_container() {
+    fn sp074_reports_user_0_with_run_as_non_root_in_pod_and_container() {
         let root = "securityContext: {runAsNonRoot: true, runAsUser: 0}";
         assert_eq!(found(in_container(root)), [74]);
         assert_eq!(found(in_spec(root)), [74]);
@@ -432,8 +454,8 @@ mod tests {
             ("sys/devices/system/cpu/online", "0-1\n"),
             ("proc/meminfo", "MemTotal:        1048576 kB\nMemFree: 1 kB\n"),
             ("proc/sys/user/max_user_namespaces", "0\n"),
-            ("var/lib/kubelet/seccomp/there.json", "{}"),
-            ("else/seccomp/other.json", "{}"),
+            ("var/lib/kubelet/seccomp/default.json", "{}"),
+            ("other-root/seccomp/other.json", "{}"),
         ] {
             let path = node.0.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -442,7 +464,8 @@ mod tests {
         node
     }
 
-    fn on(node: &TestDirectory, text: &str, kubelet_settings: Option<&KubeletSettings>) -> Vec<u16> {
+    /// Returns the numbers of the findings that a manifest has on a node.
+    fn found_on(node: &TestDirectory, text: &str, kubelet_settings: Option<&KubeletSettings>) -> Vec<u16> {
         let directory = TestDirectory::new().with("a.yaml", text);
         let kubelet = kubelet();
         let mut report = inspect(&directory.0, &kubelet);
@@ -459,28 +482,28 @@ mod tests {
     }
 
     #[test]
-    fn sp073_and_sp074_know_the_node() {
+    fn sp073_and_sp074_compare_the_pod_with_the_node() {
         let node = small_node();
         let requests = |what: &str| in_container(&format!("resources: {{requests: {{{what}}}}}"));
-        assert_eq!(on(&node, &requests("cpu: 2, memory: 1Gi"), None), NONE);
-        assert_eq!(on(&node, &requests("cpu: 2001m"), None), [73]);
-        assert_eq!(on(&node, &requests("memory: 1025Mi"), None), [73]);
+        assert_eq!(found_on(&node, &requests("cpu: 2, memory: 1Gi"), None), NONE);
+        assert_eq!(found_on(&node, &requests("cpu: 2001m"), None), [73]);
+        assert_eq!(found_on(&node, &requests("memory: 1025Mi"), None), [73]);
         let profile =
             |kind: &str| in_spec(&format!("securityContext: {{appArmorProfile: {{type: {kind}}}}}"));
-        assert_eq!(on(&node, &profile("RuntimeDefault"), None), [73]);
-        assert_eq!(on(&node, &profile("Unconfined"), None), NONE);
-        assert_eq!(on(&node, &in_spec("hostUsers: false"), None), [74]);
-        assert_eq!(on(&node, &in_spec("hostUsers: true"), None), NONE);
+        assert_eq!(found_on(&node, &profile("RuntimeDefault"), None), [73]);
+        assert_eq!(found_on(&node, &profile("Unconfined"), None), NONE);
+        assert_eq!(found_on(&node, &in_spec("hostUsers: false"), None), [74]);
+        assert_eq!(found_on(&node, &in_spec("hostUsers: true"), None), NONE);
         let seccomp = |name: &str| {
             in_spec(&format!(
                 "securityContext: {{seccompProfile: {{type: Localhost, localhostProfile: {name}}}}}"
             ))
         };
-        assert_eq!(on(&node, &seccomp("there.json"), None), NONE);
-        assert_eq!(on(&node, &seccomp("other.json"), None), [74]);
-        // An empty node gives no facts.
-        let silent = TestDirectory::new();
-        assert_eq!(on(&silent, &requests("cpu: 9000"), None), NONE);
+        assert_eq!(found_on(&node, &seccomp("default.json"), None), NONE);
+        assert_eq!(found_on(&node, &seccomp("other.json"), None), [74]);
+        // A node without these files gives no facts, and so no findings.
+        let empty = TestDirectory::new();
+        assert_eq!(found_on(&empty, &requests("cpu: 9000"), None), NONE);
     }
 
     #[test]
@@ -489,25 +512,26 @@ mod tests {
         let kubelet_settings =
             |flags: &[&str]| KubeletSettings::of(flags.iter().copied().collect::<Arguments>(), b"");
         let sysctl = in_spec("securityContext: {sysctls: [{name: kernel.msgmax, value: \"1\"}]}");
-        assert_eq!(on(&node, &sysctl, None), [73]);
+        assert_eq!(found_on(&node, &sysctl, None), [73]);
         let allows =
             kubelet_settings(&["kubelet", "--allowed-unsafe-sysctls=net.core.somaxconn,kernel.msg*"]);
-        assert_eq!(on(&node, &sysctl, Some(&allows)), NONE);
+        assert_eq!(found_on(&node, &sysctl, Some(&allows)), NONE);
         let seccomp =
             in_spec("securityContext: {seccompProfile: {type: Localhost, localhostProfile: other.json}}");
-        assert_eq!(on(&node, &seccomp, Some(&kubelet_settings(&["kubelet", "--root-dir=/else/"]))), NONE);
+        let other_root = kubelet_settings(&["kubelet", "--root-dir=/other-root/"]);
+        assert_eq!(found_on(&node, &seccomp, Some(&other_root)), NONE);
     }
 
     #[test]
-    fn a_list_of_processors_is_counted() {
-        assert_eq!(counted("0-3,8,10-11\n"), Some(7));
-        assert_eq!(counted(""), None);
-        assert_eq!(counted("3-1"), None);
+    fn processors_are_counted_in_the_kernels_list_format() {
+        assert_eq!(processor_count("0-3,8,10-11\n"), Some(7));
+        assert_eq!(processor_count(""), None);
+        assert_eq!(processor_count("3-1"), None);
     }
 
     #[test]
-    fn a_profile_line_is_parsed_into_its_name() {
-        assert_eq!(profile("cri-containerd.apparmor.d (enforce)"), "cri-containerd.apparmor.d");
-        assert_eq!(profile("/usr/bin/man (complain)"), "/usr/bin/man");
+    fn the_profile_name_is_the_text_before_the_mode() {
+        assert_eq!(profile_name("cri-containerd.apparmor.d (enforce)"), "cri-containerd.apparmor.d");
+        assert_eq!(profile_name("/usr/bin/man (complain)"), "/usr/bin/man");
     }
 }

@@ -1,11 +1,12 @@
-//! Checks of containers, ports, volumes and probes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. Other errors
-//! are part of the verdict.
+//! Checks of images, probes, environment and volumes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. Errors for
+//! which the kubelet rejects a file are part of the verdict.
 
 use std::collections::HashSet;
 
 use crate::manifests::Check;
 use crate::manifests::{FileReport, LintFinding, PodField};
 
+/// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport) {
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
@@ -13,16 +14,16 @@ pub fn check(file: &mut FileReport) {
     let spec = PodField::root(&pod.pod).get("spec");
     let mut findings = Vec::new();
     for container in containers(&spec) {
-        image(&container, &mut findings);
-        probes(&container, &mut findings);
-        environment(&container, &mut findings);
-        mount_paths(&container, &mut findings);
+        check_image(&container, &mut findings);
+        check_probes(&container, &mut findings);
+        check_environment(&container, &mut findings);
+        check_mount_paths(&container, &mut findings);
     }
     if let Some(written) = written {
-        volumes(&spec, &written.get("spec"), &mut findings);
+        check_volumes(&spec, &written.get("spec"), &mut findings);
     }
     let metadata = PodField::root(&pod.pod).get("metadata");
-    findings.extend(control_plane(&spec, &metadata));
+    findings.extend(check_control_plane(&spec, &metadata));
     file.findings.extend(findings);
 }
 
@@ -35,36 +36,39 @@ fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl I
     LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports an image that may change between two starts of the container, and a pinned image that is pulled at each
+/// start.
+fn check_image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     let image = at.str();
     if image.is_empty() {
         return;
     }
     let tag = tag(image);
-    let moving = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
-    if moving {
+    let may_change = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    if may_change {
         let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
         let message = format!(
             "{image} {what}: the kubelet pulls it on every start, and it may be a different image each time"
         );
-        findings.push(warn(Check::MovingTag, &at, message, "pin a version or a digest"));
+        findings.push(warn(Check::MovingTag, &at, message, "write a version or a digest"));
     }
     let policy = container.get("imagePullPolicy");
-    if policy.str() == "Always" && !moving {
+    if policy.str() == "Always" && !may_change {
         let message = "with imagePullPolicy Always the pod does not start while the registry is down";
         findings.push(warn(Check::AlwaysPulled, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
     }
 }
 
-/// Returns the text after the last colon behind the last slash.
+/// Returns the tag of an image name. A colon before the last slash starts a port, not a tag.
 fn tag(image: &str) -> Option<&str> {
     let name = image.split('@').next().unwrap_or(image);
     let last = name.rsplit('/').next().unwrap_or(name);
     last.split_once(':').map(|(_, tag)| tag)
 }
 
-fn probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports probes of a port that the container does not have, and HTTP paths without the first slash.
+fn check_probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let ports: HashSet<&str> =
         container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
@@ -74,22 +78,23 @@ fn probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
             let Some(name) = port.opt_str().filter(|name| !name.is_empty()) else { continue };
             if !ports.contains(name) && !name.bytes().all(|byte| byte.is_ascii_digit()) {
                 let message =
-                    format!("no port of this container is called {name}: the probe can never succeed");
+                    format!("no port of this container has the name {name}: the probe can never succeed");
                 findings.push(warn(
                     Check::ProbeNeverSucceeds,
                     &port,
                     message,
-                    format!("name a port `{name}`, or write its number"),
+                    format!("give a port the name `{name}`, or write the port's number"),
                 ));
             }
         }
         let path = probe.get("httpGet").get("path");
         if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-            // The kubelet adds the slash when it builds the URL, so the probe works; OpenShift writes probes like this.
+            // This is only information: the kubelet adds the slash when it builds the URL, so the probe works. OpenShift
+            // writes such probes.
             findings.push(
                 LintFinding::info(
                     Check::ProbeNeverSucceeds,
-                    "an HTTP path begins with `/`: the kubelet adds it",
+                    "the HTTP path does not begin with `/`: the kubelet adds the slash",
                 )
                 .with_fix(format!("write `path: /{}`", path.str()))
                 .on_field(path.path())
@@ -99,7 +104,8 @@ fn probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
-fn environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports a variable that a container sets more than once.
+fn check_environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let mut seen = HashSet::new();
     for variable in container.get("env").items() {
         let name = variable.get("name");
@@ -110,7 +116,8 @@ fn environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
-fn mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports relative mount paths.
+fn check_mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     for mount in container.get("volumeMounts").items() {
         let path = mount.get("mountPath");
         if !path.is_empty() && !path.str().starts_with('/') {
@@ -125,9 +132,11 @@ fn mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
-/// Checks volumes. Whether a source was given is only visible in the written text, because defaulting turns a missing
-/// source into an empty directory.
-fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+/// Reports volumes without a known source, relative host paths and unused volumes.
+///
+/// `written` is the spec before decoding. Only it shows whether a volume has a source, because the kubelet's defaults turn
+/// a missing source into an empty directory.
+fn check_volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let used: HashSet<&str> = containers(spec)
         .flat_map(|container| {
             let mounts = container.get("volumeMounts").items().into_iter();
@@ -152,11 +161,12 @@ fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintF
             let message = format!(
                 "the kubelet knows no source for the volume {name}, so it becomes an empty directory"
             );
-            findings.push(warn(Check::EmptyByMistake, at, message, fix).on_field(volume.path()));
+            findings.push(warn(Check::VolumeWithoutSource, at, message, fix).on_field(volume.path()));
         }
         let path = volume.get("hostPath").get("path");
         if !path.is_empty() && !path.str().starts_with('/') {
-            let message = format!("the hostPath {} is relative to wherever the runtime runs", path.str());
+            let message =
+                format!("the hostPath {} is relative: its meaning depends on the runtime", path.str());
             findings.push(warn(Check::RelativePath, &path, message, "write the absolute path"));
         }
         if !name.is_empty() && !used.contains(name) {
@@ -170,17 +180,18 @@ fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintF
     }
 }
 
-fn control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<LintFinding> {
+/// Reports a control-plane pod without probes or without a cpu request.
+fn check_control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<LintFinding> {
     if metadata.get("labels").key("tier").str() != "control-plane" {
         return None;
     }
     let containers = spec.get("containers").items();
-    let probed = containers.iter().any(|container| {
+    let has_probe = containers.iter().any(|container| {
         ["startupProbe", "livenessProbe", "readinessProbe"].iter().any(|probe| container.get(probe).is_set())
     });
-    let asks =
+    let has_cpu_request =
         containers.iter().any(|container| container.get("resources").get("requests").get("cpu").is_set());
-    let missing = match (probed, asks) {
+    let missing = match (has_probe, has_cpu_request) {
         (true, true) => return None,
         (false, true) => "no probe",
         (true, false) => "no cpu request",
@@ -189,8 +200,8 @@ fn control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<LintFin
     let at = spec.get("containers");
     Some(
         LintFinding::info(
-            Check::BareControlPlane,
-            format!("a control-plane pod with {missing}: kubeadm gives it both"),
+            Check::NoProbeOrCpuRequest,
+            format!("this control-plane pod has {missing}; kubeadm writes both into its manifests"),
         )
         .on_field(at.path())
         .at(at.position()),
@@ -226,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn sp081_is_about_tags_that_move() {
-        for moving in ["nginx", "nginx:latest", "localhost:5000/app"] {
-            assert_eq!(found(with("registry.k8s.io/app:1.0", moving)), [81], "{moving}");
+    fn sp081_reports_images_without_a_fixed_tag() {
+        for unpinned in ["nginx", "nginx:latest", "localhost:5000/app"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", unpinned)), [81], "{unpinned}");
         }
         for pinned in [
             "nginx:1",
@@ -240,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn sp082_is_about_pulling_a_pinned_image() {
+    fn sp082_reports_a_pinned_image_that_is_always_pulled() {
         assert_eq!(found(in_container("imagePullPolicy: Always")), [82]);
         assert_eq!(found(in_container("imagePullPolicy: IfNotPresent")), NONE);
     }
 
     #[test]
-    fn sp086_is_about_volumes_without_a_known_source() {
+    fn sp086_reports_volumes_without_a_known_source() {
         let mounted = |volume: &str| {
             in_container("volumeMounts: [{name: v, mountPath: /v}]") + &format!("  volumes:\n  - {volume}\n")
         };
@@ -257,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn sp088_is_about_relative_paths_and_unused_volumes() {
+    fn sp088_reports_relative_paths_and_unused_volumes() {
         assert_eq!(found(in_spec("volumes: [{name: v, hostPath: {path: /etc}}]")), [88]);
         let relative = in_container("volumeMounts: [{name: v, mountPath: v}]")
             + "  volumes: [{name: v, emptyDir: {}}]\n";
@@ -265,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn sp091_is_about_probes_that_cannot_succeed() {
+    fn sp091_reports_probes_that_cannot_succeed() {
         let probed = |port: &str, path: &str| {
             in_container(&format!(
                 "ports: [{{name: web, containerPort: 80}}]\nlivenessProbe: {{httpGet: {{port: {port}, path: {path}}}}}"
@@ -278,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn sp093_is_about_control_plane_pods() {
+    fn sp093_reports_control_plane_pods_without_probe_and_cpu_request() {
         let labelled = |fields: &str| in_metadata("labels: {tier: control-plane}") + fields;
         assert_eq!(found(labelled("")), [93]);
         let both = "    livenessProbe: {exec: {command: [a]}}\n    resources: {requests: {cpu: 100m}}\n";
@@ -286,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn sp094_is_about_a_variable_set_twice() {
+    fn sp094_reports_a_variable_that_is_set_twice() {
         assert_eq!(found(in_container("env: [{name: A, value: b}, {name: A, value: c}]")), [94]);
         assert_eq!(found(in_container("env: [{name: A, value: b}, {name: B, value: c}]")), NONE);
     }

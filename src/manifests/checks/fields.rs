@@ -1,4 +1,5 @@
-//! Checks of kind, types and unknown fields: SP053, SP054 and SP056. Wrong kinds and types are part of the verdict.
+//! Checks of fields that the kubelet drops (SP053, SP054) and of quantities that are probably a mistake (SP056). Errors
+//! of kind and type, for which the kubelet rejects a file, are part of the verdict.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,21 +11,27 @@ use crate::manifests::{
 
 const MEBIBYTE: i64 = 1 << 20;
 
+/// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport, version: KubeletVersion) {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { return };
-    let missed = missed(&file.findings);
+    let wrong_fields = wrong_fields(&file.findings);
     let mut findings: Vec<LintFinding> =
-        pod.dropped.iter().map(|dropped| lost(dropped, &missed, version)).collect();
-    quantities(pod, &mut findings);
+        pod.dropped.iter().map(|dropped| dropped_field_finding(dropped, &wrong_fields, version)).collect();
+    check_quantities(pod, &mut findings);
     file.findings.extend(findings);
 }
 
-/// Reports a dropped field; as an error if the verdict says that a field of this name is missing.
-fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersion) -> LintFinding {
+/// Reports a dropped field. The finding is an error if the field that was probably meant is among `wrong_fields`: then
+/// the kubelet rejects the Pod because that field is missing.
+fn dropped_field_finding(
+    dropped: &DroppedField,
+    wrong_fields: &HashSet<String>,
+    version: KubeletVersion,
+) -> LintFinding {
     let name = &dropped.name;
     let place =
         if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
-    let path = below(&dropped.parent, name);
+    let path = joined(&dropped.parent, name);
     let finding = match &dropped.why {
         DropReason::TooNew { since } => LintFinding::warning(
             Check::UnknownField,
@@ -44,13 +51,14 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
         DropReason::GateClosed { gate } => LintFinding::warning(
             Check::UnknownField,
             format!(
-                "`{name}` {place} is behind the feature gate {gate}, which is closed: the kubelet drops it"
+                "`{name}` {place} needs the feature gate {gate}, which is off: the kubelet drops the field"
             ),
         ),
         DropReason::Unknown { near, home } => {
-            let (target, fix) = meant(dropped, near.as_deref(), home.as_deref());
-            let missing = target.as_deref().is_some_and(|target| missed.contains(&without_indexes(target)));
-            let mut finding = if missing {
+            let (intended_path, fix) = intended_field(dropped, near.as_deref(), home.as_deref());
+            let is_missing =
+                intended_path.as_deref().is_some_and(|path| wrong_fields.contains(&without_indexes(path)));
+            let mut finding = if is_missing {
                 LintFinding::error(
                     Check::LostField,
                     format!(
@@ -70,10 +78,15 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
     finding.on_field(path).at(dropped.position)
 }
 
-/// Returns the path that was probably meant, and a fix.
-fn meant(dropped: &DroppedField, near: Option<&str>, home: Option<&str>) -> (Option<String>, Option<String>) {
+/// Returns the path of the field that was probably meant, and a fix. `near` is a similar name in the same object, `home`
+/// the path of another object that has a field with this name.
+fn intended_field(
+    dropped: &DroppedField,
+    near: Option<&str>,
+    home: Option<&str>,
+) -> (Option<String>, Option<String>) {
     if let Some(near) = near {
-        return (Some(below(&dropped.parent, near)), Some(format!("did you mean `{near}`?")));
+        return (Some(joined(&dropped.parent, near)), Some(format!("did you mean `{near}`?")));
     }
     let Some(home) = home else { return (None, None) };
     let name = &dropped.name;
@@ -82,24 +95,24 @@ fn meant(dropped: &DroppedField, near: Option<&str>, home: Option<&str>) -> (Opt
     } else {
         format!("move `{name}` into `{home}`: check the indentation")
     };
-    (Some(below(home, name)), Some(fix))
+    (Some(joined(home, name)), Some(fix))
 }
 
-fn below(parent: &str, name: &str) -> String {
+fn joined(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-/// Returns every field that the verdict is about, and every object that contains one.
-fn missed(verdict: &[LintFinding]) -> HashSet<String> {
-    let mut missed = HashSet::new();
-    for finding in verdict.iter().filter(|finding| finding.severity == Severity::Error) {
+/// Returns the paths of all fields with an error, and of all objects that contain such a field.
+fn wrong_fields(findings: &[LintFinding]) -> HashSet<String> {
+    let mut wrong_fields = HashSet::new();
+    for finding in findings.iter().filter(|finding| finding.severity == Severity::Error) {
         let field = without_indexes(finding.field.as_deref().unwrap_or_default());
         for (end, _) in field.match_indices('.') {
-            missed.extend(field.get(..end).map(str::to_owned));
+            wrong_fields.extend(field.get(..end).map(str::to_owned));
         }
-        missed.insert(field);
+        wrong_fields.insert(field);
     }
-    missed
+    wrong_fields
 }
 
 /// Removes the indexes from a path: `spec.containers[0].image` becomes `spec.containers.image`.
@@ -117,23 +130,23 @@ fn without_indexes(path: &str) -> String {
     plain
 }
 
-/// Reports quantities that are valid but certainly not intended.
-fn quantities(pod: &DecodedPod, findings: &mut Vec<LintFinding>) {
+/// Reports quantities of containers that are valid but probably a mistake.
+fn check_quantities(pod: &DecodedPod, findings: &mut Vec<LintFinding>) {
     let spec = PodField::root(&pod.pod).get("spec");
     for list in ["initContainers", "containers"] {
         for container in spec.get(list).items() {
-            resources(&container.get("resources"), findings);
+            check_resources(&container.get("resources"), findings);
         }
     }
 }
 
-fn resources(resources: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+fn check_resources(resources: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let mut reported = Vec::new();
     for list in ["limits", "requests"] {
         let memory = resources.get(list).get("memory");
         let cpu = resources.get(list).get("cpu");
         for found in [suspicious_memory(&memory), suspicious_cpu(&cpu)].into_iter().flatten() {
-            // A request that is a copy of the limit has the same position.
+            // A request that the defaults copied from the limit has the limit's position; it is reported once.
             let key = (found.line, found.column, found.fix.clone());
             if !reported.contains(&key) {
                 reported.push(key);
@@ -143,6 +156,7 @@ fn resources(resources: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     }
 }
 
+/// Reports less than 1 MiB of memory.
 fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
     let text = memory.node()?.written.as_deref()?;
     let quantity = memory.quantity();
@@ -151,7 +165,7 @@ fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
     }
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let (message, fix) = if text.ends_with('m') {
-        (format!("{text} of memory is thousandths of a byte"), format!("write {digits}Mi"))
+        (format!("{text} of memory means {digits} thousandths of a byte"), format!("write {digits}Mi"))
     } else {
         (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
     };
@@ -163,6 +177,7 @@ fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
     )
 }
 
+/// Reports more than a thousand CPUs.
 fn suspicious_cpu(cpu: &PodField<'_>) -> Option<LintFinding> {
     let text = cpu.node()?.written.as_deref()?;
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
@@ -186,20 +201,20 @@ mod tests {
     use crate::manifests::{Kubelet, inspect_bytes};
 
     #[test]
-    fn sp050_and_sp051_are_about_other_objects() {
+    fn sp050_and_sp051_report_other_objects_than_pods() {
         assert_eq!(found(with("kind: Pod", "kind: ConfigMap")), [50]);
         assert_eq!(found(with("kind: Pod", "kind: pod")), [51]);
         assert_eq!(found(with("apiVersion: v1\n", "")), [51]);
     }
 
     #[test]
-    fn sp052_and_sp055_are_about_types() {
+    fn sp052_and_sp055_report_wrong_types_and_quantities() {
         assert_eq!(found(with("registry.k8s.io/app:1.0", "1.20")), [52]);
         assert_eq!(found(in_container("resources: {limits: {memory: 100mi}}")), [55]);
     }
 
     #[test]
-    fn sp053_is_about_an_unknown_field_that_is_not_required() {
+    fn sp053_reports_an_unknown_field() {
         assert_eq!(found(in_container("comand: [a]")), [53]);
         assert_eq!(found(in_container("command: [a]")), NONE);
     }
@@ -211,7 +226,7 @@ mod tests {
             let kubelet = Kubelet::new(KubeletVersion::nearest(34), "node1");
             let report = inspect_bytes(Path::new("pod.yaml"), text.as_bytes(), &kubelet);
             let pod = report.document.unwrap().pod.unwrap();
-            lost(&pod.dropped[0], &HashSet::new(), kubelet.version).message
+            dropped_field_finding(&pod.dropped[0], &HashSet::new(), kubelet.version).message
         };
         assert_eq!(
             message("schedulingGroup: {podGroupName: a}"),
@@ -224,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn sp054_is_about_a_field_whose_loss_rejects_the_pod() {
+    fn sp054_reports_a_dropped_field_without_which_the_pod_is_rejected() {
         assert_eq!(found(with("  containers:", "  Containers:")), [54, 80]);
         assert!(found(with("metadata:", "Metadata:")).contains(&54));
         let top =
@@ -234,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn sp056_is_about_unlikely_quantities() {
+    fn sp056_reports_unlikely_quantities() {
         for odd in ["memory: 128m", "memory: 100", "memory: 512Ki", "cpu: 2000"] {
             assert_eq!(found(in_container(&format!("resources: {{requests: {{{odd}}}}}"))), [56], "{odd}");
         }

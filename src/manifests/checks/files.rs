@@ -1,5 +1,5 @@
-//! Checks of directory entries: SP010 to SP015, SP020 and SP021. Entries that are skipped or not readable are part of
-//! the verdict.
+//! Checks of the directory's entries by name, type and mode: SP010 to SP013, SP015, SP020 and SP021. Errors for which the
+//! kubelet skips or rejects an entry (SP014, SP016 to SP019) are part of the verdict.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,9 +11,10 @@ use crate::manifests::{EntryKind, FileReport, FileVerdict, LintFinding, Value};
 /// The usual extensions of manifests. The kubelet ignores extensions.
 const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 
+/// Adds findings to one entry.
 pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     let Some(meta) = &file.meta else {
-        not_a_manifest(file);
+        check_is_manifest(file);
         return;
     };
     let mut findings = Vec::new();
@@ -22,41 +23,43 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
         findings.push(
             LintFinding::info(
                 Check::DotFile,
-                "the name begins with a dot: the kubelet does not see this file",
+                "the name begins with a dot: the kubelet does not read this file",
             )
-            .with_fix("nothing, if it is parked here; else rename it"),
+            .with_fix("nothing, if the pod must not run; else rename the file"),
         );
     } else if meta.kind == EntryKind::Directory && ignored {
-        findings.extend(sub_directory(file));
+        findings.extend(check_sub_directory(file));
     } else if meta.kind == EntryKind::File {
         if meta.symlink {
             findings.push(
                 LintFinding::warning(
                     Check::Link,
-                    "this is a symbolic link: an edit of its target is noticed by the scan every 20 s only",
+                    "this is a symbolic link: the kubelet notices an edit of its target only at its next scan, up to \
+                     20 s later",
                 )
                 .with_fix("put the file itself here, or touch the link after an edit"),
             );
         }
-        findings.extend(access(meta.mode, meta.uid, context.on_node));
+        findings.extend(check_access(meta.mode, meta.uid, context.on_node));
     }
     file.findings.extend(findings);
-    not_a_manifest(file);
+    check_is_manifest(file);
 }
 
-/// Checks that compare several entries.
+/// Compares the entries with each other and adds findings about backups and hard links.
 pub fn check_together(files: &mut [FileReport]) {
-    backups(files);
-    hard_links(files);
+    check_backups(files);
+    check_hard_links(files);
 }
 
-fn sub_directory(file: &FileReport) -> Option<LintFinding> {
-    // Enough entries to recognise a directory of manifests.
-    const LOOKED_AT: usize = 1000;
+/// Reports a sub-directory that contains manifests.
+fn check_sub_directory(file: &FileReport) -> Option<LintFinding> {
+    // The limit keeps a huge directory from delaying the command.
+    const MAX_ENTRIES: usize = 1000;
     let entries = fs::read_dir(&file.path).ok()?;
     let manifests = entries
         .filter_map(Result::ok)
-        .take(LOOKED_AT)
+        .take(MAX_ENTRIES)
         .filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
@@ -64,16 +67,21 @@ fn sub_directory(file: &FileReport) -> Option<LintFinding> {
         })
         .count();
     (manifests > 0).then(|| {
-        let files = if manifests == 1 { "file".to_owned() } else { format!("{manifests} files") };
+        let never_runs = if manifests == 1 {
+            "the file in it never runs".to_owned()
+        } else {
+            format!("the {manifests} files in it never run")
+        };
         LintFinding::warning(
             Check::SubDirectory,
-            format!("the kubelet does not look into sub-directories: the {files} in it never run"),
+            format!("the kubelet does not read sub-directories: {never_runs}"),
         )
         .with_fix("move the manifests up")
     })
 }
 
-fn access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
+/// Reports a file with another owner than root or with more rights than a manifest needs.
+fn check_access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     const BEYOND_0644: u32 = 0o7133;
     let (message, fix) = if on_node && owner != 0 {
         (format!("user {owner} owns this manifest and can change it"), "chown root:root")
@@ -85,15 +93,15 @@ fn access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     Some(LintFinding::info(Check::BroadMode, message).with_fix(fix))
 }
 
-/// Reports a README, a script or an archive: a file without any word of a manifest.
-fn not_a_manifest(file: &mut FileReport) {
+/// Reports a file that contains no word of a manifest, such as a README, a script or an archive.
+fn check_is_manifest(file: &mut FileReport) {
     const WORDS: [&str; 4] = ["apiVersion", "kind", "metadata", "containers"];
     let Some(document) = &file.document else { return };
     let no_object =
         !matches!(document.root.as_ref().map(|root| &root.value), Some(Value::Null | Value::Map(_)));
     // UTF-16 without a byte order mark has NULs between the letters of the words.
-    let like_one = |text: &str| WORDS.iter().any(|word| text.contains(word));
-    if !no_object || like_one(&document.text) || like_one(&document.text.replace('\0', "")) {
+    let has_word = |text: &str| WORDS.iter().any(|word| text.contains(word));
+    if !no_object || has_word(&document.text) || has_word(&document.text.replace('\0', "")) {
         return;
     }
     file.findings.push(
@@ -105,8 +113,8 @@ fn not_a_manifest(file: &mut FileReport) {
     );
 }
 
-/// Reports backups that neither shadow a file nor are shadowed; for those SP100 says more.
-fn backups(files: &mut [FileReport]) {
+/// Reports backup files whose pod runs. If another file defines the same pod, SP100 reports both.
+fn check_backups(files: &mut [FileReport]) {
     let duplicated: Vec<_> = files
         .iter()
         .filter(|file| file.verdict == FileVerdict::Shadowed)
@@ -129,7 +137,7 @@ fn backups(files: &mut [FileReport]) {
     }
 }
 
-/// Whether a name is one that editors, package managers and people give to files that are not in use.
+/// Whether editors, package managers or people use a name like this for files that are not in use.
 pub fn looks_like_backup(name: &str) -> bool {
     const ENDINGS: [&str; 13] = [
         "~", ".bak", ".backup", ".orig", ".old", ".save", ".rpmnew", ".rpmsave", ".tmp", ".swp", "-old",
@@ -145,11 +153,11 @@ pub fn looks_like_backup(name: &str) -> bool {
             && !number.is_empty()
             && number.bytes().all(|byte| byte.is_ascii_digit())
     });
-    let sed = lower.strip_prefix("sed").is_some_and(|rest| {
+    let is_temporary_of_sed = lower.strip_prefix("sed").is_some_and(|rest| {
         rest.len() == 6 && !name.contains('.') && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     });
     numbered
-        || sed
+        || is_temporary_of_sed
         || lower.contains(".dpkg-")
         || (lower.starts_with('#') && lower.ends_with('#'))
         || stem.ends_with(" copy")
@@ -157,7 +165,8 @@ pub fn looks_like_backup(name: &str) -> bool {
         || stem.starts_with("copy of ")
 }
 
-fn hard_links(files: &mut [FileReport]) {
+/// Reports two names of one file.
+fn check_hard_links(files: &mut [FileReport]) {
     let mut names: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         let Some(meta) = &file.meta else { continue };
@@ -168,6 +177,7 @@ fn hard_links(files: &mut [FileReport]) {
     }
     for indexes in names.into_values().filter(|indexes| indexes.len() > 1) {
         for (place, &index) in indexes.iter().enumerate() {
+            // The message names one other file: the first, or the second for the first file itself.
             let other = indexes.get(usize::from(place == 0)).and_then(|&other| files.get(other));
             let Some(other) = other.map(|other| other.path.display().to_string()) else { continue };
             if let Some(file) = files.get_mut(index) {
@@ -175,7 +185,7 @@ fn hard_links(files: &mut [FileReport]) {
                     LintFinding::warning(
                         Check::HardLink,
                         format!(
-                            "this and {other} are one file: removing either name stops the pod for up to 20 s"
+                            "this file and {other} are the same file: removing either name stops the pod for up to 20 s"
                         ),
                     )
                     .with_fix("keep one name"),
@@ -194,7 +204,7 @@ mod tests {
     use crate::manifests::checks::testing::{GOOD, NONE, TestDirectory, found};
 
     #[test]
-    fn sp010_knows_the_names_of_backups() {
+    fn sp010_reports_files_with_names_of_backups() {
         for name in [
             "a.yaml~",
             "a.yaml.bak",
@@ -221,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn sp011_is_about_what_is_no_manifest() {
+    fn sp011_reports_files_that_are_not_manifests() {
         assert!(found("# Read me\n\nThese are: the files: of this node\n").contains(&11));
         assert!(found("#!/bin/sh\necho hello\n").contains(&11));
         assert!(found(b"\x7fELF\x02\x01\x01\0\0\0").contains(&11));
@@ -230,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn sp012_is_about_hidden_files() {
+    fn sp012_reports_hidden_files() {
         assert_eq!(TestDirectory::new().with(".a.yaml", GOOD).found_in(".a.yaml"), [12]);
     }
 
     #[test]
-    fn sp013_is_about_sub_directories_with_manifests() {
+    fn sp013_reports_sub_directories_with_manifests() {
         let directory = TestDirectory::new();
         fs::create_dir(directory.0.join("full")).unwrap();
         fs::create_dir(directory.0.join("empty")).unwrap();
@@ -245,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn sp014_and_sp015_are_about_links() {
+    fn sp014_and_sp015_report_symbolic_links() {
         let directory = TestDirectory::new();
         let elsewhere = TestDirectory::new().with("a.yaml", GOOD);
         symlink(elsewhere.0.join("a.yaml"), directory.0.join("good.yaml")).unwrap();
@@ -255,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn sp020_is_about_modes() {
+    fn sp020_reports_a_mode_with_too_many_rights() {
         let directory = TestDirectory::new().with("a.yaml", GOOD);
         let path = directory.0.join("a.yaml");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
@@ -265,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn sp021_is_about_two_names_of_one_file() {
+    fn sp021_reports_two_names_of_one_file() {
         let directory = TestDirectory::new().with("a.yaml", GOOD);
         fs::hard_link(directory.0.join("a.yaml"), directory.0.join("b.yaml")).unwrap();
         assert_eq!(directory.found_in("a.yaml"), [21, 100]);

@@ -1,70 +1,74 @@
-//! Checks whether the host paths that a pod mounts exist and have their type (SP087). The caller does this only for the
-//! files of this node.
+//! Checks whether the host paths that a pod mounts exist on this node and have the type that the volume names (SP087).
+//! The caller runs these checks only for the files of this node.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 use std::{fs, io};
 
 use crate::host::HostRoot;
 use crate::manifests::Check;
 use crate::manifests::{FileReport, LintFinding, PodField};
+use crate::threads;
 
-/// The time limit for each path. A path below a dead network mount never answers.
+/// The time limit for each path. A system call on a path below a dead network mount never returns.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
+/// Adds findings to all files. After the first path that exceeds the time limit, no further path is checked.
 pub fn check(files: &mut [FileReport], host: &HostRoot) {
-    let wanted: Vec<(usize, MountedPath)> = files
+    let mounted: Vec<(usize, MountedPath)> = files
         .iter()
         .enumerate()
-        .flat_map(|(index, file)| volumes(file).into_iter().map(move |wanted| (index, wanted)))
+        .flat_map(|(index, file)| mounted_paths(file).into_iter().map(move |mounted| (index, mounted)))
         .collect();
-    let (sender, answers) = mpsc::channel();
-    let questions: Vec<(PathBuf, String)> =
-        wanted.iter().map(|(_, wanted)| (host.path(&wanted.path), wanted.kind.clone())).collect();
-    let ask = move || {
-        for (path, kind) in questions {
-            // The receiver is gone after the time limit.
-            if sender.send(problem(&path, &kind)).is_err() {
+    let (sender, problems) = mpsc::channel();
+    let paths: Vec<(PathBuf, String)> =
+        mounted.iter().map(|(_, mounted)| (host.path(&mounted.path), mounted.volume_type.clone())).collect();
+    let check_paths = move || {
+        for (path, volume_type) in paths {
+            // After a path that exceeds the time limit, nobody receives the results.
+            if sender.send(problem(&path, &volume_type)).is_err() {
                 return;
             }
         }
     };
-    // Without a thread, a path that never answers would block without a limit.
-    if thread::Builder::new().name("paths".into()).spawn(ask).is_err() {
+    // The paths are checked in a thread, because a dead network mount would block the command without a limit.
+    if threads::spawn("paths", check_paths).is_err() {
         return;
     }
-    for (index, wanted) in wanted {
-        let Ok(answer) = answers.recv_timeout(TIME_LIMIT) else { return };
-        if let (Some(problem), Some(file)) = (answer, files.get_mut(index)) {
-            file.findings.push(wanted.finding(&problem));
+    for (index, mounted) in mounted {
+        let Ok(problem) = problems.recv_timeout(TIME_LIMIT) else { return };
+        if let (Some(problem), Some(file)) = (problem, files.get_mut(index)) {
+            file.findings.push(mounted.finding(&problem));
         }
     }
 }
 
+/// A host path that a volume mounts.
 struct MountedPath {
     path: String,
-    kind: String,
+    /// The type of the `hostPath`, such as `Directory`; may be empty.
+    volume_type: String,
+    /// The finding without its message.
     finding: LintFinding,
 }
 
 impl MountedPath {
     fn finding(self, problem: &str) -> LintFinding {
-        let what = if self.kind.is_empty() {
-            "the runtime may make an empty directory there"
+        let consequence = if self.volume_type.is_empty() {
+            "the runtime may create an empty directory there"
         } else {
             "the pod does not start"
         };
         LintFinding {
-            message: format!("the hostPath {} {problem} on this node: {what}", self.path),
+            message: format!("the hostPath {} {problem} on this node: {consequence}", self.path),
             ..self.finding
         }
     }
 }
 
-fn volumes(file: &FileReport) -> Vec<MountedPath> {
+fn mounted_paths(file: &FileReport) -> Vec<MountedPath> {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
         return Vec::new();
     };
@@ -76,11 +80,11 @@ fn volumes(file: &FileReport) -> Vec<MountedPath> {
             let path = host_path.get("path");
             MountedPath {
                 path: path.str().to_owned(),
-                kind: host_path.get("type").str().to_owned(),
+                volume_type: host_path.get("type").str().to_owned(),
                 finding: LintFinding::warning(Check::HostPathMissing, "")
                     .with_fix(
-                        "create it, or set the type to DirectoryOrCreate or FileOrCreate; if it exists, correct \
-                         the path or the type",
+                        "create the path, or set the type to DirectoryOrCreate or FileOrCreate; if the path exists, \
+                         correct the path or the type",
                     )
                     .on_field(path.path())
                     .at(path.position()),
@@ -89,17 +93,17 @@ fn volumes(file: &FileReport) -> Vec<MountedPath> {
         .collect()
 }
 
-/// Returns why a path does not exist or is not of the `hostPath` type.
-fn problem(path: &PathBuf, kind: &str) -> Option<String> {
+/// Returns what is wrong with a path: it does not exist, cannot be read, or has another type than the `hostPath` names.
+fn problem(path: &PathBuf, volume_type: &str) -> Option<String> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            return (!kind.ends_with("OrCreate")).then(|| "does not exist".to_owned());
+            return (!volume_type.ends_with("OrCreate")).then(|| "does not exist".to_owned());
         }
-        Err(why) => return Some(format!("cannot be looked at ({why})")),
+        Err(why) => return Some(format!("cannot be read ({why})")),
     };
     let found = meta.file_type();
-    let has_type = match kind {
+    let has_type = match volume_type {
         "Directory" | "DirectoryOrCreate" => found.is_dir(),
         "File" | "FileOrCreate" => found.is_file(),
         "Socket" => found.is_socket(),
@@ -107,7 +111,7 @@ fn problem(path: &PathBuf, kind: &str) -> Option<String> {
         "BlockDevice" => found.is_block_device(),
         _ => true,
     };
-    (!has_type).then(|| format!("is not of the type {}", kind.trim_end_matches("OrCreate")))
+    (!has_type).then(|| format!("is not a {}", volume_type.trim_end_matches("OrCreate")))
 }
 
 #[cfg(test)]
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sp087_knows_each_type() {
+    fn sp087_compares_the_path_with_each_type_of_host_path() {
         let directory = PathBuf::from("/dev");
         let missing = PathBuf::from("/nowhere/at/all");
         for kind in ["", "Directory", "DirectoryOrCreate"] {

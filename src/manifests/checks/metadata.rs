@@ -1,5 +1,5 @@
-//! Checks of metadata and of the limits of static pods: SP062 to SP065 and SP068 to SP072. Other errors are part of the
-//! verdict.
+//! Checks of the metadata and of fields that work differently in static pods: SP062 to SP065 and SP068 to SP072. Errors
+//! for which the kubelet rejects a file (SP060, SP061, SP066, SP067) are part of the verdict.
 
 use super::CheckContext;
 use crate::kubelet::KubeletSettings;
@@ -7,8 +7,10 @@ use crate::manifests::{Check, FileReport, FileVerdict, Kubelet, LintFinding, Pod
 
 /// The prefix of annotations that the kubelet sets itself.
 const CONFIG_PREFIX: &str = "kubernetes.io/config.";
+/// The annotation by which the kubelet recognises a mirror pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// Adds findings to a file with a decoded Pod.
 pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     let kubelet = context.kubelet;
     let Some(document) = &file.document else { return };
@@ -16,14 +18,14 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     let pod = PodField::root(&pod.pod);
     let mut findings = Vec::new();
     let metadata = pod.get("metadata");
-    findings.extend(name(&metadata, kubelet));
-    server_side(&pod, kubelet, &mut findings);
+    findings.extend(check_name(&metadata, kubelet));
+    check_server_fields(&pod, kubelet, &mut findings);
     if file.verdict != FileVerdict::Rejected {
-        findings.extend(fixed_uid(&metadata, &document.text));
+        findings.extend(check_fixed_uid(&metadata, &document.text));
     }
-    findings.extend(namespace(&metadata));
-    scheduling(&pod.get("spec"), &mut findings);
-    findings.extend(runtime_class(&pod.get("spec"), context.kubelet_settings));
+    findings.extend(check_namespace(&metadata));
+    check_scheduling(&pod.get("spec"), &mut findings);
+    findings.extend(check_runtime_class(&pod.get("spec"), context.kubelet_settings));
     file.findings.extend(findings);
 }
 
@@ -31,23 +33,25 @@ fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl I
     LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding> {
+/// Reports a name that already ends with the node's name.
+fn check_name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding> {
     let at = metadata.get("name");
     let node = kubelet.node_name.to_lowercase();
     let base = at.str().strip_suffix(&format!("-{node}"))?;
-    let message = format!("the kubelet adds the node name: this pod will be called {}-{node}", at.str());
-    Some(warn(Check::NodeNameTwice, &at, message, format!("write `name: {base}`")))
+    let message = format!("the kubelet adds the node name: this pod gets the name {}-{node}", at.str());
+    Some(warn(Check::NameEndsWithNodeName, &at, message, format!("write `name: {base}`")))
 }
 
-/// Reports fields that a manifest has if it was saved with `kubectl get pod -o yaml`.
-fn server_side(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFinding>) {
+/// Reports fields that only the API server or the kubelet sets. A manifest has them if it was saved with
+/// `kubectl get pod -o yaml`.
+fn check_server_fields(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFinding>) {
     let metadata = pod.get("metadata");
     for (entry, at) in metadata.get("annotations").entries() {
         if &*entry.key == MIRROR {
             findings.push(
                 LintFinding::error(
                     Check::SavedMirror,
-                    "this is a saved mirror pod: the kubelet treats it as the API server's copy and never \
+                    "this is a saved mirror pod: the kubelet takes it for a copy from the API server and never \
                      starts it",
                 )
                 .with_fix(
@@ -75,13 +79,13 @@ fn server_side(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFin
     let node = pod.get("spec").get("nodeName");
     if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
         let message =
-            format!("nodeName names {}, but whichever kubelet reads the file runs the pod", node.str());
+            format!("nodeName is {}, but every kubelet that reads this file runs the pod", node.str());
         findings.push(warn(Check::ServerField, &node, message, "delete it"));
     }
 }
 
-/// Reports a fixed UID. RKE2 gives each revision its own UID.
-fn fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
+/// Reports a UID in the file; only as information for RKE2, which gives each revision its own UID.
+fn check_fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
     let at = metadata.get("uid");
     if at.is_empty() {
         return None;
@@ -90,13 +94,14 @@ fn fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
         "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
     if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
         let finding =
-            LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new one)"));
+            LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new UID)"));
         return Some(finding.on_field(at.path()).at(at.position()));
     }
     Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
 
-fn namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
+/// Reports a namespace that may not exist in the API server.
+fn check_namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
     let at = metadata.get("namespace");
     if matches!(at.str(), "" | "default" | "kube-system") {
         return None;
@@ -113,8 +118,9 @@ fn namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
     )
 }
 
-fn scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
-    findings.extend(priority(spec));
+/// Reports a wrong priority, node selectors, and a pod that the kubelet does not restart.
+fn check_scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    findings.extend(check_priority(spec));
     let affinity =
         spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
     for at in [spec.get("nodeSelector"), affinity] {
@@ -125,24 +131,28 @@ fn scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
                 Check::ChoosesNodes,
                 &at,
                 message,
-                "remove it: the file is on the node where it is to run",
+                "remove it: the pod runs only on the node that has the file",
             ));
         }
     }
     let restart = spec.get("restartPolicy");
     if matches!(restart.str(), "Never" | "OnFailure") {
         let message = format!(
-            "with restartPolicy {} a pod that is done runs again only after an edit or a restart of the kubelet",
+            "with restartPolicy {}, a pod that has ended runs again only after an edit or a restart of the kubelet",
             restart.str()
         );
         findings.push(
-            LintFinding::info(Check::EndsForGood, message).on_field(restart.path()).at(restart.position()),
+            LintFinding::info(Check::NotRestarted, message).on_field(restart.path()).at(restart.position()),
         );
     }
 }
 
-/// Reports a runtime class. A kubelet without an API server looks the class up in a cache that is never filled.
-fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&KubeletSettings>) -> Option<LintFinding> {
+/// Reports a runtime class, which the kubelet gets from the API server. A kubelet without an API server waits for a cache
+/// that is never filled, and panics.
+fn check_runtime_class(
+    spec: &PodField<'_>,
+    kubelet_settings: Option<&KubeletSettings>,
+) -> Option<LintFinding> {
     let class = spec.get("runtimeClassName");
     if class.is_empty() {
         return None;
@@ -157,15 +167,17 @@ fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&KubeletSettings>
                 .at(class.position()),
         );
     }
-    let message = "a runtime class is looked up in the API server: without that the pod does not start";
+    let message =
+        "the kubelet gets the runtime class from the API server: without it, the pod does not start";
     Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
 }
 
-/// Reports a priority that does not match its class: the API server refuses the mirror pod.
-fn priority(spec: &PodField<'_>) -> Option<LintFinding> {
+/// Reports a priority without a class, a class without its number, a number that does not match its class, and a class
+/// below `system-node-critical`. The API server refuses the mirror pod if class and number do not match.
+fn check_priority(spec: &PodField<'_>) -> Option<LintFinding> {
     let class = spec.get("priorityClassName");
     let number = spec.get("priority");
-    let usual = match class.str() {
+    let class_priority = match class.str() {
         "system-node-critical" => 2_000_001_000,
         "system-cluster-critical" => 2_000_000_000,
         "" => {
@@ -182,7 +194,7 @@ fn priority(spec: &PodField<'_>) -> Option<LintFinding> {
         }
         other => {
             let message =
-                format!("priorityClassName {other}: a static pod that matters is system-node-critical");
+                format!("priorityClassName {other}: an important static pod has system-node-critical");
             return Some(warn(
                 Check::Priority,
                 &class,
@@ -192,22 +204,22 @@ fn priority(spec: &PodField<'_>) -> Option<LintFinding> {
         }
     };
     match number.opt_int() {
-        Some(number) if number == usual => None,
+        Some(number) if number == class_priority => None,
         Some(wrong) => {
             let message = format!(
-                "priority {wrong} is not that of {}: the API server refuses the mirror pod",
+                "priority {wrong} does not match {}: the API server refuses the mirror pod",
                 class.str()
             );
-            Some(warn(Check::Priority, &number, message, format!("write `priority: {usual}`")))
+            Some(warn(Check::Priority, &number, message, format!("write `priority: {class_priority}`")))
         }
         None => {
             let message = format!(
-                "{} without its number: the kubelet ranks the pod by its class only if it has both",
+                "priorityClassName {} without priority: the kubelet uses the number only, so the pod has no priority",
                 class.str()
             );
             Some(
                 LintFinding::info(Check::Priority, message)
-                    .with_fix(format!("add `priority: {usual}`"))
+                    .with_fix(format!("add `priority: {class_priority}`"))
                     .on_field(class.path())
                     .at(class.position()),
             )
@@ -227,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn sp071_is_an_error_where_the_kubelet_has_no_api_server() {
+    fn sp071_is_an_error_if_the_kubelet_has_no_api_server() {
         use crate::host::Arguments;
         use crate::kubelet::KubeletSettings;
         use crate::manifests::checks::CheckContext;
@@ -262,24 +274,24 @@ mod tests {
             severity_with(Some(&["/usr/bin/kubelet", "--bootstrap-kubeconfig", "/b"])),
             Severity::Warning
         );
-        // A program with a built-in kubelet, such as k3s, gives it an API server that no flag shows.
+        // In a program with a built-in kubelet, such as k3s, no flag shows the kubelet's API server.
         assert_eq!(severity_with(Some(&["/usr/local/bin/k3s", "server"])), Severity::Warning);
         assert_eq!(severity_with(Some(&["/usr/bin/kubelet", "--config=/etc/k.yaml"])), Severity::Error);
     }
 
     #[test]
-    fn sp062_is_about_the_node_name_given_twice() {
+    fn sp062_reports_a_name_that_ends_with_the_node_name() {
         assert_eq!(found(with("name: web", "name: web-node1")), [62]);
         assert_eq!(found(with("name: web", "name: web-node2")), NONE);
     }
 
     #[test]
-    fn sp063_is_about_a_saved_mirror_pod() {
+    fn sp063_reports_a_saved_mirror_pod() {
         assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.mirror: abc}")), [63]);
     }
 
     #[test]
-    fn sp064_is_about_fields_of_the_api_server() {
+    fn sp064_reports_fields_that_only_the_api_server_sets() {
         assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.hash: abc}")), [64]);
         assert_eq!(found(in_metadata("resourceVersion: '7'")), [64]);
         assert_eq!(found(in_spec("nodeName: other")), [64]);
@@ -288,19 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn sp065_is_about_a_fixed_uid() {
+    fn sp065_reports_a_fixed_uid() {
         assert_eq!(found(in_metadata("uid: abc")), [65]);
         assert_eq!(found(in_metadata("uid: ''")), NONE);
     }
 
     #[test]
-    fn sp066_is_about_api_objects() {
+    fn sp066_reports_references_to_api_objects() {
         assert_eq!(found(in_spec("imagePullSecrets: [{name: a}]")), [66]);
         assert_eq!(found(in_spec("imagePullSecrets: [{}]")), NONE);
     }
 
     #[test]
-    fn sp068_is_about_priorities_that_do_not_fit() {
+    fn sp068_reports_incomplete_or_wrong_priorities() {
         assert_eq!(found(in_spec("priority: 5")), [68]);
         assert_eq!(found(in_spec("priorityClassName: mine")), [68]);
         assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 5")), [68]);
@@ -308,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn sp069_to_sp072_are_about_what_static_pods_are_bad_at() {
+    fn sp069_to_sp072_report_namespace_node_selector_runtime_class_and_restart_policy() {
         assert_eq!(found(in_metadata("namespace: mine")), [69]);
         assert_eq!(found(in_metadata("namespace: kube-system")), NONE);
         assert_eq!(found(in_spec("nodeSelector: {a: b}")), [70]);

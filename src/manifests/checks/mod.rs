@@ -1,6 +1,7 @@
-//! Checks beyond the kubelet's verdict, one file for each part of the catalogue.
+//! Checks for problems that the kubelet itself does not report, one file for each group of checks.
 //!
-//! Each check reads the result of [`super::inspect`] and adds findings to it. No check changes a verdict.
+//! The input is the result of [`super::inspect`], which has the kubelet's verdict on each file. The checks add findings
+//! to it, but never change a verdict. Each check has an id SP… in the catalogue (`catalogue.rs`).
 
 mod across;
 mod admission;
@@ -22,18 +23,18 @@ use crate::kubelet::KubeletSettings;
 
 use super::{Kubelet, SourceReport};
 
-/// What the checks know in addition to the files.
+/// What the checks know about the kubelet and the node, in addition to the files.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckContext<'a> {
     /// The kubelet whose rules are applied.
     pub kubelet: &'a Kubelet,
-    /// The manifest path of the kubelet of this node, if a kubelet was found and has one.
+    /// The manifest path in the configuration of the node's kubelet, if a kubelet was found and has a manifest path.
     pub configured: Option<&'a Path>,
-    /// Whether the inspected path is this node's own, and not a copy.
+    /// Whether the kubelet of this node reads the inspected path. Otherwise the path is a copy.
     pub on_node: bool,
-    /// The root of the node's file system, if paths that pods mount can be looked up.
+    /// The root of the node's file system, if plegctl can read it.
     pub host: Option<&'a HostRoot>,
-    /// The configuration of the kubelet on this node, if one was found and the path is its own.
+    /// The settings of the node's kubelet, if a kubelet was found and reads the inspected path.
     pub kubelet_settings: Option<&'a KubeletSettings>,
 }
 

@@ -1,4 +1,4 @@
-//! Checks of the manifest path itself: SP004 to SP007. SP001 to SP003 are part of the verdict.
+//! Checks of the manifest path itself: SP004 to SP007. The verdict on the path includes SP001 to SP003.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,17 +8,18 @@ use super::CheckContext;
 use crate::manifests::Check;
 use crate::manifests::{FileVerdict, LintFinding, PathKind, SourceReport};
 
+/// Adds findings about the path.
 pub fn check(report: &mut SourceReport, context: &CheckContext<'_>) {
     match report.kind {
-        PathKind::File => single_file(report, context),
-        PathKind::Directory => directory(report, context),
+        PathKind::File => check_single_file(report, context),
+        PathKind::Directory => check_directory(report, context),
         PathKind::Missing | PathKind::Special | PathKind::Unreadable => {}
     }
-    other_path(report, context);
+    check_is_configured(report, context);
 }
 
-/// Reports a single file as path; only as information if a user lints one file of many.
-fn single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
+/// Reports that the kubelet's path is a single file. A user may also lint one file of a copy, which is no problem.
+fn check_single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
     if context.on_node {
         report.findings.push(
             LintFinding::warning(
@@ -26,14 +27,15 @@ fn single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
                 "the manifest path is a single file: after an invalid edit, the old pod keeps running until \
                  the kubelet restarts; saving by rename stops the pod for up to 20 s",
             )
-            .with_fix("point staticPodPath at a directory"),
+            .with_fix("set staticPodPath to a directory"),
         );
     }
 }
 
-fn directory(report: &mut SourceReport, context: &CheckContext<'_>) {
-    let loads = |verdict| matches!(verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
-    if !report.files.iter().any(|file| loads(file.verdict)) {
+/// Reports a directory from which nothing loads, or to which others can write.
+fn check_directory(report: &mut SourceReport, context: &CheckContext<'_>) {
+    let is_valid = |verdict| matches!(verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
+    if !report.files.iter().any(|file| is_valid(file.verdict)) {
         report.findings.push(
             LintFinding::warning(
                 Check::NothingLoads,
@@ -43,13 +45,13 @@ fn directory(report: &mut SourceReport, context: &CheckContext<'_>) {
         );
     }
     if let Ok(meta) = fs::metadata(&report.path) {
-        report.findings.extend(open_to_others(meta.mode(), meta.uid(), context.on_node));
+        report.findings.extend(check_write_access(meta.mode(), meta.uid(), context.on_node));
     }
 }
 
-/// Reports a directory that others can write to. Write access for a group is normal in a copy, for example in a
-/// checkout; for everybody it is never normal.
-fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
+/// Reports a directory that others than root can write to. In a copy, for example a Git checkout, the owner and the
+/// group normally have write access, so that only write access for everybody is reported.
+fn check_write_access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     const GROUP: u32 = 0o020;
     const WORLD: u32 = 0o002;
     let who = if mode & WORLD != 0 {
@@ -68,12 +70,13 @@ fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     )
 }
 
-fn other_path(report: &mut SourceReport, context: &CheckContext<'_>) {
+/// Reports that the kubelet of this node reads another path.
+fn check_is_configured(report: &mut SourceReport, context: &CheckContext<'_>) {
     let Some(configured) = context.configured else { return };
     if context.on_node || same(&report.path, configured) {
         return;
     }
-    // This kubelet also reads a single file of that directory.
+    // The path may be one file in the kubelet's directory.
     if report.path.parent().is_some_and(|parent| same(parent, configured)) {
         return;
     }
@@ -123,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn sp004_is_about_the_nodes_own_path() {
+    fn sp004_reports_a_single_file_only_if_it_is_the_nodes_own_path() {
         assert_eq!(checked(PathKind::File, &[FileVerdict::Loaded], true, None), [4]);
         assert_eq!(checked(PathKind::File, &[FileVerdict::Loaded], false, None), NONE);
     }
 
     #[test]
-    fn sp005_names_the_path_that_is_read() {
+    fn sp005_reports_a_path_that_the_nodes_kubelet_does_not_read() {
         let loaded = [FileVerdict::Loaded];
         assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/etc/other")), [5]);
         assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/nowhere/manifests")), NONE);
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn sp006_is_about_directories_without_a_good_file() {
+    fn sp006_reports_directories_from_which_nothing_loads() {
         assert_eq!(checked(PathKind::Directory, &[], false, None), [6]);
         assert_eq!(
             checked(PathKind::Directory, &[FileVerdict::Rejected, FileVerdict::Ignored], false, None),
@@ -152,10 +155,10 @@ mod tests {
 
     #[test]
     fn sp007_is_stricter_on_the_node() {
-        assert_eq!(open_to_others(0o40700, 0, true), None);
-        assert!(open_to_others(0o40775, 0, true).is_some());
-        assert!(open_to_others(0o40755, 1000, true).is_some());
-        assert_eq!(open_to_others(0o40775, 1000, false), None);
-        assert!(open_to_others(0o40777, 1000, false).is_some());
+        assert_eq!(check_write_access(0o40700, 0, true), None);
+        assert!(check_write_access(0o40775, 0, true).is_some());
+        assert!(check_write_access(0o40755, 1000, true).is_some());
+        assert_eq!(check_write_access(0o40775, 1000, false), None);
+        assert!(check_write_access(0o40777, 1000, false).is_some());
     }
 }

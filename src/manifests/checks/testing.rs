@@ -10,7 +10,7 @@ use crate::manifests::{
     FileReport, FileVerdict, Kubelet, KubeletVersion, PathKind, SourceReport, inspect, inspect_bytes,
 };
 
-/// A pod without findings, which tests modify.
+/// A manifest without findings. Tests replace a part of it or add fields.
 pub const GOOD: &str = "apiVersion: v1
 kind: Pod
 metadata:
@@ -28,7 +28,7 @@ pub fn kubelet() -> Kubelet {
     Kubelet::new(KubeletVersion::NEWEST, "node1")
 }
 
-/// A source with one file of each verdict.
+/// Returns the report about a path with one file for each of these verdicts.
 pub fn source(path: &str, kind: PathKind, verdicts: &[FileVerdict]) -> SourceReport {
     let file = |(index, &verdict): (usize, &FileVerdict)| FileReport {
         path: PathBuf::from(format!("{path}/{index}.yaml")),
@@ -53,7 +53,7 @@ fn context(kubelet: &Kubelet) -> CheckContext<'_> {
     CheckContext { kubelet, configured: None, on_node: false, host: None, kubelet_settings: None }
 }
 
-/// Returns the numbers of the findings in one file.
+/// Runs all checks on a manifest and returns the numbers of its findings: 53 for SP053.
 pub fn found(text: impl AsRef<[u8]>) -> Vec<u16> {
     let kubelet = kubelet();
     let path = Path::new("pod.yaml");
@@ -63,12 +63,12 @@ pub fn found(text: impl AsRef<[u8]>) -> Vec<u16> {
     ids(&report.files[0])
 }
 
-/// The number in the id of a check.
+/// Returns the number in the id of a check.
 pub fn number(check: Check) -> u16 {
     check.id().trim_start_matches("SP").parse().unwrap()
 }
 
-/// The numbers of the findings of a file, in order.
+/// Returns the numbers of a file's findings in ascending order, each number once.
 pub fn ids(file: &FileReport) -> Vec<u16> {
     let mut ids: Vec<u16> = file.findings.iter().map(|finding| number(finding.id)).collect();
     ids.sort_unstable();
@@ -94,7 +94,7 @@ impl TestDirectory {
         self
     }
 
-    /// Returns the numbers of the findings in each entry, by name.
+    /// Runs all checks on the directory and returns the name of each entry with the numbers of its findings.
     pub fn found(&self) -> Vec<(String, Vec<u16>)> {
         let kubelet = kubelet();
         let mut report = inspect(&self.0, &kubelet);
@@ -103,7 +103,7 @@ impl TestDirectory {
         report.files.iter().map(|file| (name(file), ids(file))).collect()
     }
 
-    /// Returns the numbers of the findings in one entry.
+    /// Runs all checks on the directory and returns the numbers of the findings of one entry.
     pub fn found_in(&self, name: &str) -> Vec<u16> {
         let found = self.found().into_iter().find(|(file, _)| file == name);
         found.unwrap_or_else(|| panic!("{name} was not listed")).1
@@ -116,27 +116,27 @@ impl Drop for TestDirectory {
     }
 }
 
-/// The good pod with a part replaced.
-pub fn with(part: &str, other: &str) -> String {
+/// Returns the good manifest with a part replaced.
+pub fn with(part: &str, replacement: &str) -> String {
     assert!(GOOD.contains(part), "{part}");
-    GOOD.replace(part, other)
+    GOOD.replace(part, replacement)
 }
 
-/// The good pod with more fields in the container.
+/// Returns the good manifest with more fields in the container.
 pub fn in_container(fields: &str) -> String {
     GOOD.to_owned() + &indented(fields, "    ")
 }
 
-/// The good pod with more fields in the spec.
+/// Returns the good manifest with more fields in the spec.
 pub fn in_spec(fields: &str) -> String {
     GOOD.to_owned() + &indented(fields, "  ")
 }
 
-/// The good pod with more metadata.
+/// Returns the good manifest with more metadata.
 pub fn in_metadata(fields: &str) -> String {
     with("  name: web\n", &format!("  name: web\n{}", indented(fields, "  ")))
 }
 
-fn indented(fields: &str, by: &str) -> String {
-    fields.lines().flat_map(|line| [by, line, "\n"]).collect()
+fn indented(fields: &str, indent: &str) -> String {
+    fields.lines().flat_map(|line| [indent, line, "\n"]).collect()
 }

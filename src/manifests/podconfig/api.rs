@@ -1,4 +1,4 @@
-//! Parses the API source: a JSON list of the pods that the API server has for this node.
+//! Parses the JSON list of pods that the API server or kubectl prints, and selects the pods of one node.
 
 use std::sync::Arc;
 
@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 use super::{CompactJson, PodContent, WantedPod};
 use crate::manifests::PodIdentity;
 
-/// Annotations that the kubelet sets itself; changing them does not change the pod (`pkg/kubelet/types/pod_update.go`).
+/// Annotations that the kubelet sets itself. A change of them is not a change of the pod
+/// (`pkg/kubelet/types/pod_update.go`).
 const OWN_ANNOTATIONS: [&str; 3] =
     ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
+/// The annotation of a mirror pod with the hash of its static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Why a text is not a list of pods.
@@ -26,7 +28,7 @@ pub enum PodListError {
     #[error("it is a `{0}`, not a PodList")]
     Kind(String),
     /// A pod of the list has no UID or no name, so the list cannot come from an API server.
-    #[error("pod number {0} has no name or no uid: an API server gives both")]
+    #[error("pod number {0} has no name or no uid, but each pod of an API server has both")]
     Unnamed(usize),
 }
 
@@ -35,7 +37,7 @@ pub enum PodListError {
 pub struct ApiPods {
     /// The pods of this node.
     pub pods: Vec<Arc<WantedPod>>,
-    /// The number of pods of other nodes, which the kubelet never sees.
+    /// The number of pods in the list that belong to other nodes. They are left out.
     pub elsewhere: usize,
     /// The resource version of the list.
     pub version: String,
@@ -59,6 +61,7 @@ struct ListMetadata {
     resource_version: String,
 }
 
+/// A pod in the API server's JSON form.
 #[derive(Deserialize)]
 pub(super) struct ApiPod {
     #[serde(default)]
@@ -71,18 +74,20 @@ pub(super) struct ApiPod {
     status: CompactJson,
 }
 
-/// The spec. One field is read before the spec is stored as text.
+/// The spec of a pod.
 #[derive(Default, Deserialize)]
 #[serde(from = "Value")]
 struct ApiSpec {
+    /// `nodeName`
     node: Option<String>,
-    part: CompactJson,
+    /// The whole spec.
+    json: CompactJson,
 }
 
 impl From<Value> for ApiSpec {
     fn from(spec: Value) -> Self {
         let node = spec.get("nodeName").and_then(Value::as_str).map(str::to_owned);
-        Self { node, part: spec.into() }
+        Self { node, json: spec.into() }
     }
 }
 
@@ -108,13 +113,12 @@ pub(super) struct ApiMetadata {
 }
 
 impl ApiPods {
-    /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods that are bound to
-    /// `node`.
+    /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods of `node`.
     pub fn parse(text: &[u8], node: &str) -> Result<Self, PodListError> {
         Self::of(serde_json::from_slice(text)?, node)
     }
 
-    /// Returns the pods of a parsed document that are bound to `node`.
+    /// Returns the pods of `node` in a parsed document.
     pub fn of(list: PodListDocument, node: &str) -> Result<Self, PodListError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
             return Err(PodListError::Kind(list.kind));
@@ -141,7 +145,7 @@ impl From<serde_json::Error> for PodListError {
     }
 }
 
-/// Converts a pod; `None` if it lacks a field that every pod of an API server has.
+/// Converts a pod. Returns `None` if the pod has no name or no UID.
 pub(super) fn wanted(pod: ApiPod) -> Option<WantedPod> {
     let ApiMetadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
     if name.is_empty() || uid.is_empty() {
@@ -157,7 +161,7 @@ pub(super) fn wanted(pod: ApiPod) -> Option<WantedPod> {
         },
         uid,
         content: PodContent {
-            spec: pod.spec.part,
+            spec: pod.spec.json,
             labels: Value::Object(labels.unwrap_or_default()).into(),
             annotations: Value::Object(annotations).into(),
             deleted: pod.metadata.deletion_timestamp,
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_list_of_pods_is_rejected() {
+    fn a_text_that_is_not_a_list_of_pods_is_rejected() {
         let refused = |text: &str| parse(text).unwrap_err();
         assert!(matches!(refused(&LIST[..LIST.len() / 2]), PodListError::Json(_)));
         assert_eq!(refused(r#"{"kind": "Pod"}"#), PodListError::Kind("Pod".into()));

@@ -1,7 +1,8 @@
-//! The API source: lists and watches the pods of one node as the kubelet's reflector does.
+//! The API source: lists and watches the pods of one node like the kubelet's reflector.
 //!
-//! This module sends only two kinds of GET requests. Each change is sent as a complete set. After an error, the last
-//! set stays valid and the request is repeated after a pause that doubles.
+//! This module sends only two kinds of GET requests: a list of pods and a watch of pods. After each change it sends the
+//! complete set of pods to its receiver. After an error, the last set stays valid, and the module repeats the request after
+//! a pause that doubles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,40 +20,41 @@ use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
 use crate::manifests::PodIdentity;
+use crate::ordered::IntoOrdered;
 use crate::threads;
 
 /// The time limit of a credential plugin, which may have to call a cloud API.
 const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit of the list, to the last byte, unless the user sets another.
+/// The time limit for the whole answer of the list, unless the user sets another.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit of the start of a watch.
 const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u64 = 300;
-/// A watch that is open for this much longer is considered dead.
+/// A watch that stays open for this much longer than [`WATCH_SECONDS`] is given up.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// The longest pause before a retry in client-go's reflector.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// The largest list that is read. Ten thousand pods are about sixty megabytes.
+/// The maximum size of a list. Ten thousand pods are about sixty megabytes.
 const MAX_LIST_BYTES: usize = 256 << 20;
 
 /// An API server, and the node whose pods are read from it.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
-    /// The location of the kubeconfig.
-    pub places: KubeconfigSources,
+    /// Where to find the kubeconfig.
+    pub kubeconfig: KubeconfigSources,
     /// The kubeconfig context.
     pub context: Option<String>,
     /// The node's name.
     pub node: String,
-    /// The time limit for each of credential, list and start of a watch, if the user sets one.
+    /// The time limit for the credential plugin, for the list and for the start of a watch, if the user sets one.
     pub request_timeout: Option<Duration>,
 }
 
 /// Why the pods of the API server are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
-    /// The kubeconfig gives no usable cluster.
+    /// The kubeconfig cannot be used.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
     /// The connection, a certificate or the credential is not accepted.
@@ -60,11 +62,11 @@ pub enum ApiServerError {
     Http(#[from] http::Error),
     /// The API server refuses access to these pods.
     #[error(
-        "{0}; listing the pods of a node takes `list` and `watch` on pods, or the kubelet's own kubeconfig"
+        "{0}; to list the pods of a node, the user needs the rights `list` and `watch` on pods, or use the kubelet's own kubeconfig"
     )]
     Forbidden(http::Error),
     /// The answer is not a list of pods.
-    #[error("what `{url}` answers cannot be used: {why}")]
+    #[error("the answer of `{url}` cannot be used: {why}")]
     NoList {
         /// The URL of the request.
         url: String,
@@ -89,11 +91,11 @@ pub enum ApiServerError {
     },
 }
 
-/// How a watch ended without an error.
+/// How a watch ended without an error. `received` means that the watch received at least one line.
 enum WatchEnd {
-    /// The watch ended normally; the next one continues from here. `received` says whether a line was received.
+    /// The watch ended normally, so that the next watch can continue from the store's resource version.
     Closed { received: bool },
-    /// The API server no longer has the resource version: a new list is needed. `received` is as above.
+    /// The API server no longer has the resource version, so that a new list is needed.
     Gone { received: bool },
     /// The receiver of the messages was dropped.
     ReceiverDropped,
@@ -120,18 +122,19 @@ struct PodStore {
 
 impl PodStore {
     fn new(list: ApiPods) -> Self {
-        let pods = list.pods.into_iter().map(|pod| (pod.identity.clone(), pod)).collect();
+        let pods = list.pods.into_iter().map(|pod| (pod.identity.clone(), pod)).into_map();
         Self { pods, version: list.version }
     }
 
-    fn set(&self) -> SourceMessage {
+    /// Returns the message with the complete set of pods.
+    fn set_message(&self) -> SourceMessage {
         SourceMessage::Set(PodSource::Api, self.pods.values().map(Arc::clone).collect())
     }
 
     /// Applies one line of the watch. Returns whether the pods have changed.
     fn apply(&mut self, line: &[u8], url: &str) -> Result<bool, WatchFailure> {
-        let no = |why: String| ApiServerError::NoEvent { url: url.to_owned(), why };
-        let event: WatchLine = serde_json::from_slice(line).map_err(|why| no(why.to_string()))?;
+        let bad_line = |why: String| ApiServerError::NoEvent { url: url.to_owned(), why };
+        let event: WatchLine = serde_json::from_slice(line).map_err(|why| bad_line(why.to_string()))?;
         if event.r#type == "ERROR" {
             let code = event.object.get("code").and_then(Value::as_u64).unwrap_or_default();
             let message = event.object.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -141,12 +144,14 @@ impl PodStore {
                 ApiServerError::Ended { code, message }.into()
             });
         }
-        let mut object: ApiPod = serde_json::from_value(event.object).map_err(|why| no(why.to_string()))?;
+        let mut object: ApiPod =
+            serde_json::from_value(event.object).map_err(|why| bad_line(why.to_string()))?;
         let version = std::mem::take(&mut object.metadata.resource_version);
         let changed = match event.r#type.as_str() {
             "BOOKMARK" => false,
             "ADDED" | "MODIFIED" | "DELETED" => {
-                let pod = wanted(object).ok_or_else(|| no("a pod without name or uid".to_owned()))?;
+                let pod =
+                    wanted(object).ok_or_else(|| bad_line("the pod has no name or no uid".to_owned()))?;
                 if event.r#type == "DELETED" {
                     self.pods.remove(&pod.identity).is_some()
                 } else {
@@ -154,7 +159,7 @@ impl PodStore {
                     true
                 }
             }
-            other => return Err(no(format!("nothing is known of a `{other}`")).into()),
+            other => return Err(bad_line(format!("the event type `{other}` is not known")).into()),
         };
         if !version.is_empty() {
             self.version = version;
@@ -166,8 +171,9 @@ impl PodStore {
 /// The HTTP status of a resource version that the API server no longer has.
 const GONE: u16 = 410;
 
-/// Why a line of a watch cannot be applied.
+/// Why a watch failed.
 enum WatchFailure {
+    /// The API server no longer has the resource version.
     Gone,
     Other(ApiServerError),
 }
@@ -181,10 +187,10 @@ impl<E: Into<ApiServerError>> From<E> for WatchFailure {
 impl ApiServer {
     /// Reads the kubeconfig and returns the cluster. This may run the kubeconfig's credential plugin.
     async fn cluster(&self) -> Result<Cluster, ApiServerError> {
-        let (places, context) = (self.places.clone(), self.context.clone());
+        let (sources, context) = (self.kubeconfig.clone(), self.context.clone());
         let request_timeout = self.request_timeout.unwrap_or(CREDENTIAL_TIMEOUT);
         let read =
-            threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), request_timeout));
+            threads::blocking(move || kubeconfig::cluster(&sources, context.as_deref(), request_timeout));
         Ok(read.await.map_err(KubeconfigError::Unread)??)
     }
 
@@ -193,7 +199,7 @@ impl ApiServer {
         format!("{}/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&{query}", cluster.server)
     }
 
-    /// Returns the connection to the node's kubelet through this API server.
+    /// Returns a client for the node's kubelet behind this API server's node proxy.
     pub async fn kubelet(&self) -> Result<KubeletApi, ApiServerError> {
         Ok(KubeletApi::through(&self.cluster().await?, &self.node))
     }
@@ -234,28 +240,29 @@ impl ApiServer {
                 lines => lines.map_err(from_http)?,
             };
         *failures = 0;
-        let mut any = false;
+        let mut received = false;
         loop {
             let Some(line) = lines.next().await.map_err(from_http)? else {
-                return Ok(WatchEnd::Closed { received: any });
+                return Ok(WatchEnd::Closed { received });
             };
-            let before = std::mem::replace(&mut any, true);
             match store.apply(&line, &url) {
                 Ok(false) => {}
                 Ok(true) => {
-                    if messages.send(store.set()).await.is_err() {
+                    if messages.send(store.set_message()).await.is_err() {
                         return Ok(WatchEnd::ReceiverDropped);
                     }
                 }
-                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received: before }),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received }),
                 Err(why) => return Err(why),
             }
+            received = true;
         }
     }
 
-    /// Lists once and then watches, one watch after the other, until an error. `failures` is reset when a watch has
-    /// started and not after the list: where lists are allowed and watches are not, each retry costs the API server a
-    /// complete list.
+    /// Lists once and then watches, one watch after the other, until an error.
+    ///
+    /// A successful start of a watch sets `failures` to zero, but a successful list does not: if the user may list but not
+    /// watch, each retry costs the API server a complete list, so the pauses must grow.
     async fn list_and_watch(
         &self,
         cluster: &Cluster,
@@ -263,23 +270,25 @@ impl ApiServer {
         messages: &Sender<SourceMessage>,
     ) -> Result<WatchEnd, ApiServerError> {
         let mut store = PodStore::new(self.list_from(cluster).await?);
-        if messages.send(store.set()).await.is_err() {
+        if messages.send(store.set_message()).await.is_err() {
             return Ok(WatchEnd::ReceiverDropped);
         }
-        let (mut idle, mut any) = (0, false);
+        let (mut empty_watches, mut any_received) = (0, false);
         loop {
-            let whole = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
-            let end = timeout(whole, self.watch(cluster, &mut store, failures, messages)).await;
+            let watch_limit = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
+            let end = timeout(watch_limit, self.watch(cluster, &mut store, failures, messages)).await;
             match end.unwrap_or(Ok(WatchEnd::Closed { received: false })) {
-                Ok(WatchEnd::Closed { received: true }) => (idle, any) = (0, true),
-                // A watch that received nothing gives no reason to expect more from the next one.
+                Ok(WatchEnd::Closed { received: true }) => (empty_watches, any_received) = (0, true),
+                // A watch that received nothing may be followed by another that ends at once, so pause before it.
                 Ok(WatchEnd::Closed { received: false }) => {
-                    sleep(back_off(idle, MAX_PAUSE)).await;
-                    idle += 1;
+                    sleep(back_off(empty_watches, MAX_PAUSE)).await;
+                    empty_watches += 1;
                 }
-                Ok(WatchEnd::Gone { received }) => return Ok(WatchEnd::Gone { received: received || any }),
+                Ok(WatchEnd::Gone { received }) => {
+                    return Ok(WatchEnd::Gone { received: received || any_received });
+                }
                 Ok(end) => return Ok(end),
-                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received: any }),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received: any_received }),
                 Err(WatchFailure::Other(why)) => return Err(why),
             }
         }
@@ -295,36 +304,37 @@ fn from_http(why: http::Error) -> ApiServerError {
 }
 
 impl ApiServerError {
-    /// Whether reading the kubeconfig again may help, because tokens and certificates are replaced while the program
-    /// runs.
-    const fn is_of_the_credential(&self) -> bool {
+    /// Whether the API server refused the credential. Then reading the kubeconfig again may help, because tokens and
+    /// certificates are replaced while the program runs.
+    const fn is_credential_error(&self) -> bool {
         matches!(self, Self::Http(http::Error::Unauthorized { .. } | http::Error::Certificate { .. }))
     }
 }
 
-/// Follows the pods of a node until nobody listens.
+/// Follows the pods of a node and sends messages until the receiver is dropped.
 pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
     follow(server, None, messages).await;
 }
 
-/// Follows the pods of a node, at first through a cluster that is already `known`.
-async fn follow(server: ApiServer, mut known: Option<Cluster>, messages: Sender<SourceMessage>) {
+/// Follows the pods of a node. Reads the kubeconfig only if there is no `cluster`, at first or after the API server refused
+/// the credential.
+async fn follow(server: ApiServer, mut cluster: Option<Cluster>, messages: Sender<SourceMessage>) {
     let (mut failures, mut expired) = (0, 0);
     loop {
         let ended = async {
-            let cluster = match known.take() {
+            let present = match cluster.take() {
                 Some(cluster) => cluster,
                 None => server.cluster().await?,
             };
-            let ended = server.list_and_watch(&cluster, &mut failures, &messages).await;
-            if !ended.as_ref().is_err_and(ApiServerError::is_of_the_credential) {
-                known = Some(cluster);
+            let ended = server.list_and_watch(&present, &mut failures, &messages).await;
+            if !ended.as_ref().is_err_and(ApiServerError::is_credential_error) {
+                cluster = Some(present);
             }
             ended
         };
         match ended.await {
             Ok(WatchEnd::ReceiverDropped) => return,
-            // Like the kubelet's reflector: it pauses before each new list, and the pause grows while watches receive nothing.
+            // The kubelet's reflector also pauses before each new list, for longer each time that watches receive nothing.
             Ok(WatchEnd::Gone { received } | WatchEnd::Closed { received }) => {
                 expired = if received { 0 } else { expired };
                 sleep(back_off(expired, MAX_PAUSE)).await;
@@ -365,13 +375,13 @@ mod tests {
     #[test]
     fn each_watch_event_updates_the_store() {
         let mut store = store();
-        let mut take =
+        let mut changes =
             |kind: &str, object: Value| store.apply(&line(kind, &object), "u").is_ok_and(|changed| changed);
-        assert!(take("ADDED", pod("a", "6")));
-        assert!(take("MODIFIED", pod("a", "7")));
-        assert!(!take("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "9"}})));
-        assert!(take("DELETED", pod("a", "10")));
-        assert!(!take("DELETED", pod("a", "11")), "it was gone");
+        assert!(changes("ADDED", pod("a", "6")));
+        assert!(changes("MODIFIED", pod("a", "7")));
+        assert!(!changes("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "9"}})));
+        assert!(changes("DELETED", pod("a", "10")));
+        assert!(!changes("DELETED", pod("a", "11")), "the pod was deleted before");
         assert_eq!((store.version.as_str(), store.pods.len()), ("11", 0));
     }
 
@@ -398,15 +408,16 @@ mod tests {
     /// An API server without a kubeconfig.
     fn without_kubeconfig() -> ApiServer {
         ApiServer {
-            places: KubeconfigSources::default(),
+            kubeconfig: KubeconfigSources::default(),
             context: None,
             node: "n1".to_owned(),
             request_timeout: None,
         }
     }
 
-    /// Answers each request on its own connection: a list to a list request, 403 to a watch.
-    async fn forbids_watches(listener: tokio::net::TcpListener) {
+    /// Serves an API server that answers a list request with a list, and a watch with 403. Each request has its own
+    /// connection.
+    async fn serve_without_watches(listener: tokio::net::TcpListener) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut request = [0; 4096];
@@ -424,8 +435,8 @@ mod tests {
         }
     }
 
-    /// Answers the first `most` list requests, and each watch with 410.
-    async fn expires_every_watch(listener: tokio::net::TcpListener, most: usize, lists: Arc<AtomicUsize>) {
+    /// Serves an API server that answers each watch with 410, and only the first `most` list requests. Counts the lists.
+    async fn serve_expired_watches(listener: tokio::net::TcpListener, most: usize, lists: Arc<AtomicUsize>) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut request = [0; 4096];
@@ -450,7 +461,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cluster = cluster_at(&listener);
         let lists = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(expires_every_watch(listener, 50, Arc::clone(&lists)));
+        tokio::spawn(serve_expired_watches(listener, 50, Arc::clone(&lists)));
         let (messages, mut receiver) = tokio::sync::mpsc::channel(16);
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
         assert!(
@@ -458,7 +469,7 @@ mod tests {
                 .await
                 .is_err()
         );
-        // At once, and after 1, 3, 7, 15 and 31 seconds.
+        // The lists come at once and after 1, 3, 7, 15 and 31 seconds.
         assert_eq!(lists.load(Ordering::Relaxed), 6);
     }
 
@@ -466,7 +477,7 @@ mod tests {
     async fn a_list_before_a_forbidden_watch_does_not_reset_the_failures() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cluster = cluster_at(&listener);
-        tokio::spawn(forbids_watches(listener));
+        tokio::spawn(serve_without_watches(listener));
         let server = without_kubeconfig();
         let (messages, _receiver) = tokio::sync::mpsc::channel(16);
         let mut failures = 3;

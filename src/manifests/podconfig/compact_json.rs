@@ -1,9 +1,10 @@
-//! Stores JSON as compact text: ten thousand pods as trees would need more memory than the kubelet uses.
+//! Stores a JSON value as compact text instead of a tree, because text needs less memory: trees of ten thousand pods
+//! would need more memory than the kubelet itself.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// JSON as text with sorted keys: two values are equal if their texts are equal.
+/// JSON as text with sorted keys. Two values are equal if their texts are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactJson(Box<str>);
 
@@ -29,7 +30,7 @@ impl Default for CompactJson {
 
 impl From<Value> for CompactJson {
     fn from(value: Value) -> Self {
-        // serde_json's map is sorted.
+        // serde_json prints the keys of a map in sorted order.
         Self(value.to_string().into())
     }
 }
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_json_is_equal_and_is_read_back_unchanged() {
+    fn key_order_and_white_space_of_the_input_do_not_change_the_value() {
         let one: CompactJson = serde_json::from_str(r#"{"b": [1, null], "a": "x"}"#).unwrap();
         let other: CompactJson = serde_json::from_str(r#"{ "a":"x","b":[1,null] }"#).unwrap();
         assert_eq!(one, other);

@@ -1,10 +1,9 @@
 //! The file source: a directory or a file, its store of pods, and inotify events between two scans
 //! (pkg/kubelet/config/file.go and `file_linux.go`).
 //!
-//! Two accidental effects of the kubelet's code are reproduced. Removing one of two files of a pod removes the pod
-//! until the next scan. A scan that finds nothing leaves the store unchanged, so that a later event can bring old pods
-//! back.
-//! scan, and a scan that finds nothing leaves the store as it was, so that a later event can bring old entries back.
+//! Like the kubelet, the source has two unexpected effects. If two files define the same pod, the removal of either file
+//! removes the pod until the next scan. And a scan that finds no pod leaves the store unchanged, so that a later event can
+//! bring old pods back.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use super::WantedPod;
 use crate::manifests::{FileReport, FileVerdict, Kubelet, PathKind, PodIdentity, each_file, inspect_file};
 
-/// A file without a pod that the kubelet would run, and the reason.
+/// A file that the kubelet refuses, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedFile {
     /// The file.
@@ -25,26 +24,26 @@ pub struct RefusedFile {
 /// The result of a scan of the path, or of an event for one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileScan {
-    /// The complete set of pods, if the source sends one.
+    /// The complete set of pods, if the source sends a set.
     pub set: Option<Vec<Arc<WantedPod>>>,
-    /// Files that the kubelet rejects.
+    /// The files that the kubelet refuses.
     pub refused: Vec<RefusedFile>,
     /// The error of the path itself.
     pub error: Option<String>,
 }
 
-/// The source that `staticPodPath` names.
+/// The kubelet's file source, which reads `staticPodPath`.
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
     kubelet: Kubelet,
-    /// The pods in the order in which they were read. The kubelet's order is that of a Go map, which is not defined.
+    /// The pods in the order in which they were read. The kubelet's order is the order of a Go map, which is not defined.
     store: Vec<Arc<WantedPod>>,
     /// The index of each pod in the store.
-    places: HashMap<PodIdentity, usize>,
+    indexes: HashMap<PodIdentity, usize>,
     /// The pod that each file contained when it was last read.
-    pods_of: HashMap<PathBuf, PodIdentity>,
-    /// The number of pods read so far.
+    pods_by_path: HashMap<PathBuf, PodIdentity>,
+    /// The number of pods read so far, which gives each pod its [`WantedPod::object`].
     objects: u64,
 }
 
@@ -55,18 +54,18 @@ impl FileSource {
             path: path.into(),
             kubelet,
             store: Vec::new(),
-            places: HashMap::new(),
-            pods_of: HashMap::new(),
+            indexes: HashMap::new(),
+            pods_by_path: HashMap::new(),
             objects: 0,
         }
     }
 
-    /// The path.
+    /// Returns the manifest path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Scans the whole path, as the kubelet does every fileCheckFrequency.
+    /// Scans the whole path. The kubelet does this every `fileCheckFrequency`.
     pub fn scan(&mut self) -> FileScan {
         let mut scan = FileScan::default();
         let mut pods: Vec<WantedPod> = Vec::new();
@@ -85,15 +84,15 @@ impl FileSource {
                 scan.error =
                     Some(report.findings.first().map_or_else(String::new, |found| found.message.clone()));
             }
-            // A single file that is not a pod sends no set; a directory without pods sends an empty one.
+            // A path that is a single file without a pod sends no set; a directory without pods sends an empty set.
             PathKind::File if pods.is_empty() => {}
             PathKind::Directory if pods.is_empty() => scan.set = Some(Vec::new()),
             PathKind::File | PathKind::Directory => {
-                // In the order of the files: of two files of the same pod the later wins.
+                // The pods are in the order of the files. If two files define the same pod, the later file wins.
                 self.store.clear();
-                self.places.clear();
+                self.indexes.clear();
                 for pod in pods {
-                    self.keep(pod);
+                    self.store_pod(pod);
                 }
                 scan.set = Some(self.stored());
             }
@@ -106,10 +105,10 @@ impl FileSource {
         let report = inspect_file(path, &self.kubelet);
         match self.remember(&report) {
             Some(pod) => {
-                // The newest pod goes last, even if a scan has read the file before: of two pods with one UID the later
-                // counts.
+                // The pod must be the last in the store, even if a scan has read the file before, because the merge uses
+                // the later of two pods with the same UID.
                 self.drop_pod(&pod.identity);
-                self.keep(pod);
+                self.store_pod(pod);
                 FileScan { set: Some(self.stored()), ..FileScan::default() }
             }
             None => FileScan { refused: refused(&report).into_iter().collect(), ..FileScan::default() },
@@ -118,19 +117,19 @@ impl FileSource {
 
     /// Handles an inotify event that `path` was removed or renamed.
     pub fn removed(&mut self, path: &Path) -> FileScan {
-        let Some(pod) = self.pods_of.get(path).cloned() else { return FileScan::default() };
+        let Some(pod) = self.pods_by_path.get(path).cloned() else { return FileScan::default() };
         if !self.drop_pod(&pod) {
             return FileScan::default();
         }
-        self.pods_of.remove(path);
+        self.pods_by_path.remove(path);
         FileScan { set: Some(self.stored()), ..FileScan::default() }
     }
 
     /// Removes a pod from the store. Returns whether the pod was there.
     fn drop_pod(&mut self, pod: &PodIdentity) -> bool {
-        let Some(place) = self.places.remove(pod) else { return false };
-        self.store.remove(place);
-        for later in self.places.values_mut().filter(|later| **later > place) {
+        let Some(index) = self.indexes.remove(pod) else { return false };
+        self.store.remove(index);
+        for later in self.indexes.values_mut().filter(|later| **later > index) {
             *later -= 1;
         }
         true
@@ -140,23 +139,25 @@ impl FileSource {
         self.store.clone()
     }
 
-    /// Stores a pod in place of the pod with the same namespace and name.
-    fn keep(&mut self, pod: WantedPod) {
-        let place = *self.places.entry(pod.identity.clone()).or_insert(self.store.len());
-        match self.store.get_mut(place) {
+    /// Stores a pod, or replaces the pod with the same namespace and name.
+    fn store_pod(&mut self, pod: WantedPod) {
+        let index = *self.indexes.entry(pod.identity.clone()).or_insert(self.store.len());
+        match self.store.get_mut(index) {
             Some(stored) => *stored = Arc::new(pod),
             None => self.store.push(Arc::new(pod)),
         }
     }
 
+    /// Returns the pod of a file, and notes which pod the file contains.
     fn remember(&mut self, file: &FileReport) -> Option<WantedPod> {
         let pod = WantedPod::of_file(file)?;
-        self.pods_of.insert(file.path.clone(), pod.identity.clone());
+        self.pods_by_path.insert(file.path.clone(), pod.identity.clone());
         self.objects += 1;
         Some(WantedPod { object: Some(self.objects), ..pod })
     }
 }
 
+/// Returns the file with the kubelet's reason, if the kubelet rejects the file.
 fn refused(file: &FileReport) -> Option<RefusedFile> {
     let reason = file.kubelet_reason.clone().filter(|_| file.verdict == FileVerdict::Rejected)?;
     Some(RefusedFile { path: file.path.clone(), reason })
@@ -178,29 +179,29 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_gives_the_same_set_before_and_after_a_scan() {
+    fn a_new_file_makes_the_same_updates_whether_an_event_or_a_scan_finds_it_first() {
         let directory = std::env::temp_dir().join(format!("plegctl-file-source-{}", std::process::id()));
         for scan_comes_first in [false, true] {
             fs::create_dir_all(&directory).unwrap();
             let write = |file: &str, text: String| fs::write(directory.join(file), text).unwrap();
             write("web.yaml", manifest("web", "fixed", "app:1"));
-            // This file has the name of the pod of etcd.yaml, and comes after etcd.yaml in each scan.
+            // This file and etcd.yaml below define a pod with the same name. In a scan, this file is the later one.
             write("web.yaml.bak", manifest("etcd", "other", "app:2"));
             let kubelet = Kubelet::new(KubeletVersion::NEWEST, "n1");
             let mut source = FileSource::new(&directory, kubelet);
             let mut config = PodConfig::new([PodSource::File]);
-            let mut news = |scan: FileScan| -> Vec<(Op, usize)> {
+            let mut updates = |scan: FileScan| -> Vec<(Op, usize)> {
                 let updates = config.set(PodSource::File, scan.set.unwrap_or_default());
                 updates.iter().map(|update| (update.op, update.pods.len())).collect()
             };
-            assert_eq!(news(source.scan()), [(Op::Add, 2)]);
+            assert_eq!(updates(source.scan()), [(Op::Add, 2)]);
             write("etcd.yaml", manifest("etcd", "fixed", "app:3"));
             if scan_comes_first {
-                assert_eq!(news(source.scan()), []);
+                assert_eq!(updates(source.scan()), []);
             }
             let event = source.changed(&directory.join("etcd.yaml"));
-            assert_eq!(news(event), [(Op::Remove, 1), (Op::Update, 1)], "{scan_comes_first}");
-            assert_eq!(news(source.scan()), [(Op::Add, 1), (Op::Update, 1)], "{scan_comes_first}");
+            assert_eq!(updates(event), [(Op::Remove, 1), (Op::Update, 1)], "{scan_comes_first}");
+            assert_eq!(updates(source.scan()), [(Op::Add, 1), (Op::Update, 1)], "{scan_comes_first}");
             fs::remove_dir_all(&directory).unwrap();
         }
     }

@@ -1,4 +1,5 @@
-//! Drives the file source with the kubelet's timing: scans, inotify events and retries.
+//! Runs the file source with the kubelet's timing: periodic scans, inotify events between them, and retries if the inotify
+//! watch fails.
 
 use std::io;
 use std::path::Path;
@@ -13,9 +14,9 @@ use super::file::{FileScan, FileSource};
 use super::{PodSource, WantedPod};
 use crate::host::{PathEvent, PathWatch};
 
-/// The pause before a file watch that failed is tried again (retryPeriod in `pkg/kubelet/config/file_linux.go`).
+/// The first pause before a retry of a failed file watch (retryPeriod in `pkg/kubelet/config/file_linux.go`).
 const RETRY: Duration = Duration::from_secs(1);
-/// The longest pause before a retry (maxRetryPeriod in the same file).
+/// The longest pause before a retry of a failed file watch (maxRetryPeriod in the same file).
 const MAX_RETRY: Duration = Duration::from_secs(20);
 
 /// A message of a source.
@@ -27,10 +28,10 @@ pub enum SourceMessage {
     Error(PodSource, String),
 }
 
-/// Follows a manifest path until the receiver is dropped.
-pub async fn follow_files(mut source: FileSource, every: Duration, messages: Sender<SourceMessage>) {
-    let mut ticks = interval(every);
-    // Go's ticker drops ticks for a slow reader, so do the same.
+/// Follows a manifest path, with a scan every `period`, and sends messages until the receiver is dropped.
+pub async fn follow_files(mut source: FileSource, period: Duration, messages: Sender<SourceMessage>) {
+    let mut ticks = interval(period);
+    // After a slow scan, Go's ticker also skips the missed ticks.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut watch = FileWatch::default();
     loop {
@@ -51,10 +52,12 @@ pub async fn follow_files(mut source: FileSource, every: Duration, messages: Sen
     }
 }
 
+/// Passes an inotify event to the source. The kubelet ignores events for hidden files.
 fn on_event(source: &mut FileSource, event: &PathEvent) -> FileScan {
-    let hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let is_hidden =
+        |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     match event {
-        PathEvent::Changed(path) | PathEvent::Removed(path) if hidden(path) => FileScan::default(),
+        PathEvent::Changed(path) | PathEvent::Removed(path) if is_hidden(path) => FileScan::default(),
         PathEvent::Changed(path) => source.changed(path),
         PathEvent::Removed(path) => source.removed(path),
     }
@@ -63,6 +66,7 @@ fn on_event(source: &mut FileSource, event: &PathEvent) -> FileScan {
 /// The receiver of the messages was dropped.
 pub(super) struct ReceiverDropped;
 
+/// Sends the errors of a scan, then its set of pods.
 async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(), ReceiverDropped> {
     let refused =
         scan.refused.into_iter().map(|refused| format!("{}: {}", refused.path.display(), refused.reason));
@@ -75,10 +79,15 @@ async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(
     Ok(())
 }
 
+/// What the watch of the path reports.
 enum FileWatchEvent {
+    /// An entry was created, changed or removed.
     Event(PathEvent),
+    /// The watch has started.
     Watching,
+    /// The path does not exist.
     Missing,
+    /// The watch failed, with the reason.
     Failed(String),
 }
 
@@ -86,13 +95,14 @@ enum FileWatchEvent {
 #[derive(Default)]
 struct FileWatch {
     running: Option<PathWatch>,
-    /// Stored here, so that a scan in between does not restart the pause.
+    /// The pause is a field, so that it continues if a scan interrupts [`FileWatch::next_event`].
     pause: Option<Pin<Box<Sleep>>>,
+    /// The number of failures since the watch last started.
     failures: u32,
 }
 
 impl FileWatch {
-    /// Waits for the next event. The future may be dropped at any await and the method called again.
+    /// Waits for the next event. The caller may drop the future and call the method again.
     async fn next_event(&mut self, path: &Path) -> FileWatchEvent {
         if let Some(watch) = &mut self.running {
             return match watch.next().await {
@@ -111,7 +121,7 @@ impl FileWatch {
             Ok(watch) => {
                 self.running = Some(watch);
                 self.failures = 0;
-                // The next scan finds what happened before the watch was created.
+                // The next scan finds changes from before the watch started.
                 FileWatchEvent::Watching
             }
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
@@ -125,16 +135,16 @@ impl FileWatch {
     fn failed(&mut self, path: &Path, why: &io::Error) -> FileWatchEvent {
         self.pause = Some(Box::pin(sleep(back_off(self.failures, MAX_RETRY))));
         self.failures = self.failures.saturating_add(1);
-        let hint = limit(why).map_or_else(String::new, |sysctl| format!(" (see sysctl {sysctl})"));
+        let hint = sysctl_of(why).map_or_else(String::new, |sysctl| format!(" (see sysctl {sysctl})"));
         FileWatchEvent::Failed(format!(
-            "cannot watch {}: {why}{hint}; plegctl only reads it at regular intervals",
+            "cannot watch {}: {why}{hint}; plegctl notices changes of this path only at its periodic scans",
             path.display()
         ))
     }
 }
 
-/// Returns the kernel setting that an inotify error refers to.
-fn limit(why: &io::Error) -> Option<&'static str> {
+/// Returns the kernel setting that limits the resource of an inotify error.
+fn sysctl_of(why: &io::Error) -> Option<&'static str> {
     let number = why.raw_os_error()?;
     if number == rustix::io::Errno::NOSPC.raw_os_error() {
         Some("fs.inotify.max_user_watches")
@@ -145,7 +155,7 @@ fn limit(why: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// The pause after this number of consecutive failures; it doubles with each failure.
+/// Returns the pause after this number of consecutive failures. The pause doubles with each failure.
 pub(super) fn back_off(failures: u32, longest: Duration) -> Duration {
     let doubled = 1u32.checked_shl(failures).filter(|doubled| *doubled > 0).unwrap_or(u32::MAX);
     RETRY.saturating_mul(doubled).min(longest)
@@ -163,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_inotify_is_named_by_its_sysctl() {
+    fn an_error_about_an_inotify_limit_names_the_sysctl() {
         let error_text =
             |errno: rustix::io::Errno| match FileWatch::default().failed(Path::new("/m"), &errno.into()) {
                 FileWatchEvent::Failed(why) => why,

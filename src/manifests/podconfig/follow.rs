@@ -1,38 +1,29 @@
-//! Measures what the runtime does with an update: the time until the pod has a sandbox, runs, or is gone.
+//! Measures how long the runtime takes to apply an update: the time until the pod has a sandbox, runs, or is gone.
+//!
+//! The caller passes in the updates and the runtime's pods; this module makes no calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use super::runtime_pods::RuntimePod;
 use super::{Op, Update};
 use crate::clock::Mono;
 use crate::manifests::PodIdentity;
+use crate::report::word_enum;
 
-/// How long a pod is followed. After that, `pods` without `--watch` says why the pod does not progress.
+/// How long a pod is followed. For a pod that takes longer, `pods` without `--watch` shows the reason.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(600);
 
-/// How far a pod has progressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PodStage {
-    /// The pod has a sandbox.
-    Sandbox,
-    /// A container of the pod runs.
-    Running,
-    /// No sandbox of the pod is ready and no container of it runs.
-    Gone,
-}
-
-impl PodStage {
-    /// The name in JSON and in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sandbox => "sandbox",
-            Self::Running => "running",
-            Self::Gone => "gone",
-        }
+word_enum! {
+    /// How far a pod has progressed.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum PodStage: as_str {
+        /// The pod has a sandbox.
+        Sandbox = "sandbox",
+        /// A container of the pod runs.
+        Running = "running",
+        /// No sandbox of the pod is ready and no container of it runs.
+        Gone = "gone",
     }
 }
 
@@ -47,7 +38,7 @@ pub struct PodProgress {
     pub stage: PodStage,
     /// The time since the update.
     pub after: Duration,
-    /// Whether another version of the pod has been added since, so that this is the old version.
+    /// Whether this is the old version of a pod, because another version was added since.
     pub replaced: bool,
 }
 
@@ -60,11 +51,14 @@ pub struct PodFollower {
 #[derive(Debug)]
 struct FollowedPod {
     identity: PodIdentity,
+    /// The time of the update.
     since: Mono,
+    /// The stage with which the pod is no longer followed.
     until: PodStage,
-    seen: Option<PodStage>,
+    /// The last stage that was reported.
+    reported: Option<PodStage>,
     replaced: bool,
-    /// Whether the runtime has not been read since the update: a stage seen at first was reached before.
+    /// Whether the runtime has not been read since the update. A stage in the first reading may be older than the update.
     unobserved: bool,
 }
 
@@ -84,8 +78,14 @@ impl PodFollower {
                 }
             }
             let identity = pod.identity.clone();
-            let followed =
-                FollowedPod { identity, since: now, until, seen: None, replaced: false, unobserved: true };
+            let followed = FollowedPod {
+                identity,
+                since: now,
+                until,
+                reported: None,
+                replaced: false,
+                unobserved: true,
+            };
             self.followed.insert(pod.uid.clone(), followed);
         }
     }
@@ -95,29 +95,29 @@ impl PodFollower {
         !self.followed.is_empty()
     }
 
-    /// The time since the newest update of a followed pod.
+    /// Returns the time since the newest update of a followed pod.
     pub fn youngest(&self, now: Mono) -> Option<Duration> {
         self.followed.values().map(|followed| now.since(followed.since)).min()
     }
 
-    /// Returns the stages that followed pods have reached in the runtime.
+    /// Returns the stages that followed pods have newly reached in the runtime.
     pub fn observe(&mut self, runtime: &BTreeMap<String, RuntimePod>, now: Mono) -> Vec<PodProgress> {
         let mut progress = Vec::new();
         self.followed.retain(|uid, followed| {
             let after = now.since(followed.since);
             let stage = stage(runtime.get(uid));
             let first = std::mem::take(&mut followed.unobserved);
-            // A pod that ran before its update is not reported: the watch has just started.
+            // A pod that runs already in the first reading has run before its update, so there is nothing to measure.
             if first && followed.until == stage && stage == PodStage::Running {
                 return false;
             }
-            let new = followed.seen.is_none_or(|seen| seen != stage);
-            let wanted = match followed.until {
+            let is_new = followed.reported.is_none_or(|reported| reported != stage);
+            let is_on_the_way = match followed.until {
                 PodStage::Gone => stage == PodStage::Gone,
                 PodStage::Sandbox | PodStage::Running => stage != PodStage::Gone,
             };
-            if new && wanted {
-                followed.seen = Some(stage);
+            if is_new && is_on_the_way {
+                followed.reported = Some(stage);
                 progress.push(PodProgress {
                     identity: followed.identity.clone(),
                     uid: uid.clone(),
@@ -126,12 +126,13 @@ impl PodFollower {
                     replaced: followed.replaced,
                 });
             }
-            followed.seen != Some(followed.until) && after < FOLLOW_LIMIT
+            followed.reported != Some(followed.until) && after < FOLLOW_LIMIT
         });
         progress
     }
 }
 
+/// Returns the stage of a pod in the runtime.
 fn stage(pod: Option<&RuntimePod>) -> PodStage {
     match pod {
         Some(pod) if pod.runs() => PodStage::Running,

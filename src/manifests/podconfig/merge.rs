@@ -1,17 +1,21 @@
-//! Turns the complete sets of the sources into updates (`podStorage.Merge` in pkg/kubelet/config/config.go).
+//! Compares each new set of a source with the set before, and returns the updates for the sync loop
+//! (`podStorage.Merge` in pkg/kubelet/config/config.go).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use crate::ordered::{self, IntoOrdered};
+
 use super::{Op, PodSource, Update, WantedPod};
 
-/// The pods that each source wants, as of its last set.
+/// The last set of each source.
 #[derive(Debug)]
 pub struct PodConfig {
+    /// The sources that this kubelet has.
     configured: BTreeSet<PodSource>,
     /// The pods by source and UID. A source that has not sent a set is missing.
     pods: BTreeMap<PodSource, BTreeMap<String, Arc<WantedPod>>>,
-    /// The sources of which the sync loop has received an update.
+    /// The sources from which the sync loop has received an update.
     consumed: BTreeSet<PodSource>,
 }
 
@@ -29,7 +33,7 @@ impl PodConfig {
     /// Creates a `PodConfig` for the sources that this kubelet has; none of them has sent a set.
     pub fn new(configured: impl IntoIterator<Item = PodSource>) -> Self {
         Self {
-            configured: configured.into_iter().collect(),
+            configured: configured.into_iter().into_set(),
             pods: BTreeMap::new(),
             consumed: BTreeSet::new(),
         }
@@ -45,7 +49,7 @@ impl PodConfig {
         self.pods.contains_key(&source)
     }
 
-    /// Whether the sync loop has received an update of every configured source.
+    /// Whether the sync loop has received an update from every configured source.
     pub fn all_ready(&self) -> bool {
         self.configured.iter().all(|source| self.is_ready(*source) && self.consumed.contains(source))
     }
@@ -54,14 +58,14 @@ impl PodConfig {
     pub fn set(&mut self, source: PodSource, pods: Vec<Arc<WantedPod>>) -> Vec<Update> {
         let first = !self.is_ready(source);
         let before = self.pods.remove(&source).unwrap_or_default();
-        let (now, changes) = compared(before, pods);
+        let (now, changes) = compare(before, pods);
         self.pods.insert(source, now);
-        // The first set of a source is announced even if it is empty, because that makes the source ready.
-        let announce =
+        // The first set of a source makes an update even if it is empty, because the update makes the source ready.
+        let sends_empty_add =
             first && changes.added.is_empty() && changes.updated.is_empty() && changes.deleted.is_empty();
         let parts = [
             (Op::Remove, changes.removed, false),
-            (Op::Add, changes.added, announce),
+            (Op::Add, changes.added, sends_empty_add),
             (Op::Update, changes.updated, false),
             (Op::Delete, changes.deleted, false),
             (Op::Reconcile, changes.reconciled, false),
@@ -71,8 +75,8 @@ impl PodConfig {
             if pods.is_empty() && !even_if_empty {
                 continue;
             }
-            // The kubelet's order within an update is that of a Go map, which is not defined. Here the order is fixed.
-            pods.sort_unstable_by(|left, right| {
+            // The kubelet's order within an update is the order of a Go map, which is not defined. Here the order is fixed.
+            ordered::sort_by(&mut pods, |left, right| {
                 (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid))
             });
             self.consumed.insert(source);
@@ -82,17 +86,18 @@ impl PodConfig {
     }
 }
 
-fn compared(
+/// Compares a new set of pods with the set before. Returns the pods that the kubelet stores, by UID, and the changes.
+fn compare(
     mut before: BTreeMap<String, Arc<WantedPod>>,
     pods: Vec<Arc<WantedPod>>,
 ) -> (BTreeMap<String, Arc<WantedPod>>, Changes) {
     let mut now: BTreeMap<String, Arc<WantedPod>> = BTreeMap::new();
     let mut changes = Changes::default();
     let mut names = HashSet::new();
-    // Two pods with one UID in one set are each compared with the set before.
+    // If two pods in the new set have the same UID, both count as new or both count as known.
     let known: HashSet<String> = before.keys().cloned().collect();
     for pod in pods {
-        // A second pod with the same full name is dropped with an event.
+        // The kubelet drops a second pod with the same namespace and name.
         if !names.insert(pod.identity.clone()) {
             continue;
         }
@@ -110,7 +115,7 @@ fn compared(
             continue;
         }
         let terminating = pod.is_terminating();
-        // The kubelet changes the pod that it has: a pod with a fixed UID keeps its first name.
+        // The kubelet changes the object that it has stored, so a pod with a fixed UID keeps its first name.
         let pod = Arc::new(WantedPod {
             identity: old.identity.clone(),
             object: old.object,
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_first_set_is_announced_once() {
+    fn an_empty_first_set_makes_one_update() {
         let mut config = PodConfig::new([PodSource::File, PodSource::Api]);
         assert_eq!(summary_of(&config.set(PodSource::File, vec![])), [(Op::Add, false, uids([]))]);
         assert_eq!(summary_of(&config.set(PodSource::File, vec![])), []);
@@ -187,15 +192,19 @@ mod tests {
 
     #[test]
     fn two_files_with_one_uid_are_one_object_in_the_merge() {
-        let held = |name: &str, image: &str, object| {
+        let of_file = |name: &str, image: &str, object| {
             Arc::new(WantedPod { object: Some(object), ..(*pod(name, "1", image)).clone() })
         };
         let mut config = PodConfig::new([PodSource::File]);
-        config.set(PodSource::File, vec![held("a", "x", 1)]);
-        let both = vec![held("a", "x", 1), held("b", "y", 2)];
+        config.set(PodSource::File, vec![of_file("a", "x", 1)]);
+        let both = vec![of_file("a", "x", 1), of_file("b", "y", 2)];
         assert_eq!(summary_of(&config.set(PodSource::File, both.clone())), [(Op::Update, true, uids(["1"]))]);
-        assert_eq!(config.set(PodSource::File, both), [], "the first was changed into the second");
-        let read_again = vec![held("a", "x", 3), held("b", "y", 4)];
+        assert_eq!(
+            config.set(PodSource::File, both),
+            [],
+            "the merge has changed the first object into the second"
+        );
+        let read_again = vec![of_file("a", "x", 3), of_file("b", "y", 4)];
         assert_eq!(config.set(PodSource::File, read_again).len(), 1);
     }
 
@@ -217,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_pods_with_one_name_the_second_is_dropped_and_of_one_uid_both_are_added() {
+    fn a_second_pod_with_the_same_name_is_dropped_but_not_with_the_same_uid() {
         let mut config = PodConfig::new([PodSource::Api]);
         let updates = config.set(PodSource::Api, vec![pod("a", "1", "x"), pod("a", "2", "y")]);
         assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1"]))]);

@@ -1,8 +1,9 @@
-//! The kubelet's `PodConfig`: merges the pods that files, a URL and the API server want into one stream of updates.
+//! The kubelet's `PodConfig`: merges the pods from files, a URL and the API server into one stream of updates.
 //!
-//! Each source sends its complete set of pods whenever it has a new one. [`PodConfig`] compares the set with the
+//! Each source sends its complete set of pods whenever the set may have changed. [`PodConfig`] compares the set with the
 //! previous set of that source, by UID, and returns which pods were added, changed and removed, as the kubelet's sync
-//! loop receives it. The sources are state machines without a clock or a thread: their caller passes in what happens.
+//! loop receives it. [`FileSource`] and [`UrlSource`] have no clock and no thread: their caller passes in scans, file
+//! events and answers. [`pod_rows`] compares the wanted pods with the runtime's pods.
 
 mod api;
 mod api_watch;
@@ -33,67 +34,49 @@ pub use selector::Selector;
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
 pub use verdict::{PodRow, SourceState, VerdictInput, pod_rows};
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::report::PodIdentity;
 use crate::clock::Wall;
+use crate::report::word_enum;
 
-/// How long a change may take to show: one scan of the files, a pause of the pod worker, and the start of an image
-/// pull.
+/// How long the kubelet may need to apply a change: one scan of the files, a pause of the pod worker, and the start of an
+/// image pull.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// A source of the pods that the kubelet runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PodSource {
-    /// A directory or a file on the node.
-    File,
-    /// A URL that serves a manifest.
-    Http,
-    /// The API server.
-    Api,
-}
-
-impl PodSource {
-    /// The kubelet's name, also the value of the annotation `kubernetes.io/config.source`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Http => "http",
-            Self::Api => "api",
-        }
+word_enum! {
+    /// A source of the pods that the kubelet runs, with the value of the annotation `kubernetes.io/config.source`.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum PodSource: as_str {
+        /// A directory or a file on the node.
+        File = "file",
+        /// A URL that serves a manifest.
+        Http = "http",
+        /// The API server.
+        Api = "api",
     }
 }
 
-impl fmt::Display for PodSource {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
-}
-
-/// A pod that a source wants.
+/// A pod that the kubelet should run according to a source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedPod {
     /// The namespace and name, including the node's suffix.
     pub identity: PodIdentity,
-    /// The UID that the kubelet gives the pod, or a placeholder if it is not known; see [`Self::known_uid`].
+    /// The UID that the kubelet gives the pod, or a placeholder if the UID is not known; see [`Self::known_uid`].
     pub uid: String,
-    /// The fields whose change makes it another version of the pod: spec, labels, annotations, deletion.
+    /// The fields that the merge compares: spec, labels, annotations, deletion.
     pub content: PodContent,
     /// The status, which only the API server sends.
     pub status: CompactJson,
-    /// The hash of the static pod, if this is a mirror pod that the kubelet created.
+    /// For a mirror pod: the hash of its static pod. `None` for any other pod.
     pub mirror_of: Option<String>,
     /// When the file was last modified.
     pub changed: Option<Wall>,
-    /// Why the API server refuses the mirror pod, if the pod's own text shows it.
+    /// Why the API server refuses the mirror pod, if the manifest shows the reason.
     pub mirror_refusal: Option<Box<str>>,
-    /// The identity of the object in the kubelet's memory, for a pod of the file source. The merge writes into the file
-    /// source's own object, so a pod compared with itself never differs.
+    /// For a pod of the file source: the number of the object in the kubelet's memory. The kubelet's merge changes the
+    /// file source's own object, and then sees no difference when it compares the object with itself.
     pub object: Option<u64>,
 }
 
@@ -101,7 +84,7 @@ pub struct WantedPod {
 const UNKNOWN_UID: char = '?';
 
 impl WantedPod {
-    /// The UID, if it is known.
+    /// Returns the UID, if it is known.
     pub fn known_uid(&self) -> Option<&str> {
         (!self.uid.starts_with(UNKNOWN_UID)).then_some(self.uid.as_str())
     }
@@ -119,7 +102,7 @@ pub struct PodContent {
     pub spec: CompactJson,
     /// `metadata.labels`
     pub labels: CompactJson,
-    /// `metadata.annotations` without the kubelet's own.
+    /// `metadata.annotations`, without the annotations that the kubelet sets itself.
     pub annotations: CompactJson,
     /// `metadata.deletionTimestamp`
     pub deleted: CompactJson,
@@ -127,32 +110,20 @@ pub struct PodContent {
     pub grace: CompactJson,
 }
 
-/// The operation of an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Op {
-    /// Pods that are new.
-    Add,
-    /// Pods whose content changed.
-    Update,
-    /// Pods that got a deletion timestamp.
-    Delete,
-    /// Pods that the source no longer has.
-    Remove,
-    /// Pods whose status only has changed.
-    Reconcile,
-}
-
-impl Op {
-    /// The kubelet's name of the operation.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Add => "ADD",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Remove => "REMOVE",
-            Self::Reconcile => "RECONCILE",
-        }
+word_enum! {
+    /// The operation of an update.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum Op: as_str {
+        /// Pods that are new.
+        Add = "ADD",
+        /// Pods whose content changed.
+        Update = "UPDATE",
+        /// Pods that got a deletion timestamp.
+        Delete = "DELETE",
+        /// Pods that the source no longer has.
+        Remove = "REMOVE",
+        /// Pods whose status only has changed.
+        Reconcile = "RECONCILE",
     }
 }
 
@@ -163,8 +134,8 @@ pub struct Update {
     pub op: Op,
     /// The source.
     pub source: PodSource,
-    /// Whether every configured source has sent a set. Until then the kubelet cleans up no pods.
+    /// Whether every configured source has sent a set. Until then, the kubelet removes no unwanted pods.
     pub ready: bool,
-    /// The pods. Empty in the first update of a source that has none.
+    /// The pods. Empty in the first update of a source without pods.
     pub pods: Vec<Arc<WantedPod>>,
 }

@@ -1,4 +1,4 @@
-//! Groups the runtime's two lists into pods, with their sandboxes, sources and containers.
+//! Groups the runtime's lists of sandboxes and containers: by sandbox ([`PodInstance`]), or by pod UID ([`RuntimePod`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,11 @@ use super::PodSource;
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, ContainerStatus, Sandbox, SandboxState, label};
 use crate::manifests::PodIdentity;
+use crate::ordered::{self, IntoOrdered};
 
+/// The annotation of a sandbox with the kubelet's source of the pod.
 const SOURCE: &str = "kubernetes.io/config.source";
+/// The annotation of a container with its restart count.
 const RESTARTS: &str = "io.kubernetes.container.restartCount";
 
 /// One sandbox of a pod with its containers.
@@ -23,7 +26,7 @@ pub struct PodInstance {
     pub containers: BTreeMap<String, NewestContainer>,
 }
 
-/// The newest container with a name, and how it or its predecessor ended.
+/// The newest of the containers with the same name, and how the last of them ended.
 #[derive(Clone, Debug)]
 pub struct NewestContainer {
     /// The container.
@@ -35,7 +38,7 @@ pub struct NewestContainer {
 }
 
 impl PodInstance {
-    /// The pod's UID.
+    /// Returns the pod's UID; empty if the sandbox has no metadata.
     pub fn uid(&self) -> &str {
         self.sandbox.metadata.as_ref().map_or("", |metadata| metadata.uid.as_str())
     }
@@ -45,7 +48,7 @@ impl PodInstance {
         self.sandbox.state == SandboxState::Ready
     }
 
-    /// The pod's namespace and name, from its labels or else from the sandbox's metadata.
+    /// Returns the pod's namespace and name, from its labels or else from the sandbox's metadata.
     pub fn identity(&self) -> Option<PodIdentity> {
         let (labels, metadata) = (&self.sandbox.labels, self.sandbox.metadata.as_ref());
         let namespace =
@@ -55,14 +58,14 @@ impl PodInstance {
     }
 }
 
-/// Groups the containers by sandbox. A container whose sandbox is not listed is left out.
+/// Groups the containers by sandbox. Leaves out a container whose sandbox is not listed.
 pub fn instances(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> impl Iterator<Item = PodInstance> {
     let mut by_sandbox: HashMap<String, Vec<Container>> = HashMap::new();
     for container in containers {
         by_sandbox.entry(container.sandbox_id.clone()).or_default().push(container);
     }
     sandboxes.into_iter().map(move |sandbox| {
-        let containers = latest(by_sandbox.remove(&sandbox.id).unwrap_or_default());
+        let containers = newest_by_name(by_sandbox.remove(&sandbox.id).unwrap_or_default());
         PodInstance { source: source(&sandbox), sandbox, containers }
     })
 }
@@ -74,32 +77,34 @@ fn source(sandbox: &Sandbox) -> Option<PodSource> {
         .find(|source| source.as_str() == annotation)
 }
 
-fn latest(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
-    containers.sort_by_key(|container| container.created_at);
+/// Returns the newest container of each name.
+fn newest_by_name(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
+    ordered::sort_by_key(&mut containers, |container| container.created_at);
     containers
         .into_iter()
         .filter_map(|container| {
             let metadata = container.metadata.as_ref()?;
-            let counted = container.annotations.get(RESTARTS).and_then(|count| count.parse().ok());
-            let restarts = counted.unwrap_or(metadata.attempt).max(metadata.attempt);
+            let annotated = container.annotations.get(RESTARTS).and_then(|count| count.parse().ok());
+            let restarts = annotated.unwrap_or(metadata.attempt).max(metadata.attempt);
             Some((metadata.name.clone(), NewestContainer { container, restarts, ended: None }))
         })
-        .collect()
+        .into_map()
 }
 
 /// The state of a pod in the runtime, for a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RuntimeState {
     /// `running`, `starting` or `exited`.
     pub state: &'static str,
-    /// When its newest sandbox was created.
+    /// The creation time of the pod's newest sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Wall>,
-    /// The UID under which it runs.
+    /// The UID of the pod in the runtime.
     pub uid: String,
 }
 
-/// A pod in the runtime with all its sandboxes: one UID.
+/// A pod in the runtime: all sandboxes with the same pod UID, and their containers.
 #[derive(Clone, Debug)]
 pub struct RuntimePod {
     /// Its name.
@@ -110,8 +115,10 @@ pub struct RuntimePod {
     pub source: Option<PodSource>,
     /// Its labels, including the kubelet's own.
     pub labels: BTreeMap<String, String>,
+    /// The number of ready sandboxes.
     ready: usize,
-    newest: i64,
+    /// The creation time of the newest sandbox, in nanoseconds since the Unix epoch.
+    newest_created_at: i64,
     /// The newest container of each name.
     containers: BTreeMap<String, ContainerInfo>,
 }
@@ -136,7 +143,7 @@ impl RuntimePod {
                 source: None,
                 labels: BTreeMap::new(),
                 ready: 0,
-                newest: i64::MIN,
+                newest_created_at: i64::MIN,
                 containers: BTreeMap::new(),
             });
             pod.add(instance);
@@ -144,13 +151,14 @@ impl RuntimePod {
         pods
     }
 
+    /// Adds a sandbox with its containers.
     fn add(&mut self, instance: PodInstance) {
         self.source = self.source.or(instance.source);
         self.ready += usize::from(instance.is_ready());
-        if instance.sandbox.created_at >= self.newest {
-            self.newest = instance.sandbox.created_at;
+        if instance.sandbox.created_at >= self.newest_created_at {
+            self.newest_created_at = instance.sandbox.created_at;
             let labels = instance.sandbox.labels.iter();
-            self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_map();
         }
         for (name, NewestContainer { container, .. }) in instance.containers {
             let runs = container.state == ContainerState::Running;
@@ -161,22 +169,22 @@ impl RuntimePod {
         }
     }
 
-    /// The number of running containers.
+    /// Returns the number of running containers.
     pub fn running(&self) -> usize {
         self.containers.values().filter(|newest| newest.runs).count()
     }
 
-    /// The number of containers, counting only the newest of each name.
+    /// Returns the number of container names.
     pub fn containers(&self) -> usize {
         self.containers.len()
     }
 
-    /// Whether one of the newest containers has this id.
+    /// Whether one of the pod's newest containers has this id.
     pub fn has(&self, id: &str) -> bool {
         self.containers.values().any(|newest| newest.id == id)
     }
 
-    /// The number of ready sandboxes.
+    /// Returns the number of ready sandboxes.
     pub const fn ready(&self) -> usize {
         self.ready
     }
@@ -191,9 +199,9 @@ impl RuntimePod {
         self.ready > 0 && self.running() > 0
     }
 
-    /// When the newest sandbox was created.
+    /// Returns the creation time of the newest sandbox.
     pub fn since(&self) -> Option<Wall> {
-        (self.newest > 0).then(|| Wall::from_nanos(self.newest))
+        (self.newest_created_at > 0).then(|| Wall::from_nanos(self.newest_created_at))
     }
 
     /// Returns the state for a report.

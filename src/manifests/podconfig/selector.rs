@@ -4,35 +4,40 @@ use std::str::FromStr;
 
 /// The conditions of a label selector. Labels must satisfy all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector(Vec<SelectorTerm>);
+pub struct Selector(Vec<Condition>);
 
+/// A condition on the label with this key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct SelectorTerm {
+struct Condition {
     key: String,
-    test: Test,
+    operator: Operator,
 }
 
+/// What a condition requires of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
-    Present,
-    Absent,
-    /// One of these values.
+enum Operator {
+    /// The label exists.
+    Exists,
+    /// The label does not exist.
+    DoesNotExist,
+    /// The label has one of these values.
     In(Vec<String>),
-    /// None of these values, or no label with this key.
+    /// The label has none of these values or does not exist.
     NotIn(Vec<String>),
 }
 
 impl Selector {
     /// Whether labels match the selector; `value` returns the value of a key.
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|SelectorTerm { key, test }| {
+        self.0.iter().all(|Condition { key, operator }| {
             let value = value(key);
-            let is_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
-            match test {
-                Test::Present => value.is_some(),
-                Test::Absent => value.is_none(),
-                Test::In(values) => is_of(values),
-                Test::NotIn(values) => !is_of(values),
+            let is_in =
+                |values: &[String]| value.is_some_and(|value| values.iter().any(|listed| listed == value));
+            match operator {
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+                Operator::In(values) => is_in(values),
+                Operator::NotIn(values) => !is_in(values),
             }
         })
     }
@@ -46,7 +51,7 @@ impl FromStr for Selector {
     }
 }
 
-/// Splits at the commas outside of brackets.
+/// Splits a selector at the commas outside of brackets.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |letter| {
@@ -59,40 +64,41 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn condition(text: &str) -> Result<SelectorTerm, String> {
-    let no = || {
+/// Parses one condition.
+fn condition(text: &str) -> Result<Condition, String> {
+    let error = || {
         format!(
             "`{text}` is not a condition on a label; write key=value, key!=value, key in (a,b), key or !key"
         )
     };
-    let made = |key: &str, test| {
+    let checked = |key: &str, operator| {
         let key = key.trim();
-        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-        if key.is_empty() || !key.bytes().all(good) {
-            return Err(no());
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+        if key.is_empty() || !key.bytes().all(is_allowed) {
+            return Err(error());
         }
-        Ok(SelectorTerm { key: key.to_owned(), test })
+        Ok(Condition { key: key.to_owned(), operator })
     };
-    let one = |value: &str| vec![value.trim().to_owned()];
+    let single = |value: &str| vec![value.trim().to_owned()];
     if let Some(list) = text.strip_suffix(')') {
-        let (left, values) = list.split_once('(').ok_or_else(no)?;
+        let (left, values) = list.split_once('(').ok_or_else(error)?;
         let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let (key, word) = left.trim().rsplit_once(char::is_whitespace).ok_or_else(no)?;
+        let (key, word) = left.trim().rsplit_once(char::is_whitespace).ok_or_else(error)?;
         return match word {
-            "in" => made(key, Test::In(values)),
-            "notin" => made(key, Test::NotIn(values)),
-            _ => Err(no()),
+            "in" => checked(key, Operator::In(values)),
+            "notin" => checked(key, Operator::NotIn(values)),
+            _ => Err(error()),
         };
     }
     if let Some((key, value)) = text.split_once("!=") {
-        return made(key, Test::NotIn(one(value)));
+        return checked(key, Operator::NotIn(single(value)));
     }
     if let Some((key, value)) = text.split_once('=') {
-        return made(key, Test::In(one(value.strip_prefix('=').unwrap_or(value))));
+        return checked(key, Operator::In(single(value.strip_prefix('=').unwrap_or(value))));
     }
     match text.strip_prefix('!') {
-        Some(key) => made(key, Test::Absent),
-        None => made(text, Test::Present),
+        Some(key) => checked(key, Operator::DoesNotExist),
+        None => checked(text, Operator::Exists),
     }
 }
 
@@ -106,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_read_as_kubectl_reads_it() {
+    fn each_form_means_the_same_as_for_kubectl() {
         let labels = [("tier", "control-plane"), ("component", "etcd")];
-        for yes in [
+        for matching in [
             "tier",
             "!app",
             "tier=control-plane",
@@ -117,12 +123,12 @@ mod tests {
             "app!=x",
             "app notin (a,b),component notin (x)",
         ] {
-            assert!(matches(yes, &labels), "{yes}");
+            assert!(matches(matching, &labels), "{matching}");
         }
-        for no in
+        for other in
             ["app", "!tier", "tier=x", "component in (x,y)", "component!=etcd", "component notin (etcd)"]
         {
-            assert!(!matches(no, &labels), "{no}");
+            assert!(!matches(other, &labels), "{other}");
         }
     }
 

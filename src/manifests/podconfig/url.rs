@@ -1,4 +1,6 @@
-//! The URL source: turns each answer into a set of pods (pkg/kubelet/config/http.go).
+//! The URL source: converts each answer of a manifest URL into a set of pods (pkg/kubelet/config/http.go).
+//!
+//! This module makes no request; the caller passes in the answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use crate::manifests::{FileReport, FileVerdict, Kubelet, PathKind, SourceReport}
 /// The largest body that the kubelet reads (maxConfigLength in pkg/kubelet/config/file.go).
 pub const BODY_LIMIT: u64 = 10 << 20;
 
-/// A URL that serves manifests.
+/// The kubelet's URL source, which reads `staticPodURL`.
 #[derive(Debug)]
 pub struct UrlSource {
     url: String,
@@ -24,7 +26,7 @@ pub struct UrlSource {
 /// The result of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UrlAnswer {
-    /// The complete set of pods, if the source sends one.
+    /// The complete set of pods, if the source sends a set.
     pub set: Option<Vec<Arc<WantedPod>>>,
     /// The error that the kubelet logs.
     pub error: Option<String>,
@@ -39,9 +41,9 @@ impl UrlSource {
     /// Handles an answer with `status` and `body`.
     pub fn answered(&mut self, status: u16, body: &[u8]) -> UrlAnswer {
         let url = &self.url;
-        let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
+        let failed = |why: String| UrlAnswer { set: None, error: Some(why) };
         if status != 200 {
-            return trouble(format!("{url}: {status}"));
+            return failed(format!("{url}: {status}"));
         }
         if body.is_empty() {
             let error = Some(format!("zero-length data received from {url}"));
@@ -50,56 +52,58 @@ impl UrlSource {
         if self.last.as_deref() == Some(body) {
             return UrlAnswer::default();
         }
-        // Stored before parsing, as in the kubelet: a bad body is not tried again, and a return to an old body is a
-        // change.
+        // Like the kubelet, stores the body before parsing it, so that an invalid body is parsed only once.
         self.last = Some(body.to_vec());
-        match served(url, body, &self.kubelet) {
-            Ok(reports) => match reports.iter().map(|report| taken(report).map(Arc::new)).collect() {
+        match judge_body(url, body, &self.kubelet) {
+            Ok(reports) => match reports.iter().map(|report| accepted_pod(report).map(Arc::new)).collect() {
                 Ok(set) => UrlAnswer { set: Some(set), error: None },
-                Err(why) => trouble(why),
+                Err(why) => failed(why),
             },
-            Err((_, why)) => trouble(why),
+            Err((_, why)) => failed(why),
         }
     }
 }
 
-/// Returns the kubelet's verdict on what a URL serves, file by file, as for a path.
+/// Returns the kubelet's verdicts on the body that a URL serves: one file for a Pod, or one for each item of a `PodList`.
 pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
-    let mut files = match served(url, body, kubelet) {
+    let mut files = match judge_body(url, body, kubelet) {
         Ok(files) => files,
         Err((report, why)) => vec![FileReport { kubelet_reason: Some(why), ..*report }],
     };
-    let several = files.len() > 1;
+    let is_list = files.len() > 1;
     let any = |verdict| files.iter().any(|file| file.verdict == verdict);
-    let (refused, unjudged) = (any(FileVerdict::Rejected), any(FileVerdict::NotJudged));
-    for (number, file) in files.iter_mut().enumerate().filter(|_| several) {
-        file.path = PathBuf::from(format!("{url}#{number}"));
-        if refused && file.verdict == FileVerdict::Loaded {
+    let (any_rejected, any_unjudged) = (any(FileVerdict::Rejected), any(FileVerdict::NotJudged));
+    for (index, file) in files.iter_mut().enumerate().filter(|_| is_list) {
+        file.path = PathBuf::from(format!("{url}#{index}"));
+        if any_rejected && file.verdict == FileVerdict::Loaded {
             file.verdict = FileVerdict::Rejected;
             file.kubelet_reason = Some(
-                "the kubelet refuses another pod of the list, and therefore takes none of the list"
-                    .to_owned(),
+                "the kubelet refuses another pod of the list, and then accepts no pod of the list".to_owned(),
             );
-        } else if unjudged && file.verdict == FileVerdict::Loaded {
+        } else if any_unjudged && file.verdict == FileVerdict::Loaded {
             file.verdict = FileVerdict::NotJudged;
         }
     }
     SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }
 }
 
-/// Parses one Pod or the items of a list. On failure, returns the parsed file and the kubelet's error text.
-fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, (Box<FileReport>, String)> {
-    let mut one = judge(Path::new(url), None, body, kubelet);
-    let Some(document) = &one.document else { return Err(neither(url, one)) };
+/// Returns the verdict on a Pod or on each item of a `PodList`. If the body is neither, returns the report about the body and
+/// the kubelet's error text.
+fn judge_body(
+    url: &str,
+    body: &[u8],
+    kubelet: &Kubelet,
+) -> Result<Vec<FileReport>, (Box<FileReport>, String)> {
+    let mut whole = judge(Path::new(url), None, body, kubelet);
+    let Some(document) = &whole.document else { return Err(neither(url, whole)) };
     let json = document.notes.json;
     let mut reports = if document.pod.is_some() {
-        vec![one]
+        vec![whole]
     } else if let Some(items) = document.root.as_ref().and_then(pod_list) {
         items.iter().map(|item| judge_item(Path::new(url), item, document, kubelet)).collect()
     } else {
-        // The kubelet logs no more than that; the findings about the Pod stay.
-        one.verdict = FileVerdict::Rejected;
-        return Err(neither(url, one));
+        whole.verdict = FileVerdict::Rejected;
+        return Err(neither(url, whole));
     };
     for report in &mut reports {
         let pod = report.document.as_ref().and_then(|document| document.pod.as_ref());
@@ -108,16 +112,17 @@ fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, 
     Ok(reports)
 }
 
+/// Returns the kubelet's error for a body that is neither a Pod nor a `PodList`.
 fn neither(url: &str, report: FileReport) -> (Box<FileReport>, String) {
     let why = report.kubelet_reason.as_deref().unwrap_or_default();
-    let why = format!("{url}: received what is neither a Pod nor a PodList: {why}");
+    let why = format!("{url}: the answer is neither a Pod nor a PodList: {why}");
     (Box::new(report), why)
 }
 
-/// If the kubelet rejects one item, it rejects all.
-fn taken(report: &FileReport) -> Result<WantedPod, String> {
-    let refused = || report.kubelet_reason.clone().unwrap_or_else(|| "it is not taken".to_owned());
-    WantedPod::of_file(report).ok_or_else(refused)
+/// Returns the pod of an item, or why the kubelet rejects the item and so the whole list.
+fn accepted_pod(report: &FileReport) -> Result<WantedPod, String> {
+    let reason = || report.kubelet_reason.clone().unwrap_or_else(|| "the pod is not accepted".to_owned());
+    WantedPod::of_file(report).ok_or_else(reason)
 }
 
 /// Returns the items of a `PodList`. The kubelet does not accept a `List` of Pods.

@@ -1,7 +1,8 @@
-//! Decides the verdict on each pod that a source wants or the runtime has.
+//! Decides the verdict of `plegctl pods` on each pod that a source wants or the runtime has.
 //!
 //! The verdict is a pure function of the sources, the runtime's two lists, the kubelet's own pods and the time. Each
-//! verdict has a reason. If a source that was not read may explain a pod, the verdict stays open and says so.
+//! verdict has a reason. If a source could not be read, plegctl reports no pod that this source may want, and the reason
+//! of other pods names the source.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,44 +15,33 @@ use super::runtime_pods::{RuntimePod, RuntimeState};
 use super::{CompactJson, GRACE, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
+use crate::ordered;
+use crate::report::word_enum;
 
-/// The verdict on a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PodVerdict {
-    /// The wanted version runs.
-    Running,
-    /// The pod is being started.
-    Starting,
-    /// Another version of the pod runs.
-    Stale,
-    /// Nothing of the pod runs.
-    Missing,
-    /// The pod runs and no source wants it.
-    Orphan,
-    /// The pod is ending, because it was deleted or because its source dropped it.
-    Terminating,
-    /// Another source has a pod with the same name, and only one of them can run.
-    Duplicate,
-    /// The kubelet refuses the pod.
-    Refused,
+word_enum! {
+    /// The verdict on a pod.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub json enum PodVerdict: as_str {
+        /// The wanted version runs.
+        Running = "running",
+        /// The pod is being started.
+        Starting = "starting",
+        /// Another version of the pod runs.
+        Stale = "stale",
+        /// Nothing of the pod runs.
+        Missing = "missing",
+        /// The pod runs and no source wants it.
+        Orphan = "orphan",
+        /// The pod is ending, because it was deleted or because its source dropped it.
+        Terminating = "terminating",
+        /// Another source has a pod with the same name, and only one of them can run.
+        Duplicate = "duplicate",
+        /// The kubelet refuses the pod.
+        Refused = "refused",
+    }
 }
 
 impl PodVerdict {
-    /// The name in JSON and in tables.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Starting => "starting",
-            Self::Stale => "stale",
-            Self::Missing => "missing",
-            Self::Orphan => "orphan",
-            Self::Terminating => "terminating",
-            Self::Duplicate => "duplicate",
-            Self::Refused => "refused",
-        }
-    }
-
     /// Whether the verdict is good.
     pub const fn is_good(self) -> bool {
         matches!(self, Self::Running | Self::Terminating)
@@ -60,6 +50,7 @@ impl PodVerdict {
 
 /// One pod and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PodRow {
     /// Its namespace.
     pub namespace: String,
@@ -68,7 +59,7 @@ pub struct PodRow {
     /// The wanted UID, or the running UID if no source wants the pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The source that wants the pod or, according to the pod's annotation, wanted it.
+    /// The source that wants the pod. For a pod that no source wants: the source in the pod's annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PodSource>,
     /// The verdict.
@@ -81,12 +72,12 @@ pub struct PodRow {
     /// The mirror pod, if this is a static pod and the API server's pods are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorPod>,
-    /// Its labels, for label selectors.
+    /// Its labels, for `--selector`.
     #[serde(skip)]
     pub labels: RowLabels,
 }
 
-/// The labels of a row.
+/// The labels of a pod in the table, from the source or from the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RowLabels {
     /// No labels.
@@ -95,7 +86,7 @@ pub enum RowLabels {
     /// The labels of a wanted pod.
     WantedPod(CompactJson),
     /// The labels of a pod that only the runtime has.
-    Runs(BTreeMap<String, String>),
+    RuntimePod(BTreeMap<String, String>),
 }
 
 impl RowLabels {
@@ -104,7 +95,7 @@ impl RowLabels {
         match self {
             Self::None => BTreeMap::new(),
             Self::WantedPod(labels) => serde_json::from_value(labels.read()).unwrap_or_default(),
-            Self::Runs(labels) => labels.clone(),
+            Self::RuntimePod(labels) => labels.clone(),
         }
     }
 }
@@ -112,9 +103,9 @@ impl RowLabels {
 /// The pods of a source.
 #[derive(Clone, Debug, Default)]
 pub struct SourceState {
-    /// Its pods; `None` if the kubelet has this source and it could not be read.
+    /// Its pods; `None` if the source could not be read.
     pub pods: Option<Vec<Arc<WantedPod>>>,
-    /// Files and list items that the kubelet refuses.
+    /// The files that the kubelet refuses.
     pub refused: Vec<RefusedFile>,
 }
 
@@ -133,16 +124,16 @@ pub struct VerdictInput<'a> {
 
 /// Returns a row for each pod that a source wants or the runtime runs, by namespace and name.
 pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
-    let known = PodIndex::of(input);
+    let index = PodIndex::of(input);
     let mut rows = Vec::new();
     for (source, state) in input.sources {
         let pods = state.pods.iter().flatten().filter(|pod| pod.mirror_of.is_none());
-        rows.extend(pods.map(|pod| known.wanted(*source, pod)));
+        rows.extend(pods.map(|pod| index.wanted_pod(*source, pod)));
         rows.extend(state.refused.iter().map(|refused| refused_file(*source, refused)));
     }
-    rows.extend(known.mirrors_without_pod());
-    rows.extend(known.unwanted_pods());
-    rows.sort_by(|left, right| {
+    rows.extend(index.mirrors_without_pod());
+    rows.extend(index.unwanted_pods());
+    ordered::sort_by(&mut rows, |left, right| {
         (&left.namespace, &left.name, left.verdict, &left.uid).cmp(&(
             &right.namespace,
             &right.name,
@@ -159,12 +150,13 @@ struct PodIndex<'a> {
     running: HashMap<&'a PodIdentity, Vec<&'a RuntimePod>>,
     /// The wanted pods by name, including mirror pods.
     wanted: HashMap<&'a PodIdentity, Vec<(PodSource, &'a WantedPod)>>,
-    /// UIDs of the wanted pods that are not mirror pods.
+    /// The UIDs of the wanted pods that are not mirror pods.
     uids: HashMap<&'a str, PodSource>,
-    /// Sources that were not read.
+    /// The sources that could not be read.
     unread: Vec<PodSource>,
 }
 
+/// Creates a row without the pod's state in the runtime, its mirror pod and its labels.
 fn row(
     identity: &PodIdentity,
     uid: &str,
@@ -188,7 +180,7 @@ fn row(
 
 impl<'a> PodIndex<'a> {
     fn of(input: &'a VerdictInput<'a>) -> Self {
-        let mut known = Self {
+        let mut index = Self {
             input,
             running: HashMap::new(),
             wanted: HashMap::new(),
@@ -196,20 +188,20 @@ impl<'a> PodIndex<'a> {
             unread: Vec::new(),
         };
         for pod in input.runtime.into_iter().flat_map(BTreeMap::values) {
-            known.running.entry(&pod.identity).or_default().push(pod);
+            index.running.entry(&pod.identity).or_default().push(pod);
         }
         for (source, state) in input.sources {
             if state.pods.is_none() {
-                known.unread.push(*source);
+                index.unread.push(*source);
             }
             for pod in state.pods.iter().flatten() {
-                known.wanted.entry(&pod.identity).or_default().push((*source, pod));
+                index.wanted.entry(&pod.identity).or_default().push((*source, pod));
                 if pod.mirror_of.is_none() {
-                    known.uids.insert(&pod.uid, *source);
+                    index.uids.insert(&pod.uid, *source);
                 }
             }
         }
-        known
+        index
     }
 
     /// Returns the pods that any source wants under this name, including mirror pods.
@@ -217,12 +209,13 @@ impl<'a> PodIndex<'a> {
         self.wanted.get(identity).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a time is within the grace period.
+    /// Whether a time is less than [`GRACE`] ago.
     fn is_young(&self, time: Option<Wall>) -> bool {
         time.is_some_and(|time| self.input.now.duration_since(time) <= GRACE)
     }
 
-    /// Returns the state of a running static pod's mirror, if the API server's pods are known.
+    /// Returns the state of a static pod's mirror pod and a text about a problem with it, if the API server's pods are
+    /// known. `own` is the static pod in the runtime.
     fn mirror(
         &self,
         source: PodSource,
@@ -232,12 +225,11 @@ impl<'a> PodIndex<'a> {
         if source == PodSource::Api {
             return None;
         }
-        // A source that was not read is not an empty source.
-        let all = self.input.sources.get(&PodSource::Api)?.pods.as_ref()?;
-        let young = self.is_young(pod.changed) || self.is_young(own.since());
-        let of_the_api = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == PodSource::Api);
-        let shown: Vec<&WantedPod> = of_the_api.map(|(_, pod)| *pod).collect();
-        Some(mirror::mirror_state(pod, &shown, all, Some(own), young))
+        let api_pods = self.input.sources.get(&PodSource::Api)?.pods.as_ref()?;
+        let is_young = self.is_young(pod.changed) || self.is_young(own.since());
+        let with_name = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == PodSource::Api);
+        let with_name: Vec<&WantedPod> = with_name.map(|(_, pod)| *pod).collect();
+        Some(mirror::mirror_state(pod, &with_name, api_pods, Some(own), is_young))
     }
 
     /// Returns the kubelet's own status of a pod, or else the status from the source.
@@ -245,99 +237,102 @@ impl<'a> PodIndex<'a> {
         self.input.kubelet.and_then(|kubelet| kubelet.get(&pod.uid)).unwrap_or(&pod.status).read()
     }
 
-    fn wanted(&self, source: PodSource, pod: &WantedPod) -> PodRow {
-        let row = self.wanted_row(source, pod);
+    /// Returns the row of a pod that a source wants.
+    fn wanted_pod(&self, source: PodSource, pod: &WantedPod) -> PodRow {
+        let row = self.wanted_pod_without_labels(source, pod);
         PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
     }
 
-    fn wanted_row(&self, source: PodSource, pod: &WantedPod) -> PodRow {
+    fn wanted_pod_without_labels(&self, source: PodSource, pod: &WantedPod) -> PodRow {
         let uid = pod.known_uid().unwrap_or_default();
-        let say = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
+        let row = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
         let status = self.status(pod);
         let Some(runtime) = self.input.runtime else {
             return match refusal(&status) {
-                Some(reason) => say(PodVerdict::Refused, reason),
-                None => say(PodVerdict::Missing, "wanted; not compared with the runtime".to_owned()),
+                Some(reason) => row(PodVerdict::Refused, reason),
+                None => row(PodVerdict::Missing, "wanted; not compared with the runtime".to_owned()),
             };
         };
-        let others = self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
+        let with_name = self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
         let own = match pod.known_uid() {
             Some(uid) => runtime.get(uid),
-            // The running version is not known, but the pod runs.
-            None => others.iter().copied().find(|other| other.source == Some(source)),
+            // Without a UID, the pod is found by its name and source; its running version is not known.
+            None => with_name.iter().copied().find(|other| other.source == Some(source)),
         };
-        let shown = own.map(RuntimePod::state);
-        let with = |row: PodRow| PodRow { running: shown.clone(), ..row };
+        let state = own.map(RuntimePod::state);
+        let with_state = |row: PodRow| PodRow { running: state.clone(), ..row };
         if pod.is_terminating() {
             let why = match own {
-                Some(own) if own.is_alive() => "it has to stop and still runs",
-                _ => "it has to stop; none of its containers runs",
+                Some(own) if own.is_alive() => "the pod must stop, but still runs",
+                _ => "the pod must stop; none of its containers runs",
             };
-            return with(say(PodVerdict::Terminating, why.to_owned()));
+            return with_state(row(PodVerdict::Terminating, why.to_owned()));
         }
         if let Some(reason) = refusal(&status) {
-            return with(say(PodVerdict::Refused, reason));
+            return with_state(row(PodVerdict::Refused, reason));
         }
         match own {
             Some(own) if own.runs() => {
-                let (mirror, word) = self.mirror(source, pod, own).unzip();
+                let (mirror, problem) = self.mirror(source, pod, own).unzip();
                 let mut why = running(source, pod, own);
-                if let Some(word) = word.flatten() {
+                if let Some(problem) = problem.flatten() {
                     why.push_str("; ");
-                    why.push_str(&word);
+                    why.push_str(&problem);
                 }
-                return with(PodRow { mirror, ..say(PodVerdict::Running, why) });
+                return with_state(PodRow { mirror, ..row(PodVerdict::Running, why) });
             }
-            Some(own) if own.is_alive() => return with(self.not_all(say, own)),
-            Some(own) if finished(pod, &status) => {
-                let why = format!(
-                    "has finished; restartPolicy does not start it again ({} containers ended)",
-                    own.containers()
-                );
-                return with(say(PodVerdict::Running, why));
+            Some(own) if own.is_alive() => return with_state(self.no_container_runs(row, own)),
+            Some(own) if has_finished(pod, &status) => {
+                let ended = match own.containers() {
+                    1 => "1 container ended".to_owned(),
+                    count => format!("{count} containers ended"),
+                };
+                let why = format!("has finished; restartPolicy does not start it again ({ended})");
+                return with_state(row(PodVerdict::Running, why));
             }
             _ => {}
         }
-        if let Some(other) = others.iter().find(|other| other.uid != pod.uid && other.is_alive()) {
+        if let Some(other) = with_name.iter().find(|other| other.uid != pod.uid && other.is_alive()) {
             let row = self.name_in_use(source, pod, other);
             return PodRow { running: Some(other.state()), ..row };
         }
-        let (verdict, why) = self.absent(pod, own, &status);
-        with(say(verdict, why.to_owned()))
+        let (verdict, why) = self.nothing_runs(pod, own, &status);
+        with_state(row(verdict, why.to_owned()))
     }
 
-    /// Returns why nothing of the pod runs.
-    fn absent(
+    /// Returns the verdict and the reason if nothing of the pod runs.
+    fn nothing_runs(
         &self,
         pod: &WantedPod,
         own: Option<&RuntimePod>,
         status: &Value,
     ) -> (PodVerdict, &'static str) {
         if self.is_young(pod.changed) {
-            return (PodVerdict::Starting, "its file is younger than a minute; nothing runs of it yet");
+            return (PodVerdict::Starting, "its file is younger than a minute; it does not run yet");
         }
-        let to_the_kubelet =
+        let kubelet_has_pod =
             pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.contains_key(uid)));
         if status.get("phase").and_then(Value::as_str) == Some("Pending") && own.is_none() {
-            return (PodVerdict::Starting, "Pending: the kubelet has not made a sandbox for it");
+            return (PodVerdict::Starting, "Pending: the kubelet has not created a sandbox for it");
         }
-        let why = match (own, to_the_kubelet) {
-            (Some(_), _) => "its sandboxes have ended and no new one was made",
+        let why = match (own, kubelet_has_pod) {
+            (Some(_), _) => "its sandboxes have ended, and the kubelet has not created a new one",
             (None, Some(false)) => {
-                "wanted, and the kubelet does not have it among its pods: it has not read this text, or runs another source"
+                "wanted, but the kubelet does not have it among its pods: the kubelet has not read this text, or reads another source"
             }
             (None, Some(true)) => {
-                "the kubelet has it, but the runtime has no part of it: its pod worker waits or hangs"
+                "the kubelet has the pod, but the runtime has no sandbox of it: its pod worker waits or hangs"
             }
             (None, None) => {
-                "wanted, but the runtime has no part of it: the kubelet did not admit it, or its pod worker \
-                 waits; the kubelet's log and its /pods say which"
+                "wanted, but the runtime has no sandbox of it: the kubelet did not admit it, or its pod worker \
+                 waits; the kubelet's log and its /pods show the reason"
             }
         };
         (PodVerdict::Missing, why)
     }
 
-    fn not_all(&self, say: impl Fn(PodVerdict, String) -> PodRow, own: &RuntimePod) -> PodRow {
+    /// Returns the row of a pod with a sandbox or a container, but without a running container in a ready sandbox.
+    fn no_container_runs(&self, row: impl Fn(PodVerdict, String) -> PodRow, own: &RuntimePod) -> PodRow {
         let (verdict, age) = if self.is_young(own.since()) {
             (PodVerdict::Starting, "young")
         } else {
@@ -345,30 +340,31 @@ impl<'a> PodIndex<'a> {
         };
         let why = match (own.ready(), own.containers()) {
             (0, _) => "containers run without a ready sandbox".to_owned(),
-            (_, 0) => format!("it has a sandbox, {age}, and no container yet"),
-            (_, all) => format!("it has a sandbox, and none of its {all} containers runs"),
+            (_, 0) => format!("it has a sandbox ({age}), but no container yet"),
+            (_, 1) => "it has a sandbox, but its container does not run".to_owned(),
+            (_, all) => format!("it has a sandbox, but none of its {all} containers runs"),
         };
-        say(verdict, why)
+        row(verdict, why)
     }
 
-    /// Returns the row of a pod under whose name another pod runs.
+    /// Returns the row of a pod if another pod (`other`) runs under its name.
     fn name_in_use(&self, source: PodSource, pod: &WantedPod, other: &RuntimePod) -> PodRow {
-        let say = |verdict, why: String| {
+        let row = |verdict, why: String| {
             row(&pod.identity, pod.known_uid().unwrap_or_default(), Some(source), verdict, why)
         };
-        let rival = self
+        let other_source = self
             .wanted_as(&pod.identity)
             .iter()
             .find(|(_, wanted)| wanted.uid == other.uid && wanted.mirror_of.is_none());
-        if let Some((rival, _)) = rival {
-            return say(
+        if let Some((other_source, _)) = other_source {
+            return row(
                 PodVerdict::Duplicate,
                 format!(
-                    "source {rival} has a pod of the same name, and that one runs: the kubelet starts the other only when it is gone"
+                    "source {other_source} has a pod of the same name, and that pod runs: the kubelet starts this pod only when that pod is gone"
                 ),
             );
         }
-        say(
+        row(
             PodVerdict::Stale,
             format!(
                 "another version runs (uid {}): the kubelet has not applied this version yet, or the old pod \
@@ -384,30 +380,30 @@ impl<'a> PodIndex<'a> {
         let Some(api) = sources.get(&PodSource::Api).and_then(|state| state.pods.as_ref()) else {
             return Vec::new();
         };
-        // Without all static sources, one of them may want the pod.
-        let mut of_the_node = sources.iter().filter(|(source, _)| **source != PodSource::Api).peekable();
-        if of_the_node.peek().is_none() || of_the_node.any(|(_, state)| state.pods.is_none()) {
+        // A static source that could not be read may want the pod.
+        let mut static_sources = sources.iter().filter(|(source, _)| **source != PodSource::Api).peekable();
+        if static_sources.peek().is_none() || static_sources.any(|(_, state)| state.pods.is_none()) {
             return Vec::new();
         }
         let is_wanted = |mirror: &WantedPod| {
             self.wanted_as(&mirror.identity).iter().any(|(source, _)| *source != PodSource::Api)
         };
-        let lonely = api.iter().filter(|pod| pod.mirror_of.is_some() && !is_wanted(pod));
-        lonely
+        let without_pod = api.iter().filter(|pod| pod.mirror_of.is_some() && !is_wanted(pod));
+        without_pod
             .map(|pod| {
-                let alive = pod.mirror_of.as_ref().and_then(|hash| self.input.runtime?.get(hash));
-                let (verdict, why) = match alive.filter(|pod| pod.is_alive()) {
+                let static_pod = pod.mirror_of.as_ref().and_then(|hash| self.input.runtime?.get(hash));
+                let (verdict, why) = match static_pod.filter(|pod| pod.is_alive()) {
                     _ if pod.is_terminating() => (
                         PodVerdict::Terminating,
-                        "the mirror of a static pod that no source has; the API server is deleting it",
+                        "the mirror pod of a static pod that no source has; the API server is deleting the mirror pod",
                     ),
                     Some(_) => (
                         PodVerdict::Stale,
-                        "the mirror of a static pod that no source has and that still runs; the kubelet deletes it when that has ended",
+                        "the mirror pod of a static pod that no source has, but that still runs; the kubelet deletes the mirror pod when the static pod has ended",
                     ),
                     None => (
                         PodVerdict::Stale,
-                        "the API server still shows the mirror of a static pod that no source has and that does not run; the kubelet deletes it within a minute once it has read every source",
+                        "the mirror pod of a static pod that no source has and that does not run; the kubelet deletes the mirror pod within a minute after it has read every source",
                     ),
                 };
                 let row = row(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());
@@ -423,45 +419,47 @@ impl<'a> PodIndex<'a> {
             |source: PodSource| self.input.sources.get(&source).is_some_and(|state| state.pods.is_some());
         runtime
             .filter(|pod| pod.is_alive() && !self.uids.contains_key(pod.uid.as_str()))
-            // A pod of a source that was not read may be wanted there, so it is no finding.
+            // If the pod's source could not be read, the source may want the pod.
             .filter(|pod| pod.source.is_some_and(was_read))
             .filter_map(|pod| self.unwanted_pod(pod))
             .collect()
     }
 
+    /// Returns the row of a running pod whose UID no source wants. Returns `None` if the pod may be wanted after all,
+    /// because the UID of a wanted pod with its name is not known.
     fn unwanted_pod(&self, pod: &RuntimePod) -> Option<PodRow> {
         let wanted = self.wanted_as(&pod.identity);
         if wanted.iter().any(|(_, wanted)| wanted.known_uid().is_none()) {
             return None;
         }
         let (verdict, why) = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
-            let why = "the old version of a pod that is wanted; it ends before the new one starts";
+            let why = "the old version of a wanted pod; it ends before the new version starts";
             (PodVerdict::Terminating, why.to_owned())
         } else if self.unread.is_empty() {
-            let why = "it runs, and no source wants it: the kubelet stops it within seconds, unless its pod \
+            let why = "it runs, but no source wants it: the kubelet stops it within seconds, unless its pod \
                        worker hangs";
             (PodVerdict::Orphan, why.to_owned())
         } else {
             let unread: Vec<&str> = self.unread.iter().map(|source| source.as_str()).collect();
             let why = format!(
-                "it runs, and no source wants it; the kubelet may not stop it until source {} is ready",
+                "it runs, but no source wants it; the kubelet does not stop it until source {} is ready",
                 unread.join(" and ")
             );
             (PodVerdict::Orphan, why)
         };
         let row = row(&pod.identity, &pod.uid, pod.source, verdict, why);
-        Some(PodRow { running: Some(pod.state()), labels: RowLabels::Runs(pod.labels.clone()), ..row })
+        Some(PodRow { running: Some(pod.state()), labels: RowLabels::RuntimePod(pod.labels.clone()), ..row })
     }
 }
 
-/// Describes a running pod.
+/// Returns the reason for the verdict on a running pod: its version and the number of running containers.
 fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
     let (running, all) = (own.running(), own.containers());
     if source == PodSource::Api {
         format!("{running} of {all} containers run")
     } else if pod.known_uid().is_none() {
         format!(
-            "{running} of {all} containers run; the version is not known, because its UID cannot be computed"
+            "{running} of {all} containers run; the version is not known, because the pod's UID cannot be computed"
         )
     } else if running == all {
         format!("runs exactly this version, {running} of {all} containers")
@@ -470,13 +468,14 @@ fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
     }
 }
 
+/// Returns the row of a file that the kubelet refuses.
 fn refused_file(source: PodSource, refused: &RefusedFile) -> PodRow {
     let identity =
         PodIdentity { namespace: String::new(), name: refused.path.to_string_lossy().into_owned() };
     row(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())
 }
 
-/// Returns why the kubelet did not admit a pod, from the status that it reported.
+/// Returns why the kubelet did not admit a pod, from the pod's status.
 fn refusal(status: &Value) -> Option<String> {
     let text = |key: &str| status.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let reason = text("reason").filter(|_| text("phase") == Some("Failed"))?;
@@ -486,8 +485,8 @@ fn refusal(status: &Value) -> Option<String> {
     })
 }
 
-/// Whether a pod that has ended must not be restarted.
-fn finished(pod: &WantedPod, status: &Value) -> bool {
+/// Whether a pod whose containers have ended is done, so that the kubelet does not restart them.
+fn has_finished(pod: &WantedPod, status: &Value) -> bool {
     let phase = status.get("phase").and_then(Value::as_str);
     let spec = pod.content.spec.read();
     let policy = spec.get("restartPolicy").and_then(Value::as_str);

@@ -1,11 +1,11 @@
-//! Parses a kubelet's command line as its flag library (pflag) does, and checks each flag against the release.
+//! Parses a kubelet's command line like its flag library (pflag), and checks each flag against the release: KP001 to KP005.
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use super::release::{TargetKubelet, confidence_in_change};
 use super::settings::Origin;
 use super::tables::{Flag, FlagKind, FlagState, Tables};
-use crate::host::truth;
+use crate::host::parse_boolean;
 use crate::kubelet::go_nanoseconds;
 use crate::report::{Confidence, Severity, most_similar};
 
@@ -15,13 +15,13 @@ const OPENSHIFT_FLAG: &str = "max-housekeeping-interval";
 /// One use of a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagUse {
-    /// The name with hyphens and without dashes.
+    /// The name, without the two dashes and with `-` instead of `_`.
     pub name: String,
-    /// The value; `None` if the value is missing or belongs to no known flag.
+    /// The value; `None` if the value is missing or no release knows the flag.
     pub value: Option<String>,
 }
 
-/// The flags of a command line in their order, and what is wrong with them.
+/// The flags of a command line in their order, and the findings about them.
 #[derive(Debug, Default)]
 pub struct ParsedFlags {
     /// The flags.
@@ -31,13 +31,13 @@ pub struct ParsedFlags {
 }
 
 impl ParsedFlags {
-    /// The last value of a flag.
+    /// Returns the last value of a flag, which is the value that counts.
     pub fn last(&self, name: &str) -> Option<&str> {
         let mut uses = self.flags.iter().rev().filter(|flag| flag.name == name);
         uses.next().and_then(|flag| flag.value.as_deref())
     }
 
-    /// All values of a flag, in order.
+    /// Returns all values of a flag, in their order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.flags.iter().filter(move |flag| flag.name == name).filter_map(|flag| flag.value.as_deref())
     }
@@ -50,12 +50,12 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
     let mut deprecated: Vec<String> = Vec::new();
     while let Some(word) = rest.next() {
         if word == "--" {
-            rest.by_ref().for_each(|stray| parsed.findings.push(stray_argument(stray, None)));
+            rest.by_ref().for_each(|argument| parsed.findings.push(stray_argument(argument, None)));
             break;
         }
         let Some(text) = word.strip_prefix("--") else {
             if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-                short(letters, &mut rest, &mut parsed);
+                parse_short_flag(letters, &mut rest, &mut parsed);
             } else {
                 let before = parsed.flags.last().filter(|flag| flag.value.as_deref() == Some("true"));
                 let finding = stray_argument(word, before.map(|flag| flag.name.as_str()));
@@ -69,7 +69,7 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
         };
         let name = name.replace('_', "-");
         let Some(flag) = Tables::get().flag(&name) else {
-            // The value of a name that no release knows may be the next argument.
+            // The next argument may be the value of this unknown flag.
             if value.is_none() {
                 rest.next_if(|next| !next.starts_with('-'));
             }
@@ -89,7 +89,7 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
             (Some(_), None) => {
                 let finding = StartFinding::new(StartCheck::BadFlagValue, format!("--{name} has no value"))
                     .at(&Origin::Flag(name.clone()))
-                    .saying(format!("failed to parse kubelet flag: flag needs an argument: --{name}"));
+                    .with_reason(format!("failed to parse kubelet flag: flag needs an argument: --{name}"));
                 parsed.findings.push(finding);
             }
             (Some(state), Some(value)) => {
@@ -105,8 +105,12 @@ pub fn parse(arguments: &[String], kubelet: TargetKubelet) -> ParsedFlags {
     parsed
 }
 
-/// Parses `-v4`, `-v=4`, `-v 4` and `-h`. The kubelet has no other short flags.
-fn short<'a>(letters: &str, rest: &mut impl Iterator<Item = &'a String>, parsed: &mut ParsedFlags) {
+/// Parses a short flag. The kubelet has only `-h` and `-v`, as in `-v4`, `-v=4` and `-v 4`.
+fn parse_short_flag<'a>(
+    letters: &str,
+    rest: &mut impl Iterator<Item = &'a String>,
+    parsed: &mut ParsedFlags,
+) {
     let first = letters.chars().next().unwrap_or_default();
     match letters.strip_prefix('v') {
         Some("") => {
@@ -123,7 +127,7 @@ fn short<'a>(letters: &str, rest: &mut impl Iterator<Item = &'a String>, parsed:
         None => parsed.findings.push(
             StartFinding::new(StartCheck::UnknownFlag, format!("the kubelet has no short flag -{first}"))
                 .at(&Origin::Flag(letters.to_owned()))
-                .saying(format!(
+                .with_reason(format!(
                     "failed to parse kubelet flag: unknown shorthand flag: '{first}' in -{letters}"
                 ))
                 .with_fix(format!("did you mean `--{letters}`?")),
@@ -133,19 +137,24 @@ fn short<'a>(letters: &str, rest: &mut impl Iterator<Item = &'a String>, parsed:
 
 fn bad_verbosity(value: &str) -> Option<StartFinding> {
     value.parse::<i32>().is_err().then(|| {
-        StartFinding::new(StartCheck::BadFlagValue, format!("-v has the value `{value}`, which is no number"))
-            .at(&Origin::Flag("v".to_owned()))
+        StartFinding::new(
+            StartCheck::BadFlagValue,
+            format!("-v has the value `{value}`, which is not a number"),
+        )
+        .at(&Origin::Flag("v".to_owned()))
     })
 }
 
-fn stray_argument(word: &str, behind: Option<&str>) -> StartFinding {
+/// Returns the finding about an argument that is not a flag. `flag_before` is the boolean flag before the argument, which
+/// may be meant as its value.
+fn stray_argument(word: &str, flag_before: Option<&str>) -> StartFinding {
     let finding = StartFinding::new(
         StartCheck::StrayArgument,
-        format!("`{word}` is no flag, and the kubelet takes no other arguments"),
+        format!("`{word}` is not a flag, and the kubelet accepts only flags"),
     )
-    .saying(format!("unknown command {word}"));
-    match behind {
-        Some(flag) if truth(word).is_some() => {
+    .with_reason(format!("unknown command {word}"));
+    match flag_before {
+        Some(flag) if parse_boolean(word).is_some() => {
             finding.at(&Origin::Flag(flag.to_owned())).with_fix(format!("write `--{flag}={word}`"))
         }
         _ => finding,
@@ -156,12 +165,13 @@ fn unknown_flag_reason(name: &str) -> String {
     format!("failed to parse kubelet flag: unknown flag: --{name}")
 }
 
+/// Returns the finding about a flag that no release in the tables knows.
 fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
     let origin = Origin::Flag(name.to_owned());
     if name == OPENSHIFT_FLAG && kubelet.may_be_openshift() {
         return StartFinding::new(
             StartCheck::UnknownFlag,
-            format!("--{name} is a flag of OpenShift's kubelet, and of no other"),
+            format!("only OpenShift's kubelet has the flag --{name}"),
         )
         .at(&origin)
         .with_severity(Severity::Info)
@@ -177,7 +187,7 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
         ),
     )
     .at(&origin)
-    .saying(unknown_flag_reason(name))
+    .with_reason(unknown_flag_reason(name))
     .with_confidence(kubelet.confidence_in_unknown_names());
     match near {
         Some(near) => finding.with_fix(format!("did you mean `--{near}`?")),
@@ -185,6 +195,7 @@ fn never_known(name: &str, kubelet: TargetKubelet) -> StartFinding {
     }
 }
 
+/// Returns the finding about a flag that this release does not know but other releases do.
 fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFinding {
     let release = kubelet.release;
     let finding = match flag.removed().filter(|minor| release.at_least(*minor)) {
@@ -207,7 +218,7 @@ fn not_in_release(name: &str, flag: &Flag, kubelet: TargetKubelet) -> StartFindi
         )
         .with_fix("remove the flag until the kubelet is upgraded"),
     };
-    finding.at(&Origin::Flag(name.to_owned())).saying(unknown_flag_reason(name))
+    finding.at(&Origin::Flag(name.to_owned())).with_reason(unknown_flag_reason(name))
 }
 
 fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
@@ -224,21 +235,21 @@ fn deprecated_flag(name: &str, flag: &Flag) -> StartFinding {
     }
 }
 
-/// Returns the finding about a value that the flag library cannot parse. Go's texts are those of its library.
+/// Returns the finding about a value that the flag library cannot parse, with the library's message.
 fn bad_value(name: &str, value: &str, kind: FlagKind) -> Option<StartFinding> {
     let why = match kind {
         FlagKind::Bool if !is_go_bool(value) => {
             format!("strconv.ParseBool: parsing {value:?}: invalid syntax")
         }
-        FlagKind::Int(bits) => integer_fault(value, bits)?,
+        FlagKind::Int(bits) => integer_error(value, bits)?,
         FlagKind::Duration => go_nanoseconds(value).err()?,
-        FlagKind::Text if name == "feature-gates" => gate_fault(value)?,
+        FlagKind::Text if name == "feature-gates" => gates_error(value)?,
         _ => return None,
     };
     Some(
         StartFinding::new(StartCheck::BadFlagValue, format!("--{name} does not accept `{value}`"))
             .at(&Origin::Flag(name.to_owned()))
-            .saying(format!(
+            .with_reason(format!(
                 "failed to parse kubelet flag: invalid argument {value:?} for \"--{name}\" flag: {why}"
             )),
     )
@@ -249,8 +260,9 @@ fn is_go_bool(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True" | "0" | "f" | "F" | "FALSE" | "false" | "False")
 }
 
-fn integer_fault(value: &str, bits: u8) -> Option<String> {
-    // Go accepts 0x10 and 1_000 too; such texts are not judged.
+/// Returns Go's error if a value is not an integer of this many bits.
+fn integer_error(value: &str, bits: u8) -> Option<String> {
+    // Go also accepts values such as 0x10 and 1_000, which plegctl does not check.
     if value.starts_with("0x") || value.contains('_') {
         return None;
     }
@@ -263,7 +275,8 @@ fn integer_fault(value: &str, bits: u8) -> Option<String> {
     }
 }
 
-fn gate_fault(value: &str) -> Option<String> {
+/// Returns the library's error if a value is not a list of feature gates.
+fn gates_error(value: &str) -> Option<String> {
     for pair in value.split(',').filter(|pair| !pair.is_empty()) {
         let Some((name, on)) = pair.split_once('=') else {
             return Some("malformed pair, expect string=bool".to_owned());
@@ -287,7 +300,7 @@ mod tests {
         parse(&shell_words(text), TargetKubelet::upstream(release))
     }
 
-    /// The ids and reasons of the errors.
+    /// Returns the ids and the kubelet's messages of the errors.
     fn errors(text: &str, release: &str) -> Vec<String> {
         let findings = parsed(text, release).findings.into_iter();
         let errors = findings.filter(|finding| finding.severity == Severity::Error);
@@ -297,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_judged_by_the_release() {
+    fn each_release_refuses_the_flags_that_it_does_not_know() {
         assert_eq!(errors("--pod-infra-container-image=p:3.9", "1.34"), [""; 0]);
         assert_eq!(
             errors("--pod-infra-container-image p:3.9 --v=2", "1.36"),

@@ -1,4 +1,5 @@
-//! Decodes a configuration file as the kubelet does: which faults end the start, and which are passed over.
+//! Decodes a configuration file of the kubelet, and reports the errors for which the kubelet does not start and the fields
+//! that it ignores: KP021 to KP025.
 
 use std::sync::Arc;
 
@@ -12,16 +13,19 @@ use crate::manifests::quantity::Quantity;
 use crate::manifests::reader::{SyntaxFault, float, read};
 use crate::manifests::report::ReaderNotes;
 use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
+use crate::ordered;
 use crate::report::{Confidence, most_similar};
 
-const KIND: &str = "KubeletConfiguration";
-const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
+/// The kind of a configuration file.
+pub const KIND: &str = "KubeletConfiguration";
+/// The only version of the kind that the kubelet reads.
+pub const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 
 /// A decoded configuration file.
 pub struct DecodedConfig {
-    /// The document, if it is one.
+    /// The document; `None` if the file is not a configuration of the kubelet.
     pub root: Option<ManifestNode>,
-    /// The text, for the line under a finding.
+    /// The text, from which the output shows the line of a finding.
     pub text: Arc<str>,
     /// The findings.
     pub findings: Vec<StartFinding>,
@@ -39,7 +43,8 @@ pub struct ConfigText<'a> {
 
 /// Decodes a file.
 pub fn decode(file: &ConfigText<'_>, kubelet: TargetKubelet) -> DecodedConfig {
-    let mut decoder = Decoder { file, kubelet, is_json: false, findings: Vec::new(), faults: Vec::new() };
+    let mut decoder =
+        ConfigDecoder { file, kubelet, is_json: false, findings: Vec::new(), type_errors: Vec::new() };
     if file.bytes.is_empty() {
         let finding = StartFinding::new(StartCheck::ConfigNotYaml, "the file is empty");
         let why = format!("kubelet config file \"{}\" was empty", file.path);
@@ -53,39 +58,44 @@ pub fn decode(file: &ConfigText<'_>, kubelet: TargetKubelet) -> DecodedConfig {
         Err(fault) => {
             let mut finding = StartFinding::new(StartCheck::ConfigNotYaml, fault.message);
             finding.fix = fault.fix;
-            let words = Some(fault.reason.as_str()).filter(|reason| reason.starts_with("yaml: "));
-            decoder.refuse(finding, fault.position.unwrap_or(Position::START), words, "failed to decode: ");
+            let reason = Some(fault.reason.as_str()).filter(|reason| reason.starts_with("yaml: "));
+            decoder.refuse(finding, fault.position.unwrap_or(Position::START), reason, "failed to decode: ");
             return decoder.decoded(None, result.text);
         }
     };
     decoder.is_json = result.notes.json;
-    decoder.repeated_keys(&result.notes);
-    if decoder.kind(&root) {
+    decoder.check_repeated_keys(&result.notes);
+    if decoder.check_kind(&root) {
         decoder.mapping(&root, "", "", KIND);
-        decoder.types();
+        decoder.report_type_errors();
         return decoder.decoded(Some(root), result.text);
     }
     decoder.decoded(None, result.text)
 }
 
 /// A value of the wrong type.
-struct TypeFault {
+struct TypeError {
     finding: StartFinding,
     position: Position,
+    /// The kubelet's message.
     reason: String,
-    /// Whether decoding ends at this value, so that only this fault is reported.
+    /// Whether the kubelet stops decoding at this value, so that its message names this value.
     ends_decoding: bool,
 }
 
-struct Decoder<'a> {
+/// Decodes one file.
+///
+/// Its methods pass three names of a field: `path` in the tables, `shown` with indexes for messages, and `structure`, the
+/// Go structure that contains the field, as the kubelet's message names it.
+struct ConfigDecoder<'a> {
     file: &'a ConfigText<'a>,
     kubelet: TargetKubelet,
     is_json: bool,
     findings: Vec<StartFinding>,
-    faults: Vec<TypeFault>,
+    type_errors: Vec<TypeError>,
 }
 
-impl Decoder<'_> {
+impl ConfigDecoder<'_> {
     fn decoded(self, root: Option<ManifestNode>, text: Arc<str>) -> DecodedConfig {
         DecodedConfig { root, text, findings: self.findings }
     }
@@ -94,18 +104,19 @@ impl Decoder<'_> {
         Origin::File { file: Arc::clone(self.file.path), position }
     }
 
-    /// Adds a finding that ends the start. The kubelet wraps its words in the file's path.
-    fn refuse(&mut self, finding: StartFinding, at: Position, words: Option<&str>, step: &str) {
+    /// Adds a finding about an error with which the kubelet does not start. `reason` is the last part of the kubelet's
+    /// message, `step` the part before it.
+    fn refuse(&mut self, finding: StartFinding, at: Position, reason: Option<&str>, step: &str) {
         let path = self.file.path;
         let finding = finding.at(&self.origin(at));
-        let finding = match words {
+        let finding = match reason {
             None => finding,
-            // How the errors of a drop-in file begin was not recorded.
-            Some(words) if self.file.is_drop_in => finding.saying(words),
-            Some(words) => {
-                let inner = format!("failed to load Kubelet config file {path}, error {step}{words}");
-                // The frame of 1.28 is another one.
-                finding.saying(if self.kubelet.release.at_least(29) {
+            // The beginning of the message about a drop-in file was not recorded.
+            Some(reason) if self.file.is_drop_in => finding.with_reason(reason),
+            Some(reason) => {
+                let inner = format!("failed to load Kubelet config file {path}, error {step}{reason}");
+                // In 1.28, the message has a shorter beginning.
+                finding.with_reason(if self.kubelet.release.at_least(29) {
                     format!("failed to load kubelet config file, path: {path}, error: {inner}")
                 } else {
                     inner
@@ -116,22 +127,24 @@ impl Decoder<'_> {
         self.findings.push(if is_inferred { finding.with_confidence(Confidence::Likely) } else { finding });
     }
 
-    fn repeated_keys(&mut self, notes: &ReaderNotes) {
+    /// Reports keys that occur twice.
+    fn check_repeated_keys(&mut self, notes: &ReaderNotes) {
         for key in &notes.duplicate_keys {
             let message = format!(
-                "`{}` is written in line {} too; the kubelet uses the later value",
+                "`{}` is also set in line {}; the kubelet uses the later value",
                 key.key, key.first.line
             );
             let finding = StartFinding::new(StartCheck::RepeatedKey, message)
                 .at(&self.origin(key.again))
-                .saying(format!("key {:?} already set in map", key.key))
-                .with_fix("remove one of the two");
+                .with_reason(format!("key {:?} already set in map", key.key))
+                .with_fix("remove one of the two lines");
             self.findings.push(finding);
         }
     }
 
-    /// Checks kind and apiVersion; returns whether the file is a configuration of the kubelet.
-    fn kind(&mut self, root: &ManifestNode) -> bool {
+    /// Returns whether the file is a configuration of the kubelet, according to kind and apiVersion. Reports an error if
+    /// not.
+    fn check_kind(&mut self, root: &ManifestNode) -> bool {
         let text = |key: &str| root.get(key).and_then(ManifestNode::as_str).unwrap_or_default();
         let (kind, version) = (text("kind"), text("apiVersion"));
         if (kind, version) == (KIND, API_VERSION) {
@@ -141,57 +154,58 @@ impl Decoder<'_> {
             if kind == KIND || (kind.is_empty() && !version.is_empty()) { "kind" } else { "apiVersion" };
         let wrong = if kind == KIND { "apiVersion" } else { key };
         let position = root.get(wrong).map_or(Position::START, |node| node.position);
-        let (message, words) = if root.as_map().is_none() && !root.is_null() {
-            ("the file is no mapping of settings".to_owned(), None)
+        let (message, reason) = if root.as_map().is_none() && !root.is_null() {
+            ("the file is not a mapping of settings".to_owned(), None)
         } else if kind.is_empty() {
             let is_other = root.get("kind").is_some_and(|node| !node.is_null() && node.as_str() != Some(""));
-            let words = (!is_other).then(|| "Object 'Kind' is missing in '…'".to_owned());
-            ("`kind` is missing".to_owned(), words)
+            let reason = (!is_other).then(|| "Object 'Kind' is missing in '…'".to_owned());
+            ("`kind` is missing".to_owned(), reason)
         } else if version.is_empty() {
             let is_other =
                 root.get("apiVersion").is_some_and(|node| !node.is_null() && node.as_str() != Some(""));
-            let words = (!is_other).then(|| "Object 'apiVersion' is missing in '…'".to_owned());
-            ("`apiVersion` is missing".to_owned(), words)
+            let reason = (!is_other).then(|| "Object 'apiVersion' is missing in '…'".to_owned());
+            ("`apiVersion` is missing".to_owned(), reason)
         } else {
             let is_other_kind = matches!(kind, "SerializedNodeConfigSource" | "CredentialProviderConfig");
-            let words = (!is_other_kind)
+            let reason = (!is_other_kind)
                 .then(|| format!("no kind {kind:?} is registered for version {version:?} in scheme"));
-            (format!("the kubelet does not read kind {kind} of {version}"), words)
+            (format!("the kubelet does not read kind {kind} of {version}"), reason)
         };
         let finding = StartFinding::new(StartCheck::ConfigOfOtherKind, message)
             .with_fix(format!("write apiVersion: {API_VERSION} and kind: {KIND}"));
-        self.refuse(finding, position, words.as_deref(), "failed to decode: ");
+        self.refuse(finding, position, reason.as_deref(), "failed to decode: ");
         false
     }
 
-    /// Checks the fields of an object. `template` is its path in the tables and `shown` its path with indexes.
-    fn mapping(&mut self, node: &ManifestNode, template: &str, shown: &str, structure: &str) {
+    /// Checks the fields of an object.
+    fn mapping(&mut self, node: &ManifestNode, path: &str, shown: &str, structure: &str) {
         let Some(map) = node.as_map() else { return };
         for entry in self.in_order(map) {
             let joined = |parent: &str| match parent {
                 "" => entry.key.to_string(),
                 parent => format!("{parent}.{}", entry.key),
             };
-            let (path, shown) = (joined(template), joined(shown));
-            match Tables::get().field(&path) {
+            let (field_path, shown) = (joined(path), joined(shown));
+            match Tables::get().field(&field_path) {
                 Some(field) if self.kubelet.release.at_least(field.since) => {
-                    self.value(&entry.value, &path, &shown, structure, field.go_type);
+                    self.value(&entry.value, &field_path, &shown, structure, field.go_type);
                 }
-                Some(field) => self.unknown_field(entry, &shown, template, Some(field.since)),
-                None => self.unknown_field(entry, &shown, template, None),
+                Some(field) => self.unknown_field(entry, &shown, path, Some(field.since)),
+                None => self.unknown_field(entry, &shown, path, None),
             }
         }
     }
 
-    /// The entries in the order in which Go decodes them: YAML is converted to JSON with sorted keys first.
+    /// Returns the entries in the order in which Go decodes them. The kubelet first converts YAML into JSON with sorted keys.
     fn in_order<'m>(&self, map: &'m Map) -> Vec<&'m MapEntry> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
         if !self.is_json {
-            entries.sort_by(|left, right| left.key.cmp(&right.key));
+            ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
         }
         entries
     }
 
+    /// Reports a field that the release does not know. `since` is the first release that knows the field, if any.
     fn unknown_field(&mut self, entry: &MapEntry, shown: &str, parent: &str, since: Option<u8>) {
         let release = self.kubelet.release;
         let message = match since {
@@ -201,7 +215,7 @@ impl Decoder<'_> {
         let finding = StartFinding::new(StartCheck::UnknownConfigField, message)
             .at(&self.origin(entry.key_position))
             .on(shown)
-            .saying(format!("strict decoding error: unknown field {shown:?}"));
+            .with_reason(format!("strict decoding error: unknown field {shown:?}"));
         let confidence = if self.kubelet.is_fully_known() || since.is_some() {
             Confidence::Certain
         } else {
@@ -217,6 +231,7 @@ impl Decoder<'_> {
         );
     }
 
+    /// Checks a value against its Go type.
     fn value(&mut self, node: &ManifestNode, path: &str, shown: &str, structure: &str, go_type: &str) {
         if node.is_null() {
             return;
@@ -271,12 +286,13 @@ impl Decoder<'_> {
             if item.as_map().is_some() {
                 self.mapping(item, &format!("{path}[]"), &format!("{shown}[{index}]"), &bare);
             } else if !item.is_null() {
-                // The message names the list.
+                // The kubelet's message has the path of the list, without the index.
                 self.mismatch(item, shown, structure, &name);
             }
         }
     }
 
+    /// Reports a type error unless `is_right` is true for the value.
     fn expect(
         &mut self,
         node: &ManifestNode,
@@ -337,25 +353,30 @@ impl Decoder<'_> {
     }
 
     fn duration(&mut self, node: &ManifestNode, shown: &str, structure: &str) {
-        let fault = match node.as_str() {
+        let error = match node.as_str() {
             None => {
                 self.mismatch(node, shown, structure, "string");
-                // Durations decode themselves, and their error ends the decoding.
-                if let Some(fault) = self.faults.last_mut() {
-                    fault.ends_decoding = true;
-                    fault.finding.message =
+                // Go calls the duration's own decoder, and an error in it ends the decoding.
+                if let Some(error) = self.type_errors.last_mut() {
+                    error.ends_decoding = true;
+                    error.finding.message =
                         format!("`{shown}` is {}, not a duration such as \"10s\"", node.type_name());
                 }
                 return;
             }
             Some(text) => go_nanoseconds(text).err().map(|why| (text, why)),
         };
-        if let Some((text, reason)) = fault {
-            let message = format!("`{shown}` is `{text}`, which is no duration");
+        if let Some((text, reason)) = error {
+            let message = format!("`{shown}` is `{text}`, which is not a duration");
             let finding = StartFinding::new(StartCheck::WrongType, message)
                 .on(shown)
                 .with_fix("write a number with a unit, such as 10s or 5m");
-            self.faults.push(TypeFault { finding, position: node.position, reason, ends_decoding: true });
+            self.type_errors.push(TypeError {
+                finding,
+                position: node.position,
+                reason,
+                ends_decoding: true,
+            });
         }
     }
 
@@ -368,14 +389,20 @@ impl Decoder<'_> {
         if let Err(why) = Quantity::parse(&text) {
             let finding = StartFinding::new(
                 StartCheck::WrongType,
-                format!("`{shown}` is `{text}`, which is no quantity"),
+                format!("`{shown}` is `{text}`, which is not a quantity"),
             )
             .on(shown);
             let reason = why.to_string();
-            self.faults.push(TypeFault { finding, position: node.position, reason, ends_decoding: true });
+            self.type_errors.push(TypeError {
+                finding,
+                position: node.position,
+                reason,
+                ends_decoding: true,
+            });
         }
     }
 
+    /// Notes a value of the wrong type, with Go's message.
     fn mismatch(&mut self, node: &ManifestNode, shown: &str, structure: &str, go_type: &str) {
         let is_number_type = matches!(go_type, "int32" | "int64" | "v1.VerbosityLevel");
         let value = match &node.value {
@@ -388,7 +415,7 @@ impl Decoder<'_> {
             Value::List(_) => "array".to_owned(),
             Value::Map(_) => "object".to_owned(),
         };
-        // The fields of both log formats belong to an embedded structure, whose name Go adds.
+        // `splitStream` belongs to an embedded structure, whose name is in Go's message.
         let field = match shown.strip_suffix(".splitStream") {
             Some(parent) => format!("{parent}.OutputRoutingOptions.splitStream"),
             None => shown.to_owned(),
@@ -408,7 +435,7 @@ impl Decoder<'_> {
         };
         let finding = StartFinding::new(
             StartCheck::WrongType,
-            format!("`{shown}` is {}, and the kubelet wants {wanted}", node.type_name()),
+            format!("`{shown}` is {}, but the kubelet requires {wanted}", node.type_name()),
         )
         .on(shown);
         let finding = match (&node.value, go_type) {
@@ -421,16 +448,17 @@ impl Decoder<'_> {
             (Value::Int(number), "string") => finding.with_fix(format!("write \"{number}\" in quotes")),
             _ => finding,
         };
-        self.faults.push(TypeFault { finding, position: node.position, reason, ends_decoding: false });
+        self.type_errors.push(TypeError { finding, position: node.position, reason, ends_decoding: false });
     }
 
-    /// Reports the wrong types. The kubelet names one of them: the first that ends decoding, otherwise the first.
-    fn types(&mut self) {
-        let faults = std::mem::take(&mut self.faults);
-        let named = faults.iter().position(|fault| fault.ends_decoding).unwrap_or(0);
-        for (index, fault) in faults.into_iter().enumerate() {
-            let words = (index == named).then_some(fault.reason.as_str());
-            self.refuse(fault.finding, fault.position, words, "failed to decode: ");
+    /// Reports the type errors. The kubelet's message has only one of them: the first that ends decoding, or else the
+    /// first.
+    fn report_type_errors(&mut self) {
+        let errors = std::mem::take(&mut self.type_errors);
+        let in_message = errors.iter().position(|error| error.ends_decoding).unwrap_or(0);
+        for (index, error) in errors.into_iter().enumerate() {
+            let reason = (index == in_message).then_some(error.reason.as_str());
+            self.refuse(error.finding, error.position, reason, "failed to decode: ");
         }
     }
 }
@@ -443,6 +471,7 @@ fn is_number(node: &ManifestNode) -> bool {
     matches!(node.value, Value::Int(_) | Value::Float(_))
 }
 
+/// Whether a Go type is a structure.
 fn is_object(go_type: &str) -> bool {
     go_type.ends_with("Configuration")
         || go_type.ends_with("Options")
@@ -450,7 +479,7 @@ fn is_object(go_type: &str) -> bool {
         || go_type.ends_with("Taint")
 }
 
-/// A structure with the name of its Go package.
+/// Returns the name of a structure with its Go package.
 fn with_package(path: &str, name: &str) -> String {
     let package = if path.starts_with("logging") || path == "tracing" { "v1" } else { "v1beta1" };
     format!("{package}.{name}")

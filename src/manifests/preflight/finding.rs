@@ -1,4 +1,5 @@
-//! A finding of preflight: a fact of the settings or the node, what it means for the kubelet, and where it is written.
+//! A finding of `preflight`: a problem of the settings or the node, the setting with its file and line, and the message
+//! with which the kubelet would refuse to start.
 
 use serde::Serialize;
 
@@ -8,6 +9,7 @@ use crate::report::{Confidence, Severity};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StartFinding {
     /// The check.
@@ -16,7 +18,7 @@ pub struct StartFinding {
     pub title: &'static str,
     /// The severity.
     pub severity: Severity,
-    /// How certain the finding is.
+    /// How sure plegctl is of the finding.
     pub confidence: Confidence,
     /// The problem, in plain words.
     pub message: String,
@@ -26,16 +28,16 @@ pub struct StartFinding {
     /// The file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Line in the file, from 1.
+    /// The line in the file, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Column in the line, in characters, from 1.
+    /// The column in the line, in characters, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
-    /// The kubelet's own words.
+    /// The kubelet's own message, as far as it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
-    /// The fix.
+    /// What the user can do about the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -59,7 +61,7 @@ impl StartFinding {
         }
     }
 
-    /// Adds the place of the setting.
+    /// Adds the flag, or the file with line and column, that sets the value.
     #[must_use]
     pub fn at(mut self, origin: &Origin) -> Self {
         match origin {
@@ -74,16 +76,16 @@ impl StartFinding {
         self
     }
 
-    /// Adds the path of a field, unless the setting is a flag.
+    /// Adds the path of the field, unless the finding already names a flag.
     #[must_use]
     pub fn on(mut self, field: &str) -> Self {
         self.field.get_or_insert_with(|| field.to_owned());
         self
     }
 
-    /// Adds the kubelet's words.
+    /// Adds the kubelet's message.
     #[must_use]
-    pub fn saying(mut self, reason: impl Into<String>) -> Self {
+    pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
         self.kubelet_reason = Some(reason.into());
         self
     }

@@ -1,4 +1,4 @@
-//! Checks the feature gates of the command line and of the configuration files.
+//! Checks the feature gates of the command line and of the configuration files: KP010 to KP014.
 
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
@@ -8,7 +8,7 @@ use super::tables::{self, Gate, Stage, Tables};
 use crate::kubelet::KubeletVersion;
 use crate::report::{Confidence, Severity, most_similar};
 
-/// Feature gates of `OpenShift` that no other kubelet has. One of them in a configuration shows who wrote it.
+/// Feature gates of `OpenShift` that no other kubelet has. A configuration with one of them is `OpenShift`'s.
 const OPENSHIFT_GATES: [&str; 23] = [
     "AdminNetworkPolicy",
     "AlibabaPlatform",
@@ -35,23 +35,24 @@ const OPENSHIFT_GATES: [&str; 23] = [
     "VSphereStaticIPs",
 ];
 
-/// A gate that only late patch releases of 1.31 and 1.32 know, and perhaps of 1.30.
+/// A gate that only late patch releases of 1.31 and 1.32, and perhaps of 1.30, know. The number is the last such minor
+/// release.
 const LATE_GATE: (&str, u8) = ("OrderedNamespaceDeletion", 32);
 
-/// A gate and its value, and where it is set.
+/// A gate that a flag or a file sets.
 #[derive(Clone, Debug)]
 pub struct GateSetting {
     /// The name.
     pub name: String,
-    /// The value.
+    /// Whether the gate is switched on.
     pub on: bool,
-    /// The place.
+    /// Where the gate is set.
     pub origin: Origin,
-    /// Whether the file is a drop-in file, whose message has another beginning.
+    /// Whether a drop-in file sets the gate. Then the kubelet's message has another beginning.
     pub is_drop_in: bool,
 }
 
-/// Whether a name of the gates shows that the configuration is `OpenShift`'s.
+/// Whether a gate's name shows that the configuration is `OpenShift`'s.
 pub fn is_of_openshift(name: &str) -> bool {
     OPENSHIFT_GATES.contains(&name) && Tables::get().gate(name).is_none()
 }
@@ -74,11 +75,11 @@ fn check_one(setting: &GateSetting, kubelet: TargetKubelet) -> Option<StartFindi
     Some(finding.at(&setting.origin).on(&field))
 }
 
-/// The kubelet's words about a gate.
+/// Returns the kubelet's message about a gate. `why` is the last part of the message.
 fn reason(setting: &GateSetting, why: &str, release: KubeletVersion) -> String {
     match &setting.origin {
         _ if setting.is_drop_in => why.to_owned(),
-        // From 1.32 on, the gates of the file are set while defaults are filled in, which panics.
+        // From 1.32 on, the kubelet sets the file's gates while it adds defaults, and an error there makes it panic.
         Origin::File { .. } if release.at_least(32) => format!(
             "panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: {why}"
         ),
@@ -86,15 +87,16 @@ fn reason(setting: &GateSetting, why: &str, release: KubeletVersion) -> String {
     }
 }
 
+/// Adds the kubelet's message about an unknown gate. For `OpenShift`'s kubelet, the finding becomes information.
 fn unrecognized(finding: StartFinding, setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
     let why = format!("unrecognized feature gate: {}", setting.name);
     if kubelet.builder == Builder::OpenShift {
-        return finding.saying(why).with_severity(Severity::Info);
+        return finding.with_reason(why).with_severity(Severity::Info);
     }
-    finding.saying(reason(setting, &why, kubelet.release))
+    finding.with_reason(reason(setting, &why, kubelet.release))
 }
 
-/// What follows from an unknown gate.
+/// Returns what the kubelet does if it does not know a gate.
 fn consequence(kubelet: TargetKubelet) -> String {
     match kubelet.builder {
         Builder::OpenShift => "OpenShift's kubelet logs a warning and starts".to_owned(),
@@ -102,7 +104,7 @@ fn consequence(kubelet: TargetKubelet) -> String {
     }
 }
 
-/// Judges a gate that no release of the tables knows.
+/// Returns the finding about a gate that no release in the tables knows.
 fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
     let name = &setting.name;
     let release = kubelet.release;
@@ -128,24 +130,24 @@ fn unlisted(setting: &GateSetting, kubelet: TargetKubelet) -> StartFinding {
     unrecognized(finding, setting, kubelet)
 }
 
-/// Judges a gate that other releases know.
+/// Returns the finding about a gate that this release does not know but other releases do.
 fn unknown(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFinding {
     let name = &setting.name;
     let release = kubelet.release;
-    let of_builder =
+    let confidence_in_builder =
         if kubelet.builder == Builder::Upstream { Confidence::Certain } else { Confidence::Likely };
     let finding = if let Some(minor) = gate.removed().filter(|minor| release.at_least(*minor)) {
-        let of_change = confidence_in_change(minor, gate.newest_is_certain);
+        let confidence_in_removal = confidence_in_change(minor, gate.newest_is_certain);
         let message = format!("the gate {name} was removed in 1.{minor}: {}", consequence(kubelet));
         StartFinding::new(StartCheck::RemovedGate, message)
             .with_fix("remove the gate before the kubelet is upgraded")
-            .with_confidence(of_change.max(of_builder))
+            .with_confidence(confidence_in_removal.max(confidence_in_builder))
     } else {
         let is_late = *name == LATE_GATE.0 && LATE_GATE.1 >= release.minor();
         let message = format!("the gate {name} exists from 1.{} on: {}", gate.since(), consequence(kubelet));
         StartFinding::new(StartCheck::UnknownGate, message)
             .with_fix("remove the gate until the kubelet is upgraded")
-            .with_confidence(if is_late { Confidence::Possible } else { of_builder })
+            .with_confidence(if is_late { Confidence::Possible } else { confidence_in_builder })
     };
     unrecognized(finding, setting, kubelet)
 }
@@ -158,12 +160,12 @@ fn locked(setting: &GateSetting, gate: &Gate, kubelet: TargetKubelet) -> StartFi
         StartCheck::LockedGate,
         format!("the gate {name} is locked to {} since 1.{since}: kubelet {release} does not start", !on),
     )
-    .saying(reason(setting, &why, release))
+    .with_reason(reason(setting, &why, release))
     .with_fix("remove the gate")
     .with_confidence(confidence_in_change(since, gate.newest_is_certain))
 }
 
-/// Judges a gate that is accepted now and will be removed.
+/// Returns the finding about a gate that the kubelet accepts now but that a later release removes.
 fn ending(setting: &GateSetting, gate: &Gate, stage: Stage, release: KubeletVersion) -> Option<StartFinding> {
     if !matches!(stage, Stage::Ga | Stage::Deprecated) {
         return None;
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_gate_is_refused_with_the_kubelets_words_of_the_release() {
+    fn a_locked_gate_is_refused_with_the_message_of_the_release() {
         let why = "cannot set feature gate KubeletTracing to false, feature is locked to true";
         let panic = format!(
             "panic: failed to merge global and in-flight KubeletConfiguration while setting defaults, error: {why}"
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_gate_is_refused_from_the_release_on_that_removed_it() {
+    fn a_gate_is_refused_by_the_release_that_removed_it() {
         assert_eq!(upstream("APIListChunking", true, "1.32").unwrap().0, StartCheck::EndingGate);
         let (id, confidence, reason) = upstream("APIListChunking", true, "1.33").unwrap();
         assert_eq!((id, confidence), (StartCheck::RemovedGate, Confidence::Certain));
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_in_the_newest_release_is_not_known_here() {
+    fn an_unknown_gate_is_only_possibly_refused_in_the_newest_release() {
         let (id, confidence, reason) = upstream("BrandNewGate", true, "1.37").unwrap();
         assert_eq!((id, confidence), (StartCheck::GateNotKnownHere, Confidence::Possible));
         assert_eq!(reason, "");

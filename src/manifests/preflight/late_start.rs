@@ -1,13 +1,14 @@
-//! Values that the kubelet parses only after its runtime has answered, or that it accepts and ignores.
+//! Checks values that the kubelet parses only after its runtime has answered (KP033), or that it ignores (KP034).
 
 use super::catalogue::StartCheck;
 use super::command_line::ParsedFlags;
 use super::finding::StartFinding;
 use super::release::{Builder, TargetKubelet};
-use super::settings::{MergedSettings, Origin, Placed};
+use super::settings::{MergedSettings, Origin, ValueWithOrigin};
 use crate::kubelet::is_address;
 use crate::manifests::quantity::Quantity;
 use crate::manifests::tree::ManifestNode;
+use crate::ordered;
 use crate::report::{Confidence, Severity};
 
 /// The signals of eviction thresholds (`pkg/kubelet/eviction/api/types.go`).
@@ -22,10 +23,10 @@ const SIGNALS: [&str; 8] = [
     "nodefs.inodesFree",
 ];
 
-/// A signal that has its own rule for thresholds.
+/// The signal of process ids, which is valid too.
 const PID_SIGNAL: &str = "pid.available";
 
-/// What may be reserved for the system.
+/// The resources that systemReserved and kubeReserved may contain.
 const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
 /// The cipher suites of Go's library that the kubelet accepts.
@@ -56,7 +57,7 @@ const CIPHER_SUITES: [&str; 24] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// Other suites that some releases accept, and others do not.
+/// Further cipher suites that only some releases accept. plegctl reports no finding about them.
 const OTHER_SUITES: [&str; 3] =
     ["TLS_RSA_WITH_AES_128_CBC_SHA256", "TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_RC4_128_SHA"];
 
@@ -80,40 +81,40 @@ const LABELS: [&str; 13] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Checks the settings that the kubelet looks at late.
+/// Returns the findings about these values.
 pub fn check(settings: &MergedSettings, flags: &ParsedFlags, kubelet: TargetKubelet) -> Vec<StartFinding> {
     let mut findings = Vec::new();
-    authorization(settings, &mut findings);
-    cipher_suites(settings, &mut findings);
+    check_authorization(settings, &mut findings);
+    check_cipher_suites(settings, &mut findings);
     for path in ["systemReserved", "kubeReserved"] {
-        reservation(settings, path, &mut findings);
+        check_reservation(settings, path, &mut findings);
     }
     for path in ["evictionHard", "evictionSoft"] {
-        thresholds(settings, path, &mut findings);
+        check_eviction_thresholds(settings, path, &mut findings);
     }
-    static_cpus(settings, &mut findings);
-    // `OpenShift`'s kubelet accepts its own labels of roles.
+    check_cpu_policy(settings, &mut findings);
+    // `OpenShift`'s kubelet accepts further labels for the node's role.
     if kubelet.builder != Builder::OpenShift {
-        node_labels(flags, &mut findings);
+        check_node_labels(flags, &mut findings);
     }
-    node_ip(flags, &mut findings);
-    cloud_provider(flags, kubelet, &mut findings);
-    lock_file(flags, &mut findings);
+    check_node_ip(flags, &mut findings);
+    check_cloud_provider(flags, kubelet, &mut findings);
+    check_lock_file(flags, &mut findings);
     findings
 }
 
 fn refused(path: &str, origin: &Origin, message: String, reason: String) -> StartFinding {
-    StartFinding::new(StartCheck::RefusedAtStart, message).at(origin).on(path).saying(reason)
+    StartFinding::new(StartCheck::RefusedAtStart, message).at(origin).on(path).with_reason(reason)
 }
 
-fn authorization(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
-    let Some(mode) = settings.filled("authorization.mode") else { return };
+fn check_authorization(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(mode) = settings.non_empty("authorization.mode") else { return };
     if !matches!(mode.value.as_str(), "AlwaysAllow" | "Webhook") {
         findings.push(refused(
             "authorization.mode",
             &mode.origin,
             format!(
-                "the authorization mode is `{}`, and the kubelet has AlwaysAllow and Webhook",
+                "the authorization mode is `{}`, but the kubelet knows only AlwaysAllow and Webhook",
                 mode.value
             ),
             format!("failed to run Kubelet: unknown authorization mode {}", mode.value),
@@ -121,7 +122,7 @@ fn authorization(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
     }
 }
 
-fn cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+fn check_cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
     let Some(suites) = settings.list("tlsCipherSuites") else { return };
     let is_known =
         |suite: &&String| CIPHER_SUITES.contains(&suite.as_str()) || OTHER_SUITES.contains(&suite.as_str());
@@ -129,17 +130,18 @@ fn cipher_suites(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
         findings.push(refused(
             "tlsCipherSuites",
             &suites.origin,
-            format!("the kubelet knows no cipher suite `{unknown}`"),
+            format!("the kubelet does not know the cipher suite `{unknown}`"),
             format!("failed to construct kubelet dependencies: Cipher suite {unknown} not supported or doesn't exist"),
         ));
     }
 }
 
-fn text(node: &Placed<ManifestNode>) -> &str {
+fn text(node: &ValueWithOrigin<ManifestNode>) -> &str {
     node.value.as_str().unwrap_or_default()
 }
 
-fn reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+/// Checks the resources and amounts of `systemReserved` or `kubeReserved`.
+fn check_reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
     let flag = if path == "systemReserved" { "--system-reserved" } else { "--kube-reserved" };
     for (resource, amount) in settings.entries(path) {
         let shown = format!("{path}.{resource}");
@@ -165,7 +167,8 @@ fn reservation(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFi
     }
 }
 
-fn thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
+/// Checks the signals and values of `evictionHard` or `evictionSoft`.
+fn check_eviction_thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFinding>) {
     for (signal, threshold) in settings.entries(path) {
         let shown = format!("{path}.{signal}");
         let value = text(threshold);
@@ -173,7 +176,7 @@ fn thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFin
             findings.push(refused(
                 &shown,
                 &threshold.origin,
-                format!("the kubelet knows no eviction signal `{signal}`"),
+                format!("the kubelet does not know the eviction signal `{signal}`"),
                 format!("failed to run Kubelet: unsupported eviction signal {signal}"),
             ));
         } else if !value.ends_with('%')
@@ -182,21 +185,21 @@ fn thresholds(settings: &MergedSettings, path: &str, findings: &mut Vec<StartFin
             findings.push(refused(
                 &shown,
                 &threshold.origin,
-                format!("`{value}` is no quantity and no percentage"),
+                format!("`{value}` is neither a quantity nor a percentage"),
                 format!("failed to run Kubelet: {why}"),
             ));
         }
     }
 }
 
-/// Checks the policies that pick CPUs.
-fn static_cpus(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
-    let Some(policy) = settings.filled("cpuManagerPolicy") else { return };
+/// Checks `cpuManagerPolicy`. The static policy needs reserved CPUs.
+fn check_cpu_policy(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
+    let Some(policy) = settings.non_empty("cpuManagerPolicy") else { return };
     let path = "cpuManagerPolicy";
     match policy.value.as_str() {
         "none" => {}
         "static" => {
-            let is_reserved = settings.filled("reservedSystemCPUs").is_some()
+            let is_reserved = settings.non_empty("reservedSystemCPUs").is_some()
                 || ["systemReserved", "kubeReserved"].iter().any(|path| {
                     let mut entries = settings.entries(path);
                     entries.any(|(resource, amount)| {
@@ -209,7 +212,7 @@ fn static_cpus(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
                     refused(
                         path,
                         &policy.origin,
-                        "the static CPU policy needs a reservation of CPUs, and there is none".to_owned(),
+                        "the static CPU policy needs reserved CPUs, but the settings reserve none".to_owned(),
                         "failed to run Kubelet: [cpumanager] unable to determine reserved CPU resources for static policy"
                             .to_owned(),
                     )
@@ -220,13 +223,14 @@ fn static_cpus(settings: &MergedSettings, findings: &mut Vec<StartFinding>) {
         other => findings.push(refused(
             path,
             &policy.origin,
-            format!("the CPU policy is `{other}`, and the kubelet has none and static"),
+            format!("the CPU policy is `{other}`, but the kubelet knows only `none` and `static`"),
             format!("failed to run Kubelet: unknown policy: {other:?}"),
         )),
     }
 }
 
-fn node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+/// Checks the labels that the kubelet sets on its own node.
+fn check_node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     let pairs = flags.all("node-labels").flat_map(|value| value.split(','));
     let keys = pairs.filter_map(|pair| pair.split('=').next()).map(str::trim).filter(|key| !key.is_empty());
     let is_refused = |key: &&str| {
@@ -241,7 +245,7 @@ fn node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
                 .any(|prefix| namespace == *prefix || namespace.ends_with(&format!(".{prefix}")))
     };
     let mut refused: Vec<&str> = keys.filter(is_refused).collect();
-    refused.sort_unstable();
+    ordered::sort(&mut refused);
     refused.dedup();
     if !refused.is_empty() {
         let list = refused.join(" ");
@@ -251,7 +255,7 @@ fn node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
                 format!("a kubelet must not set these labels on its own node: {list}"),
             )
             .at(&Origin::Flag("node-labels".to_owned()))
-            .saying(format!(
+            .with_reason(format!(
                 "failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{list}]"
             ))
             .with_fix("set these labels through the API server: kubectl label node"),
@@ -259,38 +263,40 @@ fn node_labels(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     }
 }
 
-fn node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+fn check_node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     let Some(value) = flags.last("node-ip").filter(|value| !value.is_empty()) else { return };
     let origin = Origin::Flag("node-ip".to_owned());
     let parts: Vec<&str> = value.split(',').map(str::trim).collect();
-    let (good, bad): (Vec<&str>, Vec<&str>) = parts.into_iter().partition(|part| is_address(part));
-    if !bad.is_empty() {
-        let quoted: Vec<String> = bad.iter().map(|part| format!("{part:?}")).collect();
+    let (valid, invalid): (Vec<&str>, Vec<&str>) = parts.into_iter().partition(|part| is_address(part));
+    if !invalid.is_empty() {
+        let quoted: Vec<String> = invalid.iter().map(|part| format!("{part:?}")).collect();
         findings.push(
             StartFinding::new(
                 StartCheck::ValueIgnored,
-                format!("--node-ip: `{}` is no address", bad.join(",")),
+                format!("--node-ip: `{}` is not an IP address", invalid.join(",")),
             )
             .at(&origin)
-            .saying(format!("Could not parse some node IP(s), ignoring them\" IPs=[{}]", quoted.join(" "))),
+            .with_reason(format!(
+                "Could not parse some node IP(s), ignoring them\" IPs=[{}]",
+                quoted.join(" ")
+            )),
         );
     }
-    let is_pair = |one: &str, other: &str| one.contains(':') != other.contains(':');
-    let fits = match good.as_slice() {
+    let is_one_address_or_pair = match valid.as_slice() {
         [] | [_] => true,
-        [one, other] => is_pair(one, other),
+        [first, second] => first.contains(':') != second.contains(':'),
         _ => false,
     };
-    if !fits {
+    if !is_one_address_or_pair {
         findings.push(
-            StartFinding::new(StartCheck::RefusedAtStart, format!("--node-ip {value} is no pair of IPv4 and IPv6"))
+            StartFinding::new(StartCheck::RefusedAtStart, format!("--node-ip {value} is not a pair of an IPv4 and an IPv6 address"))
                 .at(&origin)
-                .saying(format!(
+                .with_reason(format!(
                     "failed to run Kubelet: bad --node-ip {value:?}: must contain either a single IP or a dual-stack pair of IPs"
                 )),
         );
     }
-    if good.iter().any(|address| address.starts_with("127.") || *address == "::1") {
+    if valid.iter().any(|address| address.starts_with("127.") || *address == "::1") {
         findings.push(
             StartFinding::new(
                 StartCheck::ValueIgnored,
@@ -298,12 +304,12 @@ fn node_ip(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
             )
             .at(&origin)
             .with_severity(Severity::Error)
-            .saying("failed to validate nodeIP: nodeIP can't be loopback address"),
+            .with_reason("failed to validate nodeIP: nodeIP can't be loopback address"),
         );
     }
 }
 
-fn cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &mut Vec<StartFinding>) {
+fn check_cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &mut Vec<StartFinding>) {
     let Some(value) = flags.last("cloud-provider").filter(|value| !matches!(*value, "" | "external")) else {
         return;
     };
@@ -316,7 +322,7 @@ fn cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &mut Ve
             format!("kubelet {} has no built-in cloud provider {value}", kubelet.release),
         )
         .at(&Origin::Flag("cloud-provider".to_owned()))
-        .saying(format!(
+        .with_reason(format!(
             "failed to run Kubelet: failed to create kubelet: cloud provider {value:?} was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"
         ))
         .with_confidence(if kubelet.release.at_least(31) { Confidence::Certain } else { Confidence::Likely })
@@ -324,13 +330,15 @@ fn cloud_provider(flags: &ParsedFlags, kubelet: TargetKubelet, findings: &mut Ve
     );
 }
 
-fn lock_file(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
+fn check_lock_file(flags: &ParsedFlags, findings: &mut Vec<StartFinding>) {
     let is_on = flags.last("exit-on-lock-contention") == Some("true");
     if is_on && flags.last("lock-file").is_none_or(str::is_empty) {
         findings.push(
             StartFinding::new(StartCheck::RefusedAtStart, "--exit-on-lock-contention needs --lock-file")
                 .at(&Origin::Flag("exit-on-lock-contention".to_owned()))
-                .saying("failed to run Kubelet: cannot exit on lock file contention: no lock file specified"),
+                .with_reason(
+                    "failed to run Kubelet: cannot exit on lock file contention: no lock file specified",
+                ),
         );
     }
 }

@@ -1,18 +1,25 @@
-//! Predicts whether a kubelet of a release starts with given settings on this node.
+//! Predicts whether a kubelet of a given release starts with the given settings on this node.
 //!
-//! [`settings_findings`] is a pure function of the command line and the configuration files. The tables of what each
-//! release knows are in `tables.txt`. Nothing here reads a file or a process; `cmd::preflight` and `kubelet` do that.
+//! [`settings_findings`] is a pure function of the command line, the configuration files and the node's properties
+//! ([`StartSettings`]). `tables.txt` lists the feature gates, flags and fields that each release knows. Only `node_facts`,
+//! `node_settings` and `static_pods` read files of the node.
 
 mod catalogue;
 mod command_line;
 mod config_file;
+mod configz;
 mod finding;
 mod gates;
 mod late_start;
 mod node_checks;
 mod node_facts;
+mod node_resources;
+mod node_settings;
+mod refusals;
 mod release;
 mod report;
+mod resource_checks;
+mod runtime_checks;
 mod settings;
 mod static_pods;
 mod tables;
@@ -24,12 +31,17 @@ mod public;
 mod recorded;
 
 pub use catalogue::StartCheck;
+pub use configz::configz_findings;
 pub use finding::StartFinding;
-pub use node_facts::{NodeFacts, is_given};
-pub use release::{Builder, TargetKubelet};
+pub use node_checks::date;
+pub use node_facts::{CertificateUse, KubeletCertificates, RuntimeAnswer, Validity, socket_below};
+pub use node_settings::{LARGEST_CONFIG, builder_of_node, read_node_settings};
+pub use refusals::{continues, exit_reason, refusal};
+pub use release::{Builder, TargetKubelet, unlisted_gates_and_flags};
 pub use report::{FindingCounts, PreflightReport, SourceText};
-pub use static_pods::compare as compare_static_pods;
-pub use tables::{NEWEST, RELEASES};
+pub use runtime_checks::unjudged_answer;
+pub use static_pods::{compare as compare_static_pods, restarts_every_static_pod};
+pub use tables::RELEASES;
 pub use validation::CgroupVersion;
 
 use std::sync::Arc;
@@ -38,6 +50,7 @@ use crate::manifests::tree::ManifestNode;
 use crate::report::Confidence;
 use config_file::{ConfigText, DecodedConfig};
 use gates::GateSetting;
+use node_facts::NodeFacts;
 use settings::{MergedSettings, Origin};
 
 /// A configuration file of the kubelet, or why it could not be read.
@@ -62,34 +75,34 @@ pub enum ConfigFileError {
     Unreadable(String),
 }
 
-/// What a kubelet would start with.
+/// The settings and the node with which a kubelet is to start.
 #[derive(Clone, Debug, Default)]
 pub struct StartSettings {
     /// The arguments, without the program's name.
     pub arguments: Vec<String>,
     /// The configuration file and the drop-in files, in the order in which they are merged.
     pub files: Vec<ConfigFile>,
-    /// The cgroup version of the node, if there is a node.
+    /// The cgroup version of the node; `None` if files are checked without a node.
     pub cgroups: Option<CgroupVersion>,
-    /// What else the node has, if there is a node.
+    /// The other properties of the node; `None` if files are checked without a node.
     pub node: Option<NodeFacts>,
 }
 
-/// The findings, and the texts of the files for showing the lines.
+/// The findings, and the texts of the files, from which the output shows the lines of the findings.
 #[derive(Debug, Default)]
 pub struct JudgedSettings {
-    /// The findings, in the order in which the kubelet meets the faults.
+    /// The findings, in the order in which the kubelet would report the errors.
     pub findings: Vec<StartFinding>,
-    /// The texts.
+    /// The texts of the files.
     pub texts: Vec<SourceText>,
 }
 
-/// The file with which `OpenShift` checks the callers of its kubelets.
+/// The certificate authority with which `OpenShift`'s kubelets verify their callers.
 const OPENSHIFT_AUTHORITY: &str = "/etc/kubernetes/kubelet-ca.crt";
 
-/// Whether the settings show that they are `OpenShift`'s.
+/// Whether the settings contain names that only `OpenShift` uses.
 pub fn is_of_openshift(settings: &StartSettings) -> bool {
-    let names = |file: &ConfigFile| {
+    let has_openshift_name = |file: &ConfigFile| {
         let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default()).into_owned();
         text.contains(OPENSHIFT_AUTHORITY)
             || text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
@@ -98,10 +111,10 @@ pub fn is_of_openshift(settings: &StartSettings) -> bool {
         argument.contains("openshift")
             || argument.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
     });
-    in_arguments || settings.files.iter().any(names)
+    in_arguments || settings.files.iter().any(has_openshift_name)
 }
 
-/// Judges settings for a kubelet.
+/// Returns the findings about settings for a kubelet.
 pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> JudgedSettings {
     let flags = command_line::parse(&settings.arguments, kubelet);
     let mut judged = JudgedSettings { findings: flags.findings.clone(), texts: Vec::new() };
@@ -109,7 +122,7 @@ pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> Ju
     let mut gates = Vec::new();
     for file in &settings.files {
         match &file.content {
-            Err(why) => judged.findings.push(unread(file, why, kubelet)),
+            Err(why) => judged.findings.push(unread_file(file, why, kubelet)),
             Ok(bytes) => {
                 let text = ConfigText { path: &file.path, bytes, is_drop_in: file.is_drop_in };
                 let DecodedConfig { root, text, findings } = config_file::decode(&text, kubelet);
@@ -129,25 +142,27 @@ pub fn settings_findings(settings: &StartSettings, kubelet: TargetKubelet) -> Ju
     judged.findings.extend(late_start::check(&merged, &flags, kubelet));
     if let Some(node) = &settings.node {
         judged.findings.extend(node_checks::check(node, &merged, kubelet));
+        judged.findings.extend(resource_checks::check(&node.resources, &merged, &flags));
     }
     judged
 }
 
-fn unread(file: &ConfigFile, why: &ConfigFileError, kubelet: TargetKubelet) -> StartFinding {
+/// Returns the finding about a file that cannot be read, with the kubelet's message.
+fn unread_file(file: &ConfigFile, why: &ConfigFileError, kubelet: TargetKubelet) -> StartFinding {
     let path = &file.path;
     let mut finding =
         StartFinding::new(StartCheck::ConfigUnreadable, format!("cannot read the configuration file: {why}"));
     finding.file = Some(path.to_string());
     match why {
         ConfigFileError::Unreadable(_) => finding.with_confidence(Confidence::Possible),
-        ConfigFileError::Missing if file.is_drop_in => finding.saying(format!(
+        ConfigFileError::Missing if file.is_drop_in => finding.with_reason(format!(
             "failed to merge kubelet configs: failed to walk through kubelet dropin directory \"{path}\": lstat {path}: no such file or directory"
         )),
         ConfigFileError::Missing => {
             let inner = format!(
                 "failed to load Kubelet config file {path}, error failed to read kubelet config file \"{path}\", error: open {path}: no such file or directory"
             );
-            finding.saying(if kubelet.release.at_least(29) {
+            finding.with_reason(if kubelet.release.at_least(29) {
                 format!("failed to load kubelet config file, path: {path}, error: {inner}")
             } else {
                 inner
@@ -156,6 +171,7 @@ fn unread(file: &ConfigFile, why: &ConfigFileError, kubelet: TargetKubelet) -> S
     }
 }
 
+/// Returns the feature gates that a configuration file sets.
 fn gates_of_file(root: &ManifestNode, file: &ConfigFile) -> Vec<GateSetting> {
     let Some(map) = root.get("featureGates").and_then(ManifestNode::as_map) else { return Vec::new() };
     let gates = map.entries().iter().filter_map(|entry| {
@@ -169,13 +185,14 @@ fn gates_of_file(root: &ManifestNode, file: &ConfigFile) -> Vec<GateSetting> {
     gates.collect()
 }
 
+/// Returns the feature gates that the command line sets.
 fn gates_of_flags(flags: &command_line::ParsedFlags) -> Vec<GateSetting> {
     let pairs = flags.all("feature-gates").flat_map(|value| value.split(','));
     let gates = pairs.filter_map(|pair| {
         let (name, on) = pair.split_once('=')?;
         Some(GateSetting {
             name: name.trim().to_owned(),
-            on: crate::host::truth(on.trim())?,
+            on: crate::host::parse_boolean(on.trim())?,
             origin: Origin::Flag("feature-gates".to_owned()),
             is_drop_in: false,
         })

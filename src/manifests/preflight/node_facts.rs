@@ -1,7 +1,8 @@
-//! The files of a node that decide whether its kubelet starts: certificates, swap, kernel settings, inotify instances,
-//! the runtime's socket and configuration.
+//! Reads the properties of a node that decide whether its kubelet starts: certificates, swap, kernel settings, inotify
+//! instances, the runtime's socket and containerd's configuration.
 //!
-//! Reading may wait for a disk, so call this in a thread that can be abandoned.
+//! A read may block on a broken disk, so the caller must use a thread that it can give up. `node_checks` and
+//! `runtime_checks` check the result.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +10,22 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::node_resources::NodeResources;
 use super::settings::MergedSettings;
-use crate::host::{HostRoot, KernelDir, kernel_text};
-use crate::kubelet::{CertificateChain, KubeletSettings};
+use crate::cri::{self, CgroupDriver};
+use crate::host::proc::{ProcPaths, sample};
+use crate::host::{ContainerdConfig, HostRoot, InotifyUse, containerd_config_path, kernel_text};
+use crate::kubelet::{CertificateChain, CertificateFacts, KubeletSettings};
 use crate::manifests::reader::read;
 use crate::manifests::tree::ManifestNode;
+use crate::ordered::IntoOrdered;
 use crate::report::load::load;
 
-/// The largest certificate, kubeconfig or configuration file that is read.
-const LARGEST_FILE: usize = 1 << 20;
+/// The maximum size of a certificate or kubeconfig.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The kernel settings that protectKernelDefaults compares, with the kubelet's values
 /// (`pkg/kubelet/util/sysctl` and `setupKernelTunables`).
@@ -30,15 +38,45 @@ pub const KERNEL_SETTINGS: [(&str, i64); 6] = [
     ("vm/panic_on_oom", 0),
 ];
 
-/// What a certificate is for.
+/// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateUse {
-    /// The kubelet presents it to the API server.
+    /// The kubelet presents the certificate to the API server.
     Client,
-    /// The kubelet presents it to its callers.
+    /// The kubelet presents the certificate to its callers.
     Serving,
-    /// The kubelet's callers are checked against it.
+    /// The kubelet verifies its callers with this certificate authority.
     CallerAuthority,
+    /// The kubelet verifies the API server with this certificate authority.
+    ServerAuthority,
+}
+
+impl CertificateUse {
+    /// Returns the name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "the client certificate",
+            Self::Serving => "the serving certificate",
+            Self::CallerAuthority => "the authority of the kubelet's callers",
+            Self::ServerAuthority => "the authority of the API server",
+        }
+    }
+
+    /// Whether the kubelet cannot use the API server without this certificate.
+    pub const fn is_needed_for_the_server(self) -> bool {
+        matches!(self, Self::Client | Self::ServerAuthority)
+    }
+}
+
+/// The validity of a certificate at a given time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// The certificate is valid.
+    Valid,
+    /// The certificate expired at this time, in seconds since the Unix epoch.
+    Expired(i64),
+    /// The certificate is valid only from this time on, in seconds since the Unix epoch.
+    NotYet(i64),
 }
 
 /// A file with certificates.
@@ -46,70 +84,102 @@ pub enum CertificateUse {
 pub struct CertificateFile {
     /// The path, as the kubelet sees it.
     pub path: String,
-    /// What it is for.
+    /// The use of its certificates.
     pub usage: CertificateUse,
-    /// The setting that names the file; `None` for a usual path.
+    /// The setting with the path; `None` for the kubelet's default path.
     pub named_by: Option<&'static str>,
     /// The certificates, or why they cannot be read.
     pub content: Result<CertificateChain, io::ErrorKind>,
 }
 
-/// The use of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitUse {
-    /// How many are used, without those of the kubelet that runs.
-    pub used: u64,
-    /// The limit.
-    pub limit: u64,
+impl CertificateFile {
+    /// Returns the certificate that counts: the newest in a file of authorities, which may also contain old authorities;
+    /// the first in any other file.
+    pub fn deciding(&self) -> Option<&CertificateFacts> {
+        let certificates = &self.content.as_ref().ok()?.certificates;
+        match self.usage {
+            CertificateUse::CallerAuthority | CertificateUse::ServerAuthority => {
+                certificates.iter().max_by_key(|certificate| certificate.not_after)
+            }
+            CertificateUse::Client | CertificateUse::Serving => certificates.first(),
+        }
+    }
+
+    /// Returns the validity at `now`, in seconds since the Unix epoch; `None` if the file has no certificate.
+    pub fn validity(&self, now: i64) -> Option<Validity> {
+        let certificate = self.deciding()?;
+        Some(if now > certificate.not_after {
+            Validity::Expired(certificate.not_after)
+        } else if now < certificate.not_before {
+            Validity::NotYet(certificate.not_before)
+        } else {
+            Validity::Valid
+        })
+    }
 }
 
-/// A list in containerd's configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DisabledPlugins {
-    /// The file.
-    pub path: String,
-    /// The line of the list.
-    pub line: u32,
-    /// The plugins.
-    pub plugins: Vec<String>,
+/// The certificates in a kubelet's settings.
+#[derive(Clone, Debug, Default)]
+pub struct KubeletCertificates {
+    /// The files.
+    pub files: Vec<CertificateFile>,
+    /// Whether the node has a bootstrap kubeconfig, with which the kubelet replaces an expired client certificate at its
+    /// start.
+    pub can_bootstrap: bool,
 }
 
-/// What a node has. An absent value was not read.
+impl KubeletCertificates {
+    /// Reads the files.
+    pub fn read(settings: &KubeletSettings, host: &HostRoot) -> Self {
+        Self {
+            files: certificates(settings, host),
+            can_bootstrap: settings.flag("bootstrap-kubeconfig").is_some_and(|path| host.path(path).exists()),
+        }
+    }
+}
+
+/// The runtime's answers to the calls that a kubelet makes first.
+#[derive(Clone, Debug)]
+pub struct RuntimeAnswer {
+    /// The answer to Version.
+    pub version: Result<cri::Version, cri::Error>,
+    /// The answer to `RuntimeConfig`, if Version was answered.
+    pub cgroup_driver: Option<Result<Option<CgroupDriver>, cri::Error>>,
+}
+
+/// The properties of a node. `None` means that plegctl could not read a property.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
-    /// The time in seconds since the Unix epoch.
+    /// The current time in seconds since the Unix epoch.
     pub now: i64,
-    /// The swap areas that are in use.
+    /// The active swap areas.
     pub swaps: Option<Vec<String>>,
-    /// The kernel settings that protectKernelDefaults compares.
+    /// The values of [`KERNEL_SETTINGS`].
     pub kernel: BTreeMap<&'static str, i64>,
-    /// The certificates.
+    /// The files with certificates.
     pub certificates: Vec<CertificateFile>,
-    /// Whether there is a bootstrap kubeconfig, with which the kubelet replaces an expired client certificate.
+    /// Whether the node has a bootstrap kubeconfig, with which the kubelet replaces an expired client certificate.
     pub can_bootstrap: bool,
-    /// Whether the runtime's socket exists: its path, and whether it is there.
+    /// The path of the runtime's socket, and whether the socket exists.
     pub runtime_socket: Option<(String, bool)>,
-    /// The plugins that containerd's configuration switches off.
-    pub disabled_plugins: Option<DisabledPlugins>,
-    /// The inotify instances of root.
-    pub inotify: Option<LimitUse>,
-    /// The root directory, if it is no directory.
+    /// The runtime's answers, if plegctl called the runtime.
+    pub runtime: Option<RuntimeAnswer>,
+    /// containerd's configuration, if the runtime is containerd.
+    pub containerd: Option<ContainerdConfig>,
+    /// The inotify instances of root's processes, without the running kubelet.
+    pub inotify: Option<InotifyUse>,
+    /// The path of the kubelet's root directory, if it exists and is not a directory.
     pub root_is_no_directory: Option<String>,
+    /// What the kubelet shares with other programs.
+    pub resources: NodeResources,
 }
-
-/// Where containerd's configuration is, if no flag names another file.
-const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 
 /// The kubelet's default endpoint.
 const DEFAULT_ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
 
-/// The sockets of a containerd with that configuration.
-const CONTAINERD_SOCKETS: [&str; 2] =
-    ["/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock"];
-
 impl NodeFacts {
-    /// Reads the node below `host` with the process table `proc`, for a kubelet with these settings. `pid` is the
-    /// kubelet that runs now.
+    /// Reads the node below `host` with the process table `proc`, for a kubelet with these settings. `pid` is the running
+    /// kubelet.
     pub fn read(
         settings: &KubeletSettings,
         host: &HostRoot,
@@ -122,21 +192,24 @@ impl NodeFacts {
             .ok()
             .map(|endpoint| endpoint.map_or_else(|| DEFAULT_ENDPOINT.to_owned(), |setting| setting.value));
         let socket = endpoint.and_then(|endpoint| endpoint.strip_prefix("unix://").map(str::to_owned));
-        // A program that contains a kubelet gives it an endpoint that is not on the command line.
+        // In a program with a built-in kubelet, such as k3s, no flag shows the kubelet's endpoint.
         let socket = socket.filter(|_| settings.is_plain_kubelet());
-        let is_containerd = socket.as_deref().is_some_and(|socket| CONTAINERD_SOCKETS.contains(&socket));
+        let containerd = socket.as_deref().and_then(|socket| containerd(socket, host, proc));
         let root = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
+        let certificates = KubeletCertificates::read(settings, host);
         Self {
             now,
+            resources: NodeResources::read(settings, host, proc, pid, socket.as_deref(), containerd.as_ref()),
             // A program that contains a kubelet may set failSwapOn where nobody sees it.
             swaps: if is_given(settings, "fail-swap-on", "failSwapOn") { swaps(proc) } else { None },
             kernel: kernel(proc),
-            certificates: certificates(settings, host),
-            can_bootstrap: settings.flag("bootstrap-kubeconfig").is_some_and(|path| host.path(path).exists()),
+            certificates: certificates.files,
+            can_bootstrap: certificates.can_bootstrap,
             runtime_socket: socket
-                .and_then(|socket| is_socket(&socket, host).map(|is_there| (socket, is_there))),
-            disabled_plugins: if is_containerd { disabled_plugins(host) } else { None },
-            inotify: inotify(proc, pid),
+                .and_then(|socket| socket_exists(&socket, host).map(|exists| (socket, exists))),
+            runtime: None,
+            containerd,
+            inotify: InotifyUse::count(proc, pid),
             root_is_no_directory: fs::metadata(host.path(root))
                 .is_ok_and(|about| !about.is_dir())
                 .then(|| root.to_owned()),
@@ -144,19 +217,17 @@ impl NodeFacts {
     }
 }
 
-/// Whether the value of a setting is known: it is written, or it is the default of a kubelet that no other program
-/// contains.
+/// Whether the value of a setting is known: the settings contain it, or the kubelet is not built into another program, so
+/// that its default applies.
 pub fn is_given(settings: &KubeletSettings, flag: &str, key: &str) -> bool {
     settings.is_plain_kubelet() || settings.setting(flag, key).is_ok_and(|setting| setting.is_some())
 }
 
-/// Whether there is a socket; `None` if that cannot be seen. `/var/run` is a link to `/run`, which leads out of a node
-/// that is mounted below another root.
-fn is_socket(path: &str, host: &HostRoot) -> Option<bool> {
-    let plain = path.strip_prefix("/var").filter(|rest| rest.starts_with("/run/")).unwrap_or(path);
+/// Whether a path is a socket; `None` if plegctl cannot see this.
+fn socket_exists(path: &str, host: &HostRoot) -> Option<bool> {
     let mut is_missing = true;
-    for path in [path, plain] {
-        match fs::metadata(host.path(path)) {
+    for path in socket_paths(path, host) {
+        match fs::metadata(path) {
             Ok(about) if about.file_type().is_socket() => return Some(true),
             Ok(_) => {}
             Err(why) => is_missing &= why.kind() == io::ErrorKind::NotFound,
@@ -165,87 +236,53 @@ fn is_socket(path: &str, host: &HostRoot) -> Option<bool> {
     is_missing.then_some(false)
 }
 
-/// The kubelet counts the lines of this file below its heading (`isSwapOnAccordingToProcSwaps`).
+/// Returns the paths at which plegctl may find a socket of the node. For `/var/run`, this is also `/run`, because the link
+/// is absolute and so does not work if the node's files are mounted below another root.
+fn socket_paths(path: &str, host: &HostRoot) -> [PathBuf; 2] {
+    let without_var = path.strip_prefix("/var").filter(|rest| rest.starts_with("/run/")).unwrap_or(path);
+    [host.path(path), host.path(without_var)]
+}
+
+/// Returns the path at which plegctl finds a socket of the node, if the socket exists.
+pub fn socket_below(path: &str, host: &HostRoot) -> Option<PathBuf> {
+    let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
+    socket_paths(path, host).into_iter().find(is_socket)
+}
+
+/// Returns the active swap areas: the lines of `/proc/swaps` after the heading, as the kubelet reads them
+/// (`isSwapOnAccordingToProcSwaps`).
 fn swaps(proc: &Path) -> Option<Vec<String>> {
     let text = kernel_text(&proc.join("swaps")).ok()?;
     let names = text.lines().skip(1).filter_map(|line| line.split_ascii_whitespace().next());
     Some(names.map(str::to_owned).collect())
 }
 
+/// Returns the values of [`KERNEL_SETTINGS`].
 fn kernel(proc: &Path) -> BTreeMap<&'static str, i64> {
     let values = KERNEL_SETTINGS.iter().filter_map(|(name, _)| {
         let text = kernel_text(&proc.join("sys").join(name)).ok()?;
         Some((*name, text.trim().parse().ok()?))
     });
-    values.collect()
+    values.into_map()
 }
 
-/// Counts the inotify instances of processes of root, as far as all of them can be seen.
-fn inotify(proc: &Path, kubelet: Option<u32>) -> Option<LimitUse> {
-    let limit = kernel_text(&proc.join("sys/fs/inotify/max_user_instances")).ok()?.trim().parse().ok()?;
-    let mut used = 0;
-    for pid in KernelDir::open(proc).ok()?.numbered() {
-        let process = proc.join(pid.to_string());
-        let status = kernel_text(&process.join("status")).unwrap_or_default();
-        let is_of_root = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Uid:"))
-            .is_some_and(|ids| ids.split_ascii_whitespace().next() == Some("0"));
-        if Some(pid) == kubelet || !is_of_root {
-            continue;
-        }
-        // A process whose descriptors are hidden would make the sum too small.
-        let descriptors = match fs::read_dir(process.join("fd")) {
-            Ok(descriptors) => descriptors,
-            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return None,
-            Err(_) => continue,
-        };
-        for descriptor in descriptors.flatten() {
-            let target = fs::read_link(descriptor.path());
-            used += u64::from(target.is_ok_and(|target| target.as_os_str() == "anon_inode:inotify"));
-        }
-    }
-    Some(LimitUse { used, limit })
+/// Reads the configuration of the containerd behind `socket`.
+fn containerd(socket: &str, host: &HostRoot, proc: &Path) -> Option<ContainerdConfig> {
+    let paths = ProcPaths {
+        proc: proc.to_path_buf(),
+        cgroup: host.path("/sys/fs/cgroup"),
+        socket: Some(PathBuf::from(socket)),
+    };
+    let path = containerd_config_path(Some(&sample(&paths)), socket)?;
+    ContainerdConfig::read(&path, host)
 }
 
-fn disabled_plugins(host: &HostRoot) -> Option<DisabledPlugins> {
-    let text = load(&host.path(CONTAINERD_CONFIG), LARGEST_FILE).ok()?;
-    disabled_in(&String::from_utf8_lossy(&text))
-}
-
-/// Reads the list `disabled_plugins` of a TOML file. The key is above the first table.
-fn disabled_in(text: &str) -> Option<DisabledPlugins> {
-    let mut lines = (1_u32..).zip(text.lines());
-    let (line, first) = lines.find_map(|(number, line)| {
-        let line = without_comment(line);
-        if line.starts_with('[') {
-            return Some(None);
-        }
-        let (key, value) = line.split_once('=')?;
-        let is_wanted = key.trim().trim_matches(['"', '\'']) == "disabled_plugins";
-        is_wanted.then(|| Some((number, value.to_owned())))
-    })??;
-    let mut list = first;
-    while !list.contains(']') {
-        list.push_str(without_comment(lines.next()?.1));
-    }
-    let (list, _) = list.split_once(']')?;
-    let items = list.trim().trim_start_matches('[').split(',');
-    let plugins = items.map(|item| item.trim().trim_matches(['"', '\'']).to_owned());
-    let plugins = plugins.filter(|plugin| !plugin.is_empty()).collect();
-    Some(DisabledPlugins { path: CONTAINERD_CONFIG.to_owned(), line, plugins })
-}
-
-/// No name of a plugin has a `#`.
-fn without_comment(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default().trim()
-}
-
+/// Reads the certificates in the settings.
 fn certificates(settings: &KubeletSettings, host: &HostRoot) -> Vec<CertificateFile> {
     let mut files = Vec::new();
     let directory = settings.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
     if let Some(path) = settings.flag("kubeconfig") {
-        files.extend(client_certificate(path, host));
+        files.extend(of_kubeconfig(path, host));
     }
     let setting = |flag, key| settings.setting(flag, key).ok().flatten().map(|setting| setting.value);
     let key = setting("tls-private-key-file", "tlsPrivateKeyFile");
@@ -264,7 +301,8 @@ fn certificates(settings: &KubeletSettings, host: &HostRoot) -> Vec<CertificateF
     files
 }
 
-/// Reads a file with certificates. Without `key`, the file itself may have the key.
+/// Reads a file with certificates. `key` is the path of the private key; if there is none, the certificate file may contain
+/// the key.
 fn file(
     path: &str,
     key: Option<&str>,
@@ -272,19 +310,20 @@ fn file(
     named_by: Option<&'static str>,
     host: &HostRoot,
 ) -> CertificateFile {
-    let read = |path: &str| load(&followed(path, host), LARGEST_FILE).map_err(|why| why.kind());
+    let read = |path: &str| load(&followed(path, host), MAX_FILE_BYTES).map_err(|why| why.kind());
     let content = read(path).map(|pem| {
-        let own = match (usage, key) {
-            (CertificateUse::CallerAuthority, _) => None,
+        let key = match (usage, key) {
+            (CertificateUse::CallerAuthority | CertificateUse::ServerAuthority, _) => None,
             (_, Some(key)) => read(key).ok(),
             (_, None) => Some(pem.clone()),
         };
-        CertificateChain::read(&pem, own.as_deref())
+        CertificateChain::read(&pem, key.as_deref())
     });
     CertificateFile { path: path.to_owned(), usage, named_by, content }
 }
 
-/// The path below the host root. A link of the kubelet to its newest certificate is absolute, on the node.
+/// Returns a path below the host root, and follows one absolute link on the node. The kubelet's link to its newest
+/// certificate is absolute.
 fn followed(path: &str, host: &HostRoot) -> PathBuf {
     let below = host.path(path);
     match fs::read_link(&below) {
@@ -293,44 +332,56 @@ fn followed(path: &str, host: &HostRoot) -> PathBuf {
     }
 }
 
-/// The client certificate that a kubeconfig names by a path.
-fn client_certificate(kubeconfig: &str, host: &HostRoot) -> Option<CertificateFile> {
-    let text = load(&host.path(kubeconfig), LARGEST_FILE).ok()?;
-    let root = read(&text).root.ok()?;
-    let named = |list: &str, name: &str| {
+/// Reads the client certificate and the certificate authority of a kubeconfig. The kubeconfig contains the certificates or
+/// the paths of their files.
+fn of_kubeconfig(kubeconfig: &str, host: &HostRoot) -> Vec<CertificateFile> {
+    let Some(text) = load(&host.path(kubeconfig), MAX_FILE_BYTES).ok() else { return Vec::new() };
+    let Ok(root) = read(&text).root else { return Vec::new() };
+    let entry = |list: &str, name: &str, kind: &str| {
         let entries = root.get(list).and_then(ManifestNode::as_list).unwrap_or_default();
-        entries.iter().find(|entry| entry.get("name").and_then(ManifestNode::as_str) == Some(name)).cloned()
+        let is_named = |entry: &&ManifestNode| entry.get("name").and_then(ManifestNode::as_str) == Some(name);
+        entries.iter().find(is_named)?.get(kind).cloned()
     };
-    let current = root.get("current-context").and_then(ManifestNode::as_str)?;
-    let context = named("contexts", current)?;
-    let user = context.get("context")?.get("user")?.as_str()?.to_owned();
-    let user = named("users", &user)?;
-    let text = |key: &str| user.get("user").and_then(|user| user.get(key)?.as_str().map(str::to_owned));
-    let path = text("client-certificate")?;
-    // A relative path begins at the directory of the kubeconfig.
+    let current = root.get("current-context").and_then(ManifestNode::as_str);
+    let Some(context) = current.and_then(|name| entry("contexts", name, "context")) else {
+        return Vec::new();
+    };
+    let part = |list: &str, kind: &str| entry(list, context.get(kind)?.as_str()?, kind);
+    let (user, cluster) = (part("users", "user"), part("clusters", "cluster"));
+    // A relative path is relative to the directory of the kubeconfig.
     let directory = Path::new(kubeconfig).parent().unwrap_or(Path::new("/"));
-    let absolute = |path: String| directory.join(path).display().to_string();
-    let key = text("client-key").map(absolute);
-    Some(file(&absolute(path), key.as_deref(), CertificateUse::Client, Some("kubeconfig"), host))
+    let text = |node: &Option<ManifestNode>, key: &str| {
+        node.as_ref()
+            .and_then(|node| node.get(key)?.as_str().map(str::to_owned))
+            .filter(|text| !text.is_empty())
+    };
+    let path = |node: &Option<ManifestNode>, key: &str| {
+        text(node, key).map(|path| directory.join(path).display().to_string())
+    };
+    // Data in the kubeconfig overrides a file.
+    let data = |node: &Option<ManifestNode>, key: &str| STANDARD.decode(text(node, key)?.trim()).ok();
+    let embedded = |pem: Vec<u8>, key: Option<&[u8]>, usage| CertificateFile {
+        path: kubeconfig.to_owned(),
+        usage,
+        named_by: Some("kubeconfig"),
+        content: Ok(CertificateChain::read(&pem, key)),
+    };
+    let client = match data(&user, "client-certificate-data") {
+        Some(pem) => Some(embedded(pem, data(&user, "client-key-data").as_deref(), CertificateUse::Client)),
+        None => path(&user, "client-certificate").map(|certificate| {
+            let key = path(&user, "client-key");
+            file(&certificate, key.as_deref(), CertificateUse::Client, Some("kubeconfig"), host)
+        }),
+    };
+    let authority = match data(&cluster, "certificate-authority-data") {
+        Some(pem) => Some(embedded(pem, None, CertificateUse::ServerAuthority)),
+        None => path(&cluster, "certificate-authority")
+            .map(|path| file(&path, None, CertificateUse::ServerAuthority, Some("kubeconfig"), host)),
+    };
+    client.into_iter().chain(authority).collect()
 }
 
-/// Whether the settings of files and flags ask for a renewal of the client certificate.
+/// Whether the kubelet renews its client certificate.
 pub fn rotates(settings: &MergedSettings) -> bool {
     settings.is_on("rotateCertificates", false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_of_disabled_plugins_is_read_in_every_form() {
-        let plugins = |text: &str| disabled_in(text).map(|found| (found.line, found.plugins));
-        let cri = |line| Some((line, vec!["cri".to_owned()]));
-        assert_eq!(plugins("version = 2\ndisabled_plugins = [\"cri\"]\n"), cri(2));
-        assert_eq!(plugins("disabled_plugins = [\n  'cri', # no Kubernetes\n]\n[grpc]\n"), cri(1));
-        assert_eq!(plugins("#disabled_plugins = [\"cri\"]\ndisabled_plugins = []\n"), Some((2, Vec::new())));
-        assert_eq!(plugins("[plugins]\ndisabled_plugins = [\"cri\"]\n"), None);
-        assert_eq!(plugins("disabled_plugins = [\"cri\""), None);
-    }
 }

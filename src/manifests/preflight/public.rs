@@ -1,11 +1,12 @@
-//! Judges the settings that distributions are known to give to their kubelets. None of them may have an error or a
-//! warning in the releases for which the distribution uses them.
+//! Tests that the usual settings of distributions have no error and no warning in the releases for which the distribution
+//! uses them.
 //!
-//! The settings are written down from the distributions' public documentation and sources, and shortened.
+//! The settings come from the distributions' public documentation and sources, and are shortened.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::node_resources::NodeResources;
 use super::*;
 use crate::host::shell_words;
 use crate::kubelet::KubeletVersion;
@@ -231,6 +232,21 @@ const DISTRIBUTIONS: [Distribution; 8] = [
     ("k3s", 29..=31, "", K3S),
 ];
 
+/// A node that has the addresses of the settings above, and none of the cgroups that they name for reservations.
+fn ordinary_node(has_config_file: bool) -> NodeFacts {
+    let addresses = ["127.0.0.1", "10.0.0.4", "10.224.0.4", "10.5.0.2"];
+    let resources = NodeResources {
+        has_known_defaults: true,
+        has_config_file,
+        listeners: Some(Vec::new()),
+        most_open_files: Some(1_048_576),
+        cgroups: [("/system".to_owned(), false), ("/runtime".to_owned(), false)].into(),
+        addresses: Some(addresses.map(|address| address.parse().unwrap()).into()),
+        ..NodeResources::default()
+    };
+    NodeFacts { resources, ..NodeFacts::default() }
+}
+
 #[test]
 fn the_settings_of_known_distributions_have_no_error_and_no_warning() {
     for (name, releases, config, flags) in DISTRIBUTIONS {
@@ -240,7 +256,7 @@ fn the_settings_of_known_distributions_have_no_error_and_no_warning() {
             arguments: shell_words(flags),
             files: if config.is_empty() { Vec::new() } else { vec![file] },
             cgroups: Some(CgroupVersion::V2),
-            node: None,
+            node: Some(ordinary_node(!config.is_empty())),
         };
         let builder = if is_of_openshift(&settings) { Builder::OpenShift } else { Builder::Unknown };
         assert_eq!(builder == Builder::OpenShift, name == "OpenShift", "{name}");

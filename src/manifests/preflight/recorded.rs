@@ -1,4 +1,4 @@
-//! Compares the findings with what a real kubelet 1.36.2 did with the same settings.
+//! Tests that the findings equal the recorded behaviour of a real kubelet 1.36.2 with the same settings.
 
 use std::fs;
 use std::io::Read;
@@ -20,7 +20,7 @@ fn file(text: &str) -> ConfigFile {
     ConfigFile { path, content: Ok(text.as_bytes().to_vec()), is_drop_in: false }
 }
 
-/// The findings for a configuration and a command line of kubelet 1.36 on a node with cgroup v1.
+/// Returns the findings about a configuration and a command line of kubelet 1.36 on a node with cgroup v1.
 fn findings(config: &str, flags: &str) -> Vec<StartFinding> {
     let settings = StartSettings {
         arguments: crate::host::shell_words(flags),
@@ -35,12 +35,13 @@ fn errors(findings: &[StartFinding]) -> Vec<&StartFinding> {
     findings.iter().filter(|finding| finding.severity == Severity::Error).collect()
 }
 
-/// The kubelet's words as they are in its log: quotes have backslashes there.
+/// Returns the kubelet's message as it is in the kubelet's log, where quotes have backslashes.
 fn logged(reason: &str) -> String {
     reason.trim_start_matches("panic: ").replace('"', "\\\"")
 }
 
-/// The configurations as they were written: the order of the keys decides which fault the kubelet names.
+/// Returns the configurations as text. The test must not parse and print them, because the order of the keys decides which
+/// error the kubelet reports.
 fn configs(text: &str) -> Vec<&str> {
     let config = |rest: &'_ str| {
         let mut depth = 0;
@@ -57,7 +58,7 @@ fn configs(text: &str) -> Vec<&str> {
     text.split("\"config\": ").skip(1).map(|rest| &rest[..config(rest)]).collect()
 }
 
-/// What the recorded kubelet was given, beyond a good configuration: lines of the configuration, and flags.
+/// The recorded cases: the name in the recording, lines that are added to a good configuration, and flags.
 const TRIED: [(&str, &str, &str); 35] = [
     ("noflag", "", "--no-such-flag"),
     ("removedflag", "", "--container-runtime=remote"),
@@ -96,7 +97,7 @@ const TRIED: [(&str, &str, &str); 35] = [
     ("cgroupsperqos", "cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]", ""),
 ];
 
-/// A whole file, where the fault is in the file itself.
+/// Recorded cases whose configuration file is given completely: the name in the recording, and the file.
 const TRIED_FILES: [(&str, &str); 6] = [
     ("syntax", "[a"),
     ("empty", ""),
@@ -109,12 +110,13 @@ const TRIED_FILES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Removes backslashes and paths, which differ between a message and the log.
 fn without_marks(text: &str) -> String {
     text.replace(['\\', '…'], "").replace("/etc/kubelet/c.yaml", "PATH").trim_end_matches('\'').to_owned()
 }
 
 #[test]
-fn each_fault_that_was_tried_has_the_words_of_the_kubelets_log() {
+fn each_recorded_error_has_the_message_of_the_kubelets_log() {
     let text = fs::read_to_string(recording("kubelet-start-tried-1.36.2.json")).unwrap();
     let tried: Vec<Value> = serde_json::from_str(&text).unwrap();
     let good = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
@@ -130,16 +132,16 @@ fn each_fault_that_was_tried_has_the_words_of_the_kubelets_log() {
         let reasons: Vec<String> =
             found.iter().filter_map(|finding| finding.kubelet_reason.as_deref()).map(without_marks).collect();
         let line = without_marks(line);
-        let is_said = |reason: &String| {
+        let is_in_log = |reason: &String| {
             let start = "failed to validate kubelet configuration, error: ";
             line.contains(reason.strip_prefix(start).unwrap_or(reason))
         };
-        assert!(reasons.iter().any(is_said), "{case}: {line}\n{reasons:#?}");
+        assert!(reasons.iter().any(is_in_log), "{case}: {line}\n{reasons:#?}");
     }
 }
 
 #[test]
-fn a_file_or_a_directory_that_is_missing_has_the_words_of_the_kubelets_log() {
+fn a_missing_file_or_directory_has_the_message_of_the_kubelets_log() {
     let text = fs::read_to_string(recording("kubelet-start-tried-1.36.2.json")).unwrap();
     let tried: Vec<Value> = serde_json::from_str(&text).unwrap();
     for (case, is_drop_in) in [("noconfig", false), ("configdir", true)] {
@@ -154,7 +156,7 @@ fn a_file_or_a_directory_that_is_missing_has_the_words_of_the_kubelets_log() {
 }
 
 #[test]
-fn of_143_recorded_configurations_the_same_ones_are_refused_with_the_same_words() {
+fn the_recorded_configurations_that_the_kubelet_refused_are_refused_with_the_same_message() {
     let mut text = String::new();
     let bytes = fs::read(recording("kubelet-start-odd-1.36.2.json.gz")).unwrap();
     GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
@@ -163,7 +165,7 @@ fn of_143_recorded_configurations_the_same_ones_are_refused_with_the_same_words(
     assert_eq!((cases.len(), configs.len()), (143, 143));
     for (case, config) in cases.iter().zip(configs) {
         let found = findings(config, "");
-        // The kubelet of the recording stopped at its runtime, which was missing.
+        // The recorded kubelet had no runtime, so it stopped before it checked these values.
         let at_runtime = [
             "unknown policy",
             "eviction signal",
@@ -180,17 +182,18 @@ fn of_143_recorded_configurations_the_same_ones_are_refused_with_the_same_words(
         let mut refusals = errors(&found);
         refusals.retain(|finding| !is_late(finding));
         let line = case["line"].as_str().unwrap();
-        // Whether a file of certificates exists is not a question of the settings.
+        // The test has no node, so it cannot find a missing file of certificates.
         let is_of_node = line.contains("no such file or directory");
         assert_eq!(refusals.is_empty(), case["starts"] == true || is_of_node, "{config}\n{line}\n{found:?}");
-        let words: Vec<String> =
+        let reasons: Vec<String> =
             refusals.iter().filter_map(|finding| finding.kubelet_reason.as_deref()).map(logged).collect();
-        let is_said = words.iter().any(|words| {
-            let inner = words.strip_prefix("failed to validate kubelet configuration, error: ").unwrap_or(words);
+        let is_in_log = reasons.iter().any(|reason| {
+            let inner =
+                reason.strip_prefix("failed to validate kubelet configuration, error: ").unwrap_or(reason);
             let inner = inner.strip_prefix("failed to merge global and in-flight KubeletConfiguration while setting defaults, error: ").unwrap_or(inner);
             line.replace("\\\"", "\"").contains(&inner.replace("\\\"", "\""))
         });
-        assert!(is_said || refusals.is_empty(), "{config}\n{line}\n{words:#?}");
+        assert!(is_in_log || refusals.is_empty(), "{config}\n{line}\n{reasons:#?}");
         for lenient in case["lenient"].as_array().unwrap() {
             let lenient = lenient.as_str().unwrap().replace("\\\"", "\"");
             assert!(

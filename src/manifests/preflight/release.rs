@@ -1,31 +1,31 @@
-//! The kubelet that is to start: its release and whether it may be `OpenShift`'s.
+//! The kubelet whose start is predicted: its release, and whether it is `OpenShift`'s.
 
 use super::tables;
 use crate::kubelet::KubeletVersion;
-use crate::report::Confidence;
+use crate::report::{Confidence, NotChecked};
 
-/// Who built the kubelet, as far as the node or its settings show it.
+/// Who built the kubelet, as far as the node or the settings show this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builder {
     /// Not `OpenShift`.
     Upstream,
     /// `OpenShift`, whose kubelet only warns about unknown feature gates.
     OpenShift,
-    /// Unknown: there are settings without a node.
+    /// Unknown, because settings are checked without a node.
     Unknown,
 }
 
-/// The kubelet that is to start.
+/// The kubelet whose start is predicted.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetKubelet {
-    /// The release whose tables count.
+    /// The release whose rules are applied.
     pub release: KubeletVersion,
     /// Who built it.
     pub builder: Builder,
 }
 
 impl TargetKubelet {
-    /// Returns a kubelet of upstream, for tests.
+    /// Returns an upstream kubelet of this release.
     #[cfg(test)]
     pub fn upstream(release: &str) -> Self {
         Self { release: KubeletVersion::parse(release).unwrap(), builder: Builder::Upstream }
@@ -36,14 +36,14 @@ impl TargetKubelet {
         self.builder != Builder::Upstream
     }
 
-    /// Whether the tables list every name of this release. The list of the newest release comes partly from release
-    /// notes, and releases outside of the tables are not listed at all.
+    /// Whether the tables list every gate, flag and field of this release. The list of the newest release comes partly from
+    /// release notes, and the tables do not have releases after it.
     pub fn is_fully_known(self) -> bool {
         let minor = self.release.minor();
         tables::RELEASES.contains(&minor) && minor != tables::NEWEST
     }
 
-    /// How certain it is that the kubelet refuses a name which no release knows.
+    /// Returns how sure it is that the kubelet refuses a name that no release in the tables knows.
     pub fn confidence_in_unknown_names(self) -> Confidence {
         match self.builder {
             Builder::Upstream if self.is_fully_known() => Confidence::Certain,
@@ -52,7 +52,27 @@ impl TargetKubelet {
     }
 }
 
-/// How certain a change is that the release `minor` made.
+/// Returns how sure it is that the release `minor` made a change. `is_in_code` means that the change was read in the code
+/// and not only in release notes.
 pub fn confidence_in_change(minor: u8, is_in_code: bool) -> Confidence {
     if minor >= tables::NEWEST && !is_in_code { Confidence::Likely } else { Confidence::Certain }
+}
+
+/// Returns a note if plegctl's tables do not have all feature gates and flags of this release.
+pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<NotChecked> {
+    let minor = release.minor();
+    let (oldest, newest) = (tables::RELEASES.start(), tables::NEWEST);
+    let why = match minor {
+        _ if minor < *oldest => {
+            format!("plegctl knows releases from 1.{oldest} on; the rules of that release were used")
+        }
+        _ if minor > newest => {
+            format!("plegctl knows releases up to 1.{newest}; the rules of that release were used")
+        }
+        _ if minor == newest => {
+            "its list comes partly from release notes; no such kubelet was tried".to_owned()
+        }
+        _ => return None,
+    };
+    Some(NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
 }

@@ -1,4 +1,4 @@
-//! The document of `plegctl preflight`.
+//! The report of `plegctl preflight`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::finding::StartFinding;
 use crate::manifests::upgrade::UpgradedFile;
 use crate::report::{NotChecked, Severity};
 
-/// The text of a configuration file, for the line under a finding.
+/// The text of a configuration file, from which the output shows the line of a finding.
 #[derive(Clone, Debug)]
 pub struct SourceText {
     /// The path, as the kubelet sees it.
@@ -18,30 +18,31 @@ pub struct SourceText {
     pub text: Arc<str>,
 }
 
-/// Whether a kubelet starts.
+/// The report about whether a kubelet starts.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct PreflightReport {
     /// The node, if its settings were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The release that runs, or the release that was named.
+    /// The release of the running kubelet, or the release that the user gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// The release that is to be started.
+    /// The release after the upgrade, if an upgrade is checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_to: Option<String>,
     /// Where the settings come from.
     pub settings: String,
-    /// The findings, in the order in which the kubelet meets the faults.
+    /// The findings, in the order in which the kubelet would report the errors.
     pub findings: Vec<StartFinding>,
-    /// What the upgrade does with each static pod.
+    /// The effect of the upgrade on each static pod.
     pub pods: Vec<UpgradedFile>,
     /// What was not checked, and why.
     pub not_checked: Vec<NotChecked>,
     /// The number of findings by severity.
     pub counts: FindingCounts,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub summary: String,
     /// The texts of the files.
     #[serde(skip)]
@@ -50,18 +51,19 @@ pub struct PreflightReport {
 
 /// The number of findings by severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FindingCounts {
-    /// Faults with which the kubelet does not start or does not keep running.
+    /// The number of errors, with which the kubelet does not start or does not keep running.
     pub errors: usize,
-    /// Probable mistakes.
+    /// The number of warnings.
     pub warnings: usize,
-    /// Information.
+    /// The number of findings that are only information.
     pub infos: usize,
 }
 
 impl PreflightReport {
-    /// Leaves out findings of ignored checks, and fills in the counts and the summary.
+    /// Removes the findings of ignored checks, and sets the counts and the summary.
     #[must_use]
     pub fn finished(mut self, is_ignored: impl Fn(StartCheck) -> bool) -> Self {
         self.findings.retain(|finding| !is_ignored(finding.id));
@@ -78,23 +80,28 @@ impl PreflightReport {
         self
     }
 
+    /// Returns the summary.
     fn sentence(&self) -> String {
         let release =
             self.upgrade_to.as_deref().or(self.release.as_deref()).unwrap_or("of an unknown release");
         let first = self.findings.iter().find(|finding| finding.severity >= Severity::Error);
         match (first, self.counts.warnings) {
             (Some(first), _) => {
-                format!("kubelet {release} would not start or keep running: {}", first.message)
+                // Many messages end with what the summary begins with.
+                let end = format!("kubelet {release} does not start");
+                let reason = first.message.strip_suffix(&end).unwrap_or(&first.message);
+                let reason = reason.trim_end_matches(", so ").trim_end_matches(": ");
+                format!("kubelet {release} would not start or keep running: {reason}")
             }
-            (None, 0) => format!("nothing here keeps kubelet {release} from starting"),
-            (None, 1) => format!("nothing here keeps kubelet {release} from starting; 1 warning"),
+            (None, 0) => format!("no finding prevents kubelet {release} from starting"),
+            (None, 1) => format!("no finding prevents kubelet {release} from starting; 1 warning"),
             (None, warnings) => {
-                format!("nothing here keeps kubelet {release} from starting; {warnings} warnings")
+                format!("no finding prevents kubelet {release} from starting; {warnings} warnings")
             }
         }
     }
 
-    /// The highest severity of all findings.
+    /// Returns the highest severity of all findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }

@@ -1,23 +1,23 @@
-//! The settings that a kubelet gets in the end: its configuration file, the drop-in files over it, and the flags over
-//! both. Each value keeps its place.
+//! Merges the kubelet's settings: drop-in files override the configuration file, and flags override both. Each value keeps
+//! its origin, the flag or the position in a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::command_line::FlagUse;
 use super::tables::{FlagKind, Tables};
-use crate::host::truth;
+use crate::host::parse_boolean;
 use crate::kubelet::go_nanoseconds;
 use crate::manifests::tree::{ManifestNode, Position, Value};
 
-/// Where a value is written.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The kubelet's own default.
     Default,
-    /// A flag, by its name without dashes.
+    /// The flag with this name, without dashes.
     Flag(String),
-    /// A file.
+    /// A configuration file.
     File {
         /// The path, as the kubelet sees it.
         file: Arc<str>,
@@ -26,28 +26,28 @@ pub enum Origin {
     },
 }
 
-/// A value and its place.
+/// A value and its origin.
 #[derive(Clone, Debug)]
-pub struct Placed<T> {
+pub struct ValueWithOrigin<T> {
     /// The value.
     pub value: T,
-    /// The place.
+    /// The origin.
     pub origin: Origin,
 }
 
-/// The merged settings by the path of their field; a key of a mapping is in brackets, as in `evictionHard[memory.available]`.
+/// The merged settings, by path. A key of a free mapping is in brackets, as in `evictionHard[memory.available]`.
 #[derive(Debug, Default)]
 pub struct MergedSettings {
-    values: BTreeMap<String, Placed<ManifestNode>>,
+    values: BTreeMap<String, ValueWithOrigin<ManifestNode>>,
 }
 
-/// Whether a field with this Go type is a mapping whose keys are free, so that files are merged key by key.
+/// Whether a field with this Go type is a free mapping: a mapping with any keys, which is merged key by key.
 pub fn is_free_mapping(go_type: &str) -> bool {
     go_type.starts_with("map[") || go_type == "v1.ResourceList"
 }
 
 impl MergedSettings {
-    /// Adds the values of a file over those of earlier files.
+    /// Adds the values of a file, which override the values of earlier files.
     pub fn add_file(&mut self, root: &ManifestNode, file: &Arc<str>) {
         self.add(root, "", file);
     }
@@ -60,13 +60,17 @@ impl MergedSettings {
             let Some(field) = Tables::get().field(&path) else { continue };
             let has_fields = Tables::get().fields_below(&path).next().is_some();
             match entry.value.as_map() {
+                // An empty mapping differs from a missing one: it replaces the defaults.
+                Some(keys) if is_free_mapping(field.go_type) && keys.entries().is_empty() => {
+                    self.set(path, &entry.value, entry.key_position, file);
+                }
                 Some(keys) if is_free_mapping(field.go_type) => {
                     for entry in keys.entries() {
                         self.set(format!("{path}[{}]", entry.key), &entry.value, entry.key_position, file);
                     }
                 }
                 Some(_) if has_fields => {
-                    self.values.insert(path.clone(), placed(&entry.value, entry.key_position, file));
+                    self.values.insert(path.clone(), file_setting(&entry.value, entry.key_position, file));
                     self.add(&entry.value, &path, file);
                 }
                 _ => self.set(path, &entry.value, entry.key_position, file),
@@ -74,16 +78,16 @@ impl MergedSettings {
         }
     }
 
-    /// Sets a value; `null` restores the default.
+    /// Sets a value. `null` restores the default.
     fn set(&mut self, path: String, value: &ManifestNode, at: Position, file: &Arc<str>) {
         if value.is_null() {
             self.values.remove(&path);
         } else {
-            self.values.insert(path, placed(value, at, file));
+            self.values.insert(path, file_setting(value, at, file));
         }
     }
 
-    /// Adds the values of the command line over those of the files.
+    /// Adds the values of the command line, which override the values of the files.
     pub fn add_flags(&mut self, flags: &[FlagUse]) {
         for flag in flags {
             let Some(known) = Tables::get().flag(&flag.name) else { continue };
@@ -91,7 +95,7 @@ impl MergedSettings {
             let Some(field) = Tables::get().field(path) else { continue };
             let origin = Origin::Flag(flag.name.clone());
             if field.go_type == "map[string]bool" {
-                // Feature gates are merged gate by gate and checked on their own.
+                // `gates` collects and checks the feature gates.
                 continue;
             }
             if is_free_mapping(field.go_type) {
@@ -109,39 +113,39 @@ impl MergedSettings {
                     let Some((key, value)) = pair.split_once(['=', '<']) else { continue };
                     let node = ManifestNode::string(Position::START, value.trim());
                     let path = format!("{path}[{}]", key.trim());
-                    self.values.insert(path, Placed { value: node, origin: origin.clone() });
+                    self.values.insert(path, ValueWithOrigin { value: node, origin: origin.clone() });
                 }
                 continue;
             }
             if let Some(value) = flag_value(text, known.kind, field.go_type) {
                 let value = ManifestNode::new(Position::START, value);
-                self.values.insert(path.to_owned(), Placed { value, origin });
+                self.values.insert(path.to_owned(), ValueWithOrigin { value, origin });
             }
         }
     }
 
-    /// The place of a field, if it is set.
+    /// Returns the origin of a field's value.
     pub fn origin(&self, path: &str) -> Origin {
-        self.values.get(path).map_or(Origin::Default, |placed| placed.origin.clone())
+        self.values.get(path).map_or(Origin::Default, |setting| setting.origin.clone())
     }
 
-    /// Whether the field is set to something.
+    /// Whether a file or a flag sets the field.
     pub fn is_set(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }
 
-    fn typed<T>(&self, path: &str, read: impl Fn(&ManifestNode) -> Option<T>) -> Option<Placed<T>> {
-        let placed = self.values.get(path)?;
-        Some(Placed { value: read(&placed.value)?, origin: placed.origin.clone() })
+    fn typed<T>(&self, path: &str, read: impl Fn(&ManifestNode) -> Option<T>) -> Option<ValueWithOrigin<T>> {
+        let setting = self.values.get(path)?;
+        Some(ValueWithOrigin { value: read(&setting.value)?, origin: setting.origin.clone() })
     }
 
-    /// An integer.
-    pub fn int(&self, path: &str) -> Option<Placed<i128>> {
+    /// Returns an integer, if the field is set.
+    pub fn int(&self, path: &str) -> Option<ValueWithOrigin<i128>> {
         self.typed(path, ManifestNode::as_int)
     }
 
-    /// A number.
-    pub fn number(&self, path: &str) -> Option<Placed<f64>> {
+    /// Returns an integer or a float, if the field is set.
+    pub fn number(&self, path: &str) -> Option<ValueWithOrigin<f64>> {
         self.typed(path, |node| match node.value {
             #[expect(clippy::cast_precision_loss, reason = "only compared with small limits")]
             Value::Int(number) => Some(number as f64),
@@ -150,64 +154,72 @@ impl MergedSettings {
         })
     }
 
-    /// A boolean.
-    pub fn bool(&self, path: &str) -> Option<Placed<bool>> {
+    /// Returns a boolean, if the field is set.
+    pub fn bool(&self, path: &str) -> Option<ValueWithOrigin<bool>> {
         self.typed(path, ManifestNode::as_bool)
     }
 
-    /// Whether a boolean is true, if it is set, otherwise `default`.
+    /// Returns a boolean, or `default` if the field is not set.
     pub fn is_on(&self, path: &str, default: bool) -> bool {
-        self.bool(path).map_or(default, |placed| placed.value)
+        self.bool(path).map_or(default, |setting| setting.value)
     }
 
-    /// A text.
-    pub fn text(&self, path: &str) -> Option<Placed<String>> {
+    /// Returns a text, if the field is set.
+    pub fn text(&self, path: &str) -> Option<ValueWithOrigin<String>> {
         self.typed(path, |node| node.as_str().map(str::to_owned))
     }
 
-    /// A text that is not empty.
-    pub fn filled(&self, path: &str) -> Option<Placed<String>> {
-        self.text(path).filter(|placed| !placed.value.is_empty())
+    /// Returns a text, if the field is set and not empty.
+    pub fn non_empty(&self, path: &str) -> Option<ValueWithOrigin<String>> {
+        self.text(path).filter(|setting| !setting.value.is_empty())
     }
 
-    /// A duration in nanoseconds.
-    pub fn nanoseconds(&self, path: &str) -> Option<Placed<i64>> {
+    /// Returns a duration in nanoseconds, if the field is set.
+    pub fn nanoseconds(&self, path: &str) -> Option<ValueWithOrigin<i64>> {
         self.typed(path, |node| node.as_str().and_then(|text| go_nanoseconds(text).ok()))
     }
 
-    /// A list of texts.
-    pub fn list(&self, path: &str) -> Option<Placed<Vec<String>>> {
+    /// Returns a list of texts, if the field is set.
+    pub fn list(&self, path: &str) -> Option<ValueWithOrigin<Vec<String>>> {
         self.typed(path, |node| {
             node.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
         })
     }
 
-    /// Any value.
-    pub fn node(&self, path: &str) -> Option<&Placed<ManifestNode>> {
+    /// Returns a value of any type, if the field is set.
+    pub fn node(&self, path: &str) -> Option<&ValueWithOrigin<ManifestNode>> {
         self.values.get(path)
     }
 
-    /// The keys and values of a free mapping, by key.
-    pub fn entries<'a>(&'a self, path: &str) -> impl Iterator<Item = (&'a str, &'a Placed<ManifestNode>)> {
+    /// Returns the keys and values of a free mapping, sorted by key.
+    pub fn entries<'a>(
+        &'a self,
+        path: &str,
+    ) -> impl Iterator<Item = (&'a str, &'a ValueWithOrigin<ManifestNode>)> {
         let prefix = format!("{path}[");
-        self.values.iter().filter_map(move |(key, placed)| {
+        self.values.iter().filter_map(move |(key, setting)| {
             let key = key.strip_prefix(prefix.as_str())?.strip_suffix(']')?;
-            Some((key, placed))
+            Some((key, setting))
         })
     }
 }
 
-fn placed(node: &ManifestNode, at: Position, file: &Arc<str>) -> Placed<ManifestNode> {
-    // A scalar is shown itself; of a collection, its key.
+/// Returns the setting of a file. Its position is the value's position; for a list or a mapping, the key's position.
+fn file_setting(
+    node: &ManifestNode,
+    key_position: Position,
+    file: &Arc<str>,
+) -> ValueWithOrigin<ManifestNode> {
     let is_collection = node.as_map().is_some() || node.as_list().is_some();
-    let position = if is_collection { at } else { node.position };
-    Placed { value: node.clone(), origin: Origin::File { file: Arc::clone(file), position } }
+    let position = if is_collection { key_position } else { node.position };
+    ValueWithOrigin { value: node.clone(), origin: Origin::File { file: Arc::clone(file), position } }
 }
 
-/// The value of a flag as the field's type; `None` if it cannot be parsed, which is a finding of its own.
+/// Converts the value of a flag into the field's type. Returns `None` if the value cannot be parsed; `command_line` reports
+/// this.
 fn flag_value(text: &str, kind: FlagKind, go_type: &str) -> Option<Value> {
     match kind {
-        FlagKind::Bool => truth(text).map(Value::Bool),
+        FlagKind::Bool => parse_boolean(text).map(Value::Bool),
         FlagKind::Int(_) => text.parse().ok().map(Value::Int),
         FlagKind::Duration => go_nanoseconds(text).ok().map(|_| Value::Str(Arc::from(text))),
         FlagKind::Text if go_type == "[]string" => {

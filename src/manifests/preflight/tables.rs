@@ -1,10 +1,14 @@
-//! The feature gates, flags and configuration fields that each kubelet release knows, from `tables.txt`.
+//! The feature gates, flags and configuration fields that each kubelet release knows, read from `tables.txt`.
 //!
-//! A line of `[gates]` is a name and its changes: `b1` is beta and on, `29g1!` is GA, on and locked from 1.29 on, and
-//! `33-` is no longer known from 1.33 on. A change without a number holds for 1.28 and perhaps earlier releases. A
-//! name with `?` is not certain in 1.37: the change comes from release notes and not from the code. A line of `[flags]`
-//! is a name, the type of its value, the configuration field that it sets (`.` for none) and its changes: `+`, `d` for
-//! deprecated, `-`. A line of `[fields]` is a path, its Go type and its first release.
+//! The format of `tables.txt`, section by section:
+//!
+//! * `[gates]`: a name and its changes. A change has the minor release from which on it holds, the stage (`a` alpha, `b`
+//!   beta, `g` GA, `d` deprecated), the default (`0` off, `1` on) and `!` if the gate is locked. So `29g1!` means: from 1.29
+//!   on GA, on and locked. `33-` means: unknown from 1.33 on. A change without a number holds from the first release of the
+//!   table on. A name with `?` has a change in 1.37 that was read in release notes and not in the code.
+//! * `[flags]`: a name, the type of its value, the configuration field that it sets (`.` for none), and its changes: `+`
+//!   known, `d` deprecated, `-` unknown.
+//! * `[fields]`: a path, its Go type and the first minor release that knows the field.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -12,49 +16,51 @@ use std::sync::OnceLock;
 
 use crate::kubelet::KubeletVersion;
 
-/// The releases in the tables.
+/// The minor releases in the tables.
 pub const RELEASES: RangeInclusive<u8> = 28..=37;
 
-/// The newest release. Its gates and flags are partly known from release notes only.
+/// The newest release. Some of its gates and flags are known only from release notes.
 pub const NEWEST: u8 = *RELEASES.end();
 
-/// The tables.
+/// The tables of gates, flags and fields.
 pub struct Tables {
     gates: HashMap<&'static str, Gate>,
     flags: HashMap<&'static str, Flag>,
     fields: Vec<Field>,
+    /// The index of each path in `fields`.
     paths: HashMap<&'static str, usize>,
 }
 
 /// The history of a feature gate.
 #[derive(Debug)]
 pub struct Gate {
-    /// Whether the row of the newest release comes from the code.
+    /// Whether the state in the newest release was read in the code, and not only in release notes.
     pub newest_is_certain: bool,
+    /// The minor releases that changed the gate, with the new state; `None` if the release removed the gate.
     changes: Vec<(u8, Option<GateState>)>,
 }
 
-/// What one release does with a gate.
+/// The state of a gate in one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateState {
-    /// `alpha`, `beta`, `GA` or `deprecated`.
+    /// The stage.
     pub stage: Stage,
-    /// The default.
+    /// Whether the gate is on by default.
     pub default: bool,
-    /// Whether the kubelet refuses another value than the default.
+    /// Whether the kubelet refuses any value except the default.
     pub locked: bool,
 }
 
 /// The stage of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Off unless switched on.
+    /// New, and off by default.
     Alpha,
-    /// Usually on.
+    /// Usually on by default.
     Beta,
-    /// On; the gate is removed some releases later.
+    /// Final: on, and removed some releases later.
     Ga,
-    /// Kept for those who need the old behaviour.
+    /// Still known, but a later release removes it.
     Deprecated,
 }
 
@@ -65,28 +71,29 @@ pub struct Flag {
     pub kind: FlagKind,
     /// The configuration field that the flag sets.
     pub field: Option<&'static str>,
+    /// The minor releases that changed the flag, with the new state; `None` if the release removed the flag.
     changes: Vec<(u8, Option<FlagState>)>,
 }
 
-/// What one release does with a flag.
+/// The state of a flag in one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagState {
     /// The release knows the flag.
     Known,
-    /// The release knows the flag and warns about it.
+    /// The release knows the flag, but logs that it is deprecated.
     Deprecated,
 }
 
 /// The type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
-    /// A boolean, whose value may be left out.
+    /// A boolean. `--flag` without a value means true.
     Bool,
     /// An integer of this many bits.
     Int(u8),
     /// A duration.
     Duration,
-    /// Anything else.
+    /// Any other type.
     Text,
 }
 
@@ -97,12 +104,12 @@ pub struct Field {
     pub path: &'static str,
     /// The type in Go.
     pub go_type: &'static str,
-    /// The first release that knows the field.
+    /// The first minor release that knows the field.
     pub since: u8,
 }
 
 impl Tables {
-    /// Returns the tables. They are parsed once.
+    /// Returns the tables, which are parsed at the first call.
     pub fn get() -> &'static Self {
         static TABLES: OnceLock<Tables> = OnceLock::new();
         TABLES.get_or_init(|| Self::parse(include_str!("tables.txt")))
@@ -143,32 +150,32 @@ impl Tables {
         tables
     }
 
-    /// The gate with this name, whichever release knows it.
+    /// Returns the gate with this name, if any release in the tables knows the gate.
     pub fn gate(&self, name: &str) -> Option<&Gate> {
         self.gates.get(name)
     }
 
-    /// The flag with this name, without dashes.
+    /// Returns the flag with this name (without dashes), if any release in the tables knows the flag.
     pub fn flag(&self, name: &str) -> Option<&Flag> {
         self.flags.get(name)
     }
 
-    /// The field with this path.
+    /// Returns the field with this path, if any release in the tables knows the field.
     pub fn field(&self, path: &str) -> Option<&Field> {
         self.paths.get(path).and_then(|index| self.fields.get(*index))
     }
 
-    /// The names of all gates that a release knows.
+    /// Returns all gates that a release knows, each with its state.
     pub fn gates_of(&self, release: KubeletVersion) -> impl Iterator<Item = (&'static str, GateState)> {
         self.gates.iter().filter_map(move |(name, gate)| Some((*name, gate.state(release)?)))
     }
 
-    /// The names of all flags that a release knows.
+    /// Returns the names of all flags that a release knows.
     pub fn flags_of(&self, release: KubeletVersion) -> impl Iterator<Item = &'static str> {
         self.flags.iter().filter_map(move |(name, flag)| flag.state(release).map(|_| *name))
     }
 
-    /// The fields directly below `parent`, of any release.
+    /// Returns the names of the fields directly below `parent`, of any release.
     pub fn fields_below(&self, parent: &str) -> impl Iterator<Item = &'static str> {
         let prefix = if parent.is_empty() { String::new() } else { format!("{parent}.") };
         self.fields.iter().filter_map(move |field| {
@@ -179,47 +186,47 @@ impl Tables {
 }
 
 impl Gate {
-    /// What a release does with the gate; `None` if the release does not know it.
+    /// Returns the state in a release; `None` if the release does not know the gate.
     pub fn state(&self, release: KubeletVersion) -> Option<GateState> {
-        at(&self.changes, release)
+        state_in(&self.changes, release)
     }
 
-    /// The first release that knows the gate. The first release of the tables may stand for an earlier one.
+    /// Returns the first minor release in the tables that knows the gate.
     pub fn since(&self) -> u8 {
         self.changes.first().map_or(0, |(minor, _)| *minor)
     }
 
-    /// The release that removed the gate.
+    /// Returns the minor release that removed the gate.
     pub fn removed(&self) -> Option<u8> {
         removed(&self.changes)
     }
 
-    /// The release since which the gate is locked, if it is locked in `release`.
+    /// Returns the first of the minor releases up to `release` in which the gate is locked without interruption.
     pub fn locked_since(&self, release: KubeletVersion) -> Option<u8> {
-        let until = self.changes.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
-        let locked = until.take_while(|(_, state)| state.is_some_and(|state| state.locked));
+        let newest_first = self.changes.iter().rev().skip_while(|(minor, _)| !release.at_least(*minor));
+        let locked = newest_first.take_while(|(_, state)| state.is_some_and(|state| state.locked));
         locked.last().map(|(minor, _)| *minor)
     }
 }
 
 impl Flag {
-    /// What a release does with the flag; `None` if the release does not know it.
+    /// Returns the state in a release; `None` if the release does not know the flag.
     pub fn state(&self, release: KubeletVersion) -> Option<FlagState> {
-        at(&self.changes, release)
+        state_in(&self.changes, release)
     }
 
-    /// The first release that knows the flag.
+    /// Returns the first minor release in the tables that knows the flag.
     pub fn since(&self) -> u8 {
         self.changes.first().map_or(0, |(minor, _)| *minor)
     }
 
-    /// The release that removed the flag.
+    /// Returns the minor release that removed the flag.
     pub fn removed(&self) -> Option<u8> {
         removed(&self.changes)
     }
 }
 
-fn at<T: Copy>(changes: &[(u8, Option<T>)], release: KubeletVersion) -> Option<T> {
+fn state_in<T: Copy>(changes: &[(u8, Option<T>)], release: KubeletVersion) -> Option<T> {
     changes.iter().rev().find(|(minor, _)| release.at_least(*minor)).and_then(|(_, state)| *state)
 }
 
@@ -227,7 +234,7 @@ fn removed<T>(changes: &[(u8, Option<T>)]) -> Option<u8> {
     changes.last().filter(|(_, state)| state.is_none()).map(|(minor, _)| *minor)
 }
 
-/// Parses `29g1!` as the release and what follows.
+/// Parses a change such as `29g1!`: the minor release, and the state that follows.
 fn change<T>(word: &str, state: impl Fn(&str) -> Option<T>) -> (u8, Option<T>) {
     let end = word.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(word.len());
     let (minor, rest) = word.split_at(end);
@@ -274,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn each_release_has_as_many_gates_and_flags_as_were_counted() {
+    fn each_release_has_the_expected_numbers_of_gates_flags_and_fields() {
         let gates = [154, 162, 168, 167, 179, 191, 208, 218, 242, 244];
         let flags = [153, 153, 154, 152, 152, 152, 150, 149, 149, 131];
         let fields = [144, 145, 151, 152, 155, 160, 160, 160, 162, 163];
@@ -299,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_that_sets_a_field_names_a_known_one() {
+    fn every_field_that_a_flag_sets_is_in_the_table_of_fields() {
         let tables = Tables::get();
         for (name, flag) in &tables.flags {
             assert!(flag.field.is_none_or(|field| tables.field(field).is_some()), "{name}");

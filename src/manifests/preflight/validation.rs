@@ -1,4 +1,4 @@
-//! The kubelet's validation of its merged settings, with its own texts
+//! Applies the kubelet's validation of its merged settings, with the kubelet's own messages: KP030 to KP032 and KP040
 //! (`pkg/kubelet/apis/config/validation/validation.go`).
 
 use std::fmt::Display;
@@ -14,9 +14,9 @@ use crate::kubelet::{GoDuration, KubeletVersion};
 /// The cgroup version of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// Version 1, or both.
+    /// Version 1, also on a node with both versions.
     V1,
-    /// Version 2 only.
+    /// Only version 2.
     V2,
 }
 
@@ -28,16 +28,16 @@ pub fn validate(
     cgroups: Option<CgroupVersion>,
 ) -> Vec<StartFinding> {
     let mut validator = Validation { settings, gates, release: kubelet.release, findings: Vec::new() };
-    validator.numbers();
-    validator.image_collection();
-    validator.reservations();
-    validator.shutdown();
-    validator.choices();
-    validator.logs();
-    validator.gated();
-    validator.others();
+    validator.check_numbers();
+    validator.check_image_garbage_collection();
+    validator.check_reservations();
+    validator.check_shutdown();
+    validator.check_choices();
+    validator.check_logs();
+    validator.check_gated_fields();
+    validator.check_other_fields();
     if let Some(version) = cgroups {
-        validator.cgroups(version);
+        validator.check_cgroups(version);
     }
     validator.findings
 }
@@ -49,7 +49,7 @@ struct Validation<'a> {
     findings: Vec<StartFinding>,
 }
 
-/// Values that may not be negative, with their flags as the message names them.
+/// Fields whose value may not be negative, with the flag in the kubelet's message.
 const NOT_NEGATIVE: [(&str, &str); 9] = [
     ("eventBurst", "event-burst"),
     ("eventRecordQPS", "event-qps"),
@@ -62,8 +62,9 @@ const NOT_NEGATIVE: [(&str, &str); 9] = [
     ("registryPullQPS", "registry-qps"),
 ];
 
-/// Values within limits: field, flag, limits, and whether 0 means the default and is accepted.
-const WITHIN: [(&str, &str, i128, i128, bool); 8] = [
+/// Fields whose value has limits: the field, the flag in the kubelet's message, the limits, and whether 0 is accepted as the
+/// default.
+const LIMITED: [(&str, &str, i128, i128, bool); 8] = [
     ("healthzPort", "healthz-port", 1, 65535, true),
     ("imageGCHighThresholdPercent", "image-gc-high-threshold", 0, 100, false),
     ("imageGCLowThresholdPercent", "image-gc-low-threshold", 0, 100, false),
@@ -76,17 +77,18 @@ const WITHIN: [(&str, &str, i128, i128, bool); 8] = [
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The kubelet's default of a pod's share of user ids, and the unit of all shares.
+/// The smallest number of user ids for each pod. A larger number must be a multiple of it.
 const USER_IDS: i128 = 65536;
 
 impl Validation<'_> {
+    /// Adds a finding. `text` is the kubelet's message without `failed to validate kubelet configuration, error: `.
     fn refuse(&mut self, check: StartCheck, path: &str, text: &str) {
         let origin = self.settings.origin(path);
         let message = text.strip_prefix("invalid configuration: ").unwrap_or(text).to_owned();
         let finding = StartFinding::new(check, message)
             .at(&origin)
             .on(path)
-            .saying(format!("failed to validate kubelet configuration, error: {text}"));
+            .with_reason(format!("failed to validate kubelet configuration, error: {text}"));
         self.findings.push(finding);
     }
 
@@ -102,7 +104,7 @@ impl Validation<'_> {
         self.refuse(StartCheck::NeedsGate, path, &format!("invalid configuration: {text}"));
     }
 
-    /// Whether a gate is on; `None` if this release does not know the gate.
+    /// Returns whether a feature gate is on; `None` if this release does not know the gate.
     fn gate(&self, name: &str) -> Option<bool> {
         let state = Tables::get().gate(name)?.state(self.release)?;
         let last = |name: &str| self.gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.on);
@@ -117,12 +119,12 @@ impl Validation<'_> {
         Some(last(name).or(group).unwrap_or(state.default))
     }
 
-    /// Whether a gate exists and is off.
+    /// Whether this release knows a feature gate and the gate is off.
     fn is_off(&self, name: &str) -> bool {
         self.gate(name) == Some(false)
     }
 
-    fn numbers(&mut self) {
+    fn check_numbers(&mut self) {
         for (path, flag) in NOT_NEGATIVE {
             if let Some(found) = self.settings.int(path).filter(|found| found.value < 0) {
                 self.invalid(
@@ -131,9 +133,9 @@ impl Validation<'_> {
                 );
             }
         }
-        for (path, flag, least, most, zero) in WITHIN {
+        for (path, flag, least, most, accepts_zero) in LIMITED {
             let Some(found) = self.settings.int(path) else { continue };
-            let is_right = (least..=most).contains(&found.value) || (zero && found.value == 0);
+            let is_right = (least..=most).contains(&found.value) || (accepts_zero && found.value == 0);
             if !is_right {
                 let text = format!(
                     "{path} (--{flag}) {} must be between {least} and {most}, inclusive",
@@ -176,13 +178,13 @@ impl Validation<'_> {
         if let Some(found) = self.settings.int("userNamespaces.idsPerPod") {
             let path = "userNamespaces.idsPerPod";
             match found.value {
-                few if few < USER_IDS => {
+                ids if ids < USER_IDS => {
                     self.invalid(path, format_args!("{path} must not be less than {USER_IDS}"));
                 }
-                odd if odd % USER_IDS != 0 => {
+                ids if ids % USER_IDS != 0 => {
                     self.invalid(path, format_args!("{path} must be a multiple of {USER_IDS}"));
                 }
-                many if many > i128::from(u32::MAX) => {
+                ids if ids > i128::from(u32::MAX) => {
                     self.invalid(path, format_args!("{path} must not be more than {}", u32::MAX));
                 }
                 _ => {}
@@ -190,7 +192,8 @@ impl Validation<'_> {
         }
     }
 
-    fn image_collection(&mut self) {
+    /// Checks the settings of image garbage collection.
+    fn check_image_garbage_collection(&mut self) {
         let percent =
             |path: &str, default: i128| self.settings.int(path).map_or(default, |found| found.value);
         let high = percent("imageGCHighThresholdPercent", 85);
@@ -211,7 +214,7 @@ impl Validation<'_> {
         else {
             return;
         };
-        // Zero is the default, two minutes.
+        // Zero means the default of two minutes.
         let least = least.map_or(0, |found| found.value);
         let least = if least == 0 { 120 * SECOND } else { least };
         let path = "imageMaximumGCAge";
@@ -235,21 +238,23 @@ impl Validation<'_> {
         }
     }
 
-    fn reservations(&mut self) {
+    /// Checks `enforceNodeAllocatable` and the reserved cgroups and CPUs.
+    fn check_reservations(&mut self) {
         const PATH: &str = "enforceNodeAllocatable";
         let enforced = self.settings.list(PATH);
         let keys: Vec<&str> = enforced
             .as_ref()
             .map_or_else(|| vec!["pods"], |found| found.value.iter().map(String::as_str).collect());
         let per_qos = self.settings.is_on("cgroupsPerQOS", true);
-        let new = self.release.at_least(32);
+        // This release knows `system-reserved-compressible` and `kube-reserved-compressible`.
+        let knows_compressible = self.release.at_least(32);
         if !per_qos && !self.release.at_least(31) && !keys.is_empty() {
             self.contradiction(
                 "cgroupsPerQOS",
                 "enforceNodeAllocatable (--enforce-node-allocatable) is not supported unless cgroupsPerQOS (--cgroups-per-qos) is set to true",
             );
         }
-        let is_empty = |path: &str| self.settings.filled(path).is_none();
+        let is_empty = |path: &str| self.settings.non_empty(path).is_none();
         let (no_system, no_kube) = (is_empty("systemReservedCgroup"), is_empty("kubeReservedCgroup"));
         for (index, key) in keys.iter().enumerate() {
             if keys.iter().take(index).any(|earlier| earlier == key) && self.release.at_least(31) {
@@ -260,46 +265,52 @@ impl Validation<'_> {
                 "pods" if !per_qos && self.release.at_least(31) => self.contradiction("cgroupsPerQOS", format_args!(
                     "cgroupsPerQOS (--cgroups-per-qos) must be set to true when {key:?} contained in enforceNodeAllocatable (--enforce-node-allocatable)"
                 )),
-                "system-reserved" if no_system => self.reserved(PATH, "system", new),
-                "kube-reserved" if no_kube => self.reserved(PATH, "kube", new),
-                "system-reserved-compressible" if new && no_system => self.reserved(PATH, "system", new),
-                "kube-reserved-compressible" if new && no_kube => self.reserved(PATH, "kube", new),
-                "system-reserved-compressible" | "kube-reserved-compressible" if new => {}
+                "system-reserved" if no_system => self.needs_cgroup(PATH, "system", knows_compressible),
+                "kube-reserved" if no_kube => self.needs_cgroup(PATH, "kube", knows_compressible),
+                "system-reserved-compressible" if knows_compressible && no_system => {
+                    self.needs_cgroup(PATH, "system", knows_compressible);
+                }
+                "kube-reserved-compressible" if knows_compressible && no_kube => {
+                    self.needs_cgroup(PATH, "kube", knows_compressible);
+                }
+                "system-reserved-compressible" | "kube-reserved-compressible" if knows_compressible => {}
                 "none" if keys.len() > 1 => self.contradiction(PATH, format_args!(
                     "enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when {key:?} is specified"
                 )),
                 "pods" | "system-reserved" | "kube-reserved" | "none" => {}
-                // The order of the valid values in the message was not recorded.
+                // The kubelet's message ends with the valid values. No recording of a real kubelet contains this
+                // message, so the order of the values is not known, and the finding leaves them out.
                 _ => self.invalid(PATH, format_args!("option {key:?} specified for enforceNodeAllocatable (--enforce-node-allocatable)")),
             }
         }
-        if new {
+        if knows_compressible {
             for group in ["system", "kube"] {
                 let (whole, part) = (format!("{group}-reserved"), format!("{group}-reserved-compressible"));
                 if keys.contains(&whole.as_str()) && keys.contains(&part.as_str()) {
-                    self.both(PATH, &whole, &part);
+                    self.exclude_each_other(PATH, &whole, &part);
                 }
             }
         }
-        let reserved_cpus = self.settings.filled("reservedSystemCPUs");
+        let reserved_cpus = self.settings.non_empty("reservedSystemCPUs");
         if reserved_cpus.is_some() && !(no_system && no_kube) {
             self.contradiction("reservedSystemCPUs", "can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)");
         }
         if let Some(cpus) = reserved_cpus
-            && let Some(why) = cpu_set_fault(&cpus.value)
+            && let Some(why) = cpu_set_error(&cpus.value)
         {
             let text =
                 format!("unable to parse reservedSystemCPUs (--reserved-cpus) {}, error: {why}", cpus.value);
             self.invalid("reservedSystemCPUs", text);
         }
-        let is_filled = |path: &str| self.settings.filled(path).is_some();
+        let is_filled = |path: &str| self.settings.non_empty(path).is_some();
         if is_filled("systemCgroups") && !is_filled("cgroupRoot") {
             self.contradiction("systemCgroups", "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified");
         }
     }
 
-    fn reserved(&mut self, path: &str, group: &str, new: bool) {
-        let named = if new {
+    /// Reports an enforcement without the cgroup that it needs.
+    fn needs_cgroup(&mut self, path: &str, group: &str, knows_compressible: bool) {
+        let enforcement = if knows_compressible {
             format!(
                 "{:?} or {:?} included",
                 format!("{group}-reserved"),
@@ -309,18 +320,20 @@ impl Validation<'_> {
             format!("{:?} contained", format!("{group}-reserved"))
         };
         self.contradiction(path, format_args!(
-            "{group}ReservedCgroup (--{group}-reserved-cgroup) must be specified when {named} in enforceNodeAllocatable (--enforce-node-allocatable)"
+            "{group}ReservedCgroup (--{group}-reserved-cgroup) must be specified when {enforcement} in enforceNodeAllocatable (--enforce-node-allocatable)"
         ));
     }
 
-    /// The order of the two names in the message depends on the release.
-    fn both(&mut self, path: &str, whole: &str, part: &str) {
+    /// Reports two enforcements that exclude each other. The finding does not quote the kubelet's message, because the
+    /// order of the two names in this message depends on the release.
+    fn exclude_each_other(&mut self, path: &str, whole: &str, part: &str) {
         let origin = self.settings.origin(path);
         let message = format!("both {whole:?} and {part:?} are in enforceNodeAllocatable");
         self.findings.push(StartFinding::new(StartCheck::ValuesContradict, message).at(&origin).on(path));
     }
 
-    fn shutdown(&mut self) {
+    /// Checks the settings of graceful node shutdown.
+    fn check_shutdown(&mut self) {
         let period = |path: &str| self.settings.nanoseconds(path).map_or(0, |found| found.value);
         let (all, critical) = (period("shutdownGracePeriod"), period("shutdownGracePeriodCriticalPods"));
         if critical > all {
@@ -355,7 +368,8 @@ impl Validation<'_> {
         }
     }
 
-    fn choices(&mut self) {
+    /// Checks the fields that allow only certain words.
+    fn check_choices(&mut self) {
         let topology = "[\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]";
         self.choice(
             "topologyManagerPolicy",
@@ -386,7 +400,7 @@ impl Validation<'_> {
             };
             format!("memorySwap.swapBehavior {value:?} must be one of: {valid}")
         });
-        if self.settings.filled("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
+        if self.settings.non_empty("memorySwap.swapBehavior").is_some() && self.is_off("NodeSwap") {
             self.needs_gate(
                 "memorySwap.swapBehavior",
                 "memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled",
@@ -397,22 +411,24 @@ impl Validation<'_> {
             self.choice(path, &["None", "TieredReservation"], |value| {
                 format!("option {value:?} specified for memoryReservationPolicy. Valid options are \"None\" or \"TieredReservation\"")
             });
-            let value = self.settings.filled(path).map(|found| found.value);
+            let value = self.settings.non_empty(path).map(|found| found.value);
             if value.as_deref() == Some("TieredReservation") && self.is_off("MemoryQoS") {
                 self.needs_gate(path, "memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled");
             }
         }
     }
 
+    /// Reports a value that is not one of `valid`. `text` returns the kubelet's message for the value.
     fn choice(&mut self, path: &str, valid: &[&str], text: impl Fn(&str) -> String) {
-        if let Some(found) = self.settings.filled(path)
+        if let Some(found) = self.settings.non_empty(path)
             && !valid.contains(&found.value.as_str())
         {
             self.invalid(path, text(&found.value));
         }
     }
 
-    fn logs(&mut self) {
+    /// Checks the settings of container logs.
+    fn check_logs(&mut self) {
         if !self.release.at_least(30) {
             return;
         }
@@ -422,7 +438,7 @@ impl Validation<'_> {
                 "containerLogMaxWorkers must be greater than or equal to 1",
             );
         }
-        // Zero is the default, ten seconds, for a field that is no pointer; this one is a pointer.
+        // Zero is an error here: the kubelet sets the default only if this field, a pointer, is absent.
         if self
             .settings
             .nanoseconds("containerLogMonitorInterval")
@@ -440,7 +456,8 @@ impl Validation<'_> {
         }
     }
 
-    fn gated(&mut self) {
+    /// Checks the fields that need a feature gate.
+    fn check_gated_fields(&mut self) {
         if self.settings.is_on("serverTLSBootstrap", false) && self.is_off("RotateKubeletServerCertificate") {
             self.needs_gate(
                 "serverTLSBootstrap",
@@ -486,11 +503,11 @@ impl Validation<'_> {
                 );
             }
         }
-        self.crash_loop();
-        self.pull_credentials();
+        self.check_restart_period();
+        self.check_pull_credentials();
     }
 
-    fn crash_loop(&mut self) {
+    fn check_restart_period(&mut self) {
         const PATH: &str = "crashLoopBackOff.maxContainerRestartPeriod";
         let Some(period) = self.settings.nanoseconds(PATH).filter(|_| self.release.at_least(32)) else {
             return;
@@ -507,13 +524,13 @@ impl Validation<'_> {
         }
     }
 
-    fn pull_credentials(&mut self) {
+    fn check_pull_credentials(&mut self) {
         const POLICY: &str = "imagePullCredentialsVerificationPolicy";
         const LIST: &str = "preloadedImagesVerificationAllowlist";
         if !self.release.at_least(33) {
             return;
         }
-        let policy = self.settings.filled(POLICY).map(|found| found.value);
+        let policy = self.settings.non_empty(POLICY).map(|found| found.value);
         let is_listed = self.settings.list(LIST).is_some_and(|list| !list.value.is_empty());
         if self.is_off("KubeletEnsureSecretPulledImages") {
             for (path, is_set) in [(POLICY, policy.is_some()), (LIST, is_listed)] {
@@ -535,8 +552,10 @@ impl Validation<'_> {
         }
     }
 
-    fn others(&mut self) {
-        // Without the field, the kubelet uses containerd's socket.
+    /// Checks the fields that belong to none of the other groups.
+    fn check_other_fields(&mut self) {
+        // If the field is absent or empty in a file, the kubelet uses containerd's socket. It applies the flag later,
+        // so only an empty flag causes this error.
         if self
             .settings
             .text("containerRuntimeEndpoint")
@@ -553,7 +572,7 @@ impl Validation<'_> {
                 "runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set",
             );
         }
-        if let Some(found) = self.settings.filled("showHiddenMetricsForVersion") {
+        if let Some(found) = self.settings.non_empty("showHiddenMetricsForVersion") {
             let previous = format!("1.{}", self.release.minor().saturating_sub(1));
             if found.value != previous {
                 self.refuse(StartCheck::ValueRefused, "showHiddenMetricsForVersion", &format!(
@@ -564,30 +583,31 @@ impl Validation<'_> {
         }
         if let Some(found) = self
             .settings
-            .filled("logging.format")
+            .non_empty("logging.format")
             .filter(|found| !matches!(found.value.as_str(), "text" | "json"))
         {
             let reason = format!(
                 "initialize logging: logging.format: Invalid value: {:?}: Unsupported log format",
                 found.value
             );
-            let message = format!("the log format is {:?}, and the kubelet has text and json", found.value);
+            let message =
+                format!("the log format is {:?}, but the kubelet knows only text and json", found.value);
             self.findings.push(
                 StartFinding::new(StartCheck::ValueRefused, message)
                     .at(&found.origin)
                     .on("logging.format")
-                    .saying(reason),
+                    .with_reason(reason),
             );
         }
     }
 
-    fn cgroups(&mut self, version: CgroupVersion) {
+    fn check_cgroups(&mut self, version: CgroupVersion) {
         if version == CgroupVersion::V2 || !self.release.at_least(31) {
             return;
         }
-        let unsupported = self.release.at_least(35);
-        if self.settings.is_on("failCgroupV1", unsupported) {
-            let rest = if unsupported {
+        let fails_by_default = self.release.at_least(35);
+        if self.settings.is_on("failCgroupV1", fails_by_default) {
+            let rest = if fails_by_default {
                 "unsupported and will be removed in a future release"
             } else {
                 "in maintenance mode"
@@ -605,8 +625,8 @@ impl Validation<'_> {
                 StartFinding::new(StartCheck::CgroupV1, message)
                     .at(&origin)
                     .on("failCgroupV1")
-                    .saying(format!("failed to validate kubelet configuration, error: {text}"))
-                    .with_fix("move the node to cgroup v2, or set failCgroupV1: false for the time being"),
+                    .with_reason(format!("failed to validate kubelet configuration, error: {text}"))
+                    .with_fix("switch the node to cgroup v2, or set failCgroupV1: false until then"),
             );
         }
         if self.release.at_least(32) && !self.settings.is_on("singleProcessOOMKill", true) {
@@ -618,14 +638,14 @@ impl Validation<'_> {
     }
 }
 
-/// A duration as Go prints the structure that holds it.
+/// Formats a duration in braces, as Go prints a structure that contains a duration.
 fn braced(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let text = GoDuration(std::time::Duration::from_nanos(nanoseconds.unsigned_abs()));
     format!("{{{sign}{text}}}")
 }
 
-/// A float as Go's `%v` prints it: from a million on with an exponent of at least two digits.
+/// Formats a float like Go's `%v`: from a million on with an exponent of at least two digits.
 fn go_float(number: f64) -> String {
     let text = number.to_string();
     if number.abs() < 1e6 {
@@ -635,8 +655,8 @@ fn go_float(number: f64) -> String {
     exponent.split_once('e').map_or(text, |(digits, power)| format!("{digits}e+{power:0>2}"))
 }
 
-/// Why a list of CPUs cannot be parsed; `None` if it can.
-fn cpu_set_fault(text: &str) -> Option<String> {
+/// Returns the kubelet's error if a list of CPUs cannot be parsed.
+fn cpu_set_error(text: &str) -> Option<String> {
     let number = |text: &str| {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if is_number { text.parse::<u64>().ok() } else { None }

@@ -1,8 +1,8 @@
-//! Decimal numbers of up to 38 digits, a small part of `gopkg.in/inf.v0`.
+//! Decimal numbers of up to 38 digits, with the few functions of Go's `gopkg.in/inf.v0` that quantities need.
 
 use std::cmp::Ordering;
 
-/// `unscaled` times ten to the minus `scale`.
+/// A number: `unscaled` divided by ten to the power of `scale`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decimal {
     pub unscaled: i128,
@@ -10,21 +10,22 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Returns the number with this scale, rounded away from zero if digits are lost; `None` if it has too many digits.
+    /// Returns the number with this scale, rounded away from zero if digits are lost. Returns `None` if the result has too
+    /// many digits.
     pub fn rescaled(self, scale: i32) -> Option<Self> {
-        let more = scale.saturating_sub(self.scale);
-        let power = 10_i128.checked_pow(more.unsigned_abs());
+        let added_digits = scale.saturating_sub(self.scale);
+        let power = 10_i128.checked_pow(added_digits.unsigned_abs());
         let unscaled = match power {
             _ if self.unscaled == 0 => 0,
-            Some(factor) if more >= 0 => self.unscaled.checked_mul(factor)?,
-            None if more >= 0 => return None,
+            Some(factor) if added_digits >= 0 => self.unscaled.checked_mul(factor)?,
+            None if added_digits >= 0 => return None,
             Some(divisor) => self.unscaled / divisor + (self.unscaled % divisor).signum(),
             None => self.unscaled.signum(),
         };
         Some(Self { unscaled, scale })
     }
 
-    /// Returns the sum, with the larger of both scales; `None` if it has too many digits.
+    /// Returns the sum, with the larger of both scales. Returns `None` if the sum has too many digits.
     pub fn plus(self, other: Self) -> Option<Self> {
         let scale = self.scale.max(other.scale);
         let (left, right) = (self.rescaled(scale)?, other.rescaled(scale)?);
@@ -49,7 +50,7 @@ impl Decimal {
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The power of ten of the first digit decides. If it is equal, the digits decide.
+        // The power of ten of the first digit decides. If both powers are equal, the digits decide.
         let first_digit = |number: &Self| {
             let digits = number.unscaled.unsigned_abs().checked_ilog10().map_or(0, i64::from);
             digits - i64::from(number.scale)
@@ -60,7 +61,7 @@ impl Ord for Decimal {
             first.then_with(|| {
                 let scale = self.scale.max(other.scale);
                 let digits = |number: &Self| number.rescaled(scale).map(|number| number.unscaled.abs());
-                // Only the number with fewer digits is multiplied, and only a larger one has too many digits then.
+                // Both first digits have the same power of ten. So a number gets too many digits only if it is larger.
                 match (digits(self), digits(other)) {
                     (None, _) => Ordering::Greater,
                     (_, None) => Ordering::Less,
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_low_bits_are_those_of_a_big_integer() {
+    fn words_and_low_bits_equal_gos_big_integer() {
         assert_eq!(number(18_446_744_073_709_551_617, 0).words(), [1, 1]);
         assert_eq!(number(-18_446_744_073_709_551_617, 0).words(), [1, 1]);
         assert_eq!(number(18_446_744_073_709_551_617, 0).low_bits(), 1);
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(number(1500, 3).cmp(&number(15, 1)), Ordering::Equal);
         assert!(number(1, -2_000_000_000) > number(999, 0));
         assert!(number(-1, 0) < number(0, 5) && number(-2, 0) < number(-1, 0));
-        // With one scale, the first of these has a digit too many.
+        // In the common scale, the first number has one digit too many.
         assert!(number(9, -38) > number(i128::MAX / 10 * 5, 0) && number(i128::MAX, 0) < number(2, -38));
     }
 }

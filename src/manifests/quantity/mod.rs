@@ -1,12 +1,15 @@
-//! Resource quantities such as `100m`, `128Mi` or `1e3`, in the kubelet's internal form.
+//! Resource quantities such as `100m`, `128Mi` or `1e3`: parsing, comparing, adding and printing like the kubelet.
 //!
-//! The internal form is printed into the text from which a pod's UID is computed, and it decides when the kubelet's
-//! arithmetic overflows.
+//! A quantity has the same internal form as in the kubelet, because the kubelet computes a pod's UID from that form, and
+//! because the form decides when the kubelet's arithmetic overflows. A quantity with more than 38 digits is refused
+//! ([`NotAQuantity::TooLong`]).
 
 mod decimal;
 
 use std::cmp::Ordering;
 use std::fmt;
+
+use crate::report::word_enum;
 
 pub use decimal::Decimal;
 
@@ -14,6 +17,7 @@ pub use decimal::Decimal;
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
+    /// The text that the kubelet keeps; empty if the kubelet keeps none.
     written: String,
     format: Format,
 }
@@ -21,11 +25,11 @@ pub struct Quantity {
 /// The two internal forms of a number.
 #[derive(Clone, Debug)]
 pub enum Amount {
-    /// `value` times ten to the `scale`.
+    /// `value` times ten to the power of `scale`.
     Small {
         /// The digits.
         value: i64,
-        /// The number of zeros that follow, or if negative the number of decimals.
+        /// The number of zeros after the digits or, if negative, the number of decimal places.
         scale: i32,
     },
     /// A number that is too large or too precise for the small form.
@@ -38,38 +42,29 @@ impl Default for Amount {
     }
 }
 
-/// The family of suffixes in which a quantity is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Format {
-    /// A quantity that is absent.
-    #[default]
-    Absent,
-    /// `k`, `M`, …
-    DecimalSi,
-    /// `Ki`, `Mi`, …
-    BinarySi,
-    /// `e3`, …
-    DecimalExponent,
-}
-
-impl Format {
-    /// The kubelet's name of the format.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "",
-            Self::DecimalSi => "DecimalSI",
-            Self::BinarySi => "BinarySI",
-            Self::DecimalExponent => "DecimalExponent",
-        }
+word_enum! {
+    /// The family of suffixes in which a quantity is written.
+    #[derive(Default)]
+    pub enum Format: name {
+        /// A quantity that is absent.
+        #[default]
+        Absent = "",
+        /// `k`, `M`, …
+        DecimalSi = "DecimalSI",
+        /// `Ki`, `Mi`, …
+        BinarySi = "BinarySI",
+        /// `e3`, …
+        DecimalExponent = "DecimalExponent",
     }
 }
 
-/// The scales of the kubelet's most precise quantity and of resource lists.
+/// The number of decimal places of the kubelet's most precise quantity.
 const NANO: i32 = 9;
+/// The number of decimal places of quantities in resource lists.
 const MILLI: i32 = 3;
 
-/// From this power of ten on, the kubelet needs seconds to write out the digits, and for a slightly larger power hours.
-const ENDLESS: i32 = 5_000_000;
+/// From this power of ten on, the kubelet needs seconds to compute the digits, and for a slightly larger power hours.
+const ENDLESS_POWER: i32 = 5_000_000;
 
 /// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,21 +81,25 @@ pub enum NotAQuantity {
     /// The text is a quantity, but the kubelet would never finish parsing it.
     #[error("the power of ten is so large that the kubelet does not finish computing it")]
     Endless,
-    /// The text is a quantity with more digits than plegctl computes with.
+    /// The text is a quantity with more digits than plegctl can compute with.
     #[error("the number has more than 38 digits")]
     TooLong,
 }
 
-/// The parts of a quantity: sign, digits before and after the point, suffix.
+/// The parts of a quantity's text.
 struct QuantityParts<'a> {
     negative: bool,
+    /// The digits before the point, without leading zeros; `0` if no digit remains.
     whole: &'a str,
+    /// The digits after the point.
     fraction: &'a str,
     suffix: &'a str,
+    /// Whether the text has at least one digit before the suffix.
     has_digits: bool,
 }
 
 impl<'a> QuantityParts<'a> {
+    /// Splits a text. Checks its form, but not its suffix.
     fn of(text: &'a str) -> Result<Self, NotAQuantity> {
         let negative = text.starts_with('-');
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -124,6 +123,7 @@ impl<'a> QuantityParts<'a> {
         if self.negative { value.wrapping_neg() } else { value }
     }
 
+    /// Returns the digits before and after the point.
     fn digits(&self) -> String {
         format!("{}{}", self.whole, self.fraction)
     }
@@ -133,23 +133,24 @@ impl<'a> QuantityParts<'a> {
         length(self.fraction)
     }
 
-    /// Returns the small form, if the number certainly fits.
+    /// Returns value and scale of the small form. Returns `None` if the kubelet's estimate shows that the number may not
+    /// fit.
     fn small(&self, suffix: &Suffix) -> Result<Option<(i64, i32)>, NotAQuantity> {
-        let (mantissa, scale, room) = match *suffix {
+        let (factor, scale, spare_digits) = match *suffix {
             Suffix::Ten { exponent, .. } => {
                 (1, exponent.wrapping_sub(self.decimals()), 18 - length(self.whole) - self.decimals())
             }
             Suffix::Two(_) if !self.fraction.is_empty() => return Ok(None),
             Suffix::Two(exponent) => (1_i64 << exponent, 0, 14 - length(self.whole) - exponent * 3 / 10),
         };
-        if room < 0 || scale < -NANO {
+        if spare_digits < 0 || scale < -NANO {
             return Ok(None);
         }
         let value: i64 = self.digits().parse().map_err(|_| NotAQuantity::Numeric)?;
-        Ok(value.checked_mul(mantissa).map(|value| (self.signed(value), scale)))
+        Ok(value.checked_mul(factor).map(|value| (self.signed(value), scale)))
     }
 
-    /// Whether the kubelet considers the text canonical and keeps it.
+    /// Whether the kubelet keeps the text, because it considers the text canonical.
     fn keeps_text(&self, suffix: &Suffix, scale: i32) -> bool {
         match suffix {
             Suffix::Ten { .. } => {
@@ -164,6 +165,7 @@ impl<'a> QuantityParts<'a> {
         }
     }
 
+    /// Returns the large form.
     fn large(&self, suffix: &Suffix) -> Result<(Decimal, Format), NotAQuantity> {
         if !self.has_digits {
             return Err(NotAQuantity::Numeric);
@@ -208,12 +210,14 @@ fn length(digits: &str) -> i32 {
 }
 
 const fn is_endless(scale: i32) -> bool {
-    scale.unsigned_abs() > ENDLESS.unsigned_abs()
+    scale.unsigned_abs() > ENDLESS_POWER.unsigned_abs()
 }
 
-/// The factor of a suffix: a power of two or of ten.
+/// The factor that a suffix means.
 enum Suffix {
+    /// Two to this power.
     Two(i32),
+    /// Ten to this power.
     Ten { exponent: i32, format: Format },
 }
 
@@ -240,7 +244,7 @@ impl Suffix {
             _ => {
                 let power = text.strip_prefix(['e', 'E']).ok_or(NotAQuantity::Suffix)?;
                 let power: i64 = power.parse().map_err(|_| NotAQuantity::Suffix)?;
-                // Go truncates the number to 32 bits here.
+                // Go truncates the exponent to 32 bits here.
                 let low = u32::try_from(power & i64::from(u32::MAX)).unwrap_or_default();
                 Self::Ten { exponent: low.cast_signed(), format: Format::DecimalExponent }
             }
@@ -260,7 +264,7 @@ impl Quantity {
     pub const ZERO: Self =
         Self { amount: Amount::Small { value: 0, scale: 0 }, written: String::new(), format: Format::Absent };
 
-    /// Parses a quantity as the kubelet does, including unusual forms that it accepts, like `1.` and `.5`.
+    /// Parses a quantity like the kubelet, which accepts unusual forms such as `1.` and `.5`.
     pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
         if text.is_empty() {
             return Err(NotAQuantity::Shape);
@@ -286,7 +290,7 @@ impl Quantity {
         &self.amount
     }
 
-    /// The text that the kubelet keeps in addition to the number; empty if it keeps none.
+    /// The text that the kubelet keeps in addition to the number; empty if the kubelet keeps none.
     pub fn written(&self) -> &str {
         &self.written
     }
@@ -296,6 +300,7 @@ impl Quantity {
         self.format
     }
 
+    /// Returns the number, whatever its internal form.
     fn decimal(&self) -> Decimal {
         match &self.amount {
             Amount::Small { value, scale } => {
@@ -305,13 +310,13 @@ impl Quantity {
         }
     }
 
-    /// Rounds away from zero to thousandths, as the kubelet stores requests and limits.
+    /// Rounds the quantity away from zero to thousandths, as the kubelet does for requests and limits.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
         match &mut self.amount {
             Amount::Small { scale, .. } if *scale >= -MILLI => return self,
             Amount::Small { value, scale } => {
-                *value = divided(*value, scale.unsigned_abs() - MILLI.unsigned_abs());
+                *value = without_last_digits(*value, scale.unsigned_abs() - MILLI.unsigned_abs());
                 *scale = -MILLI;
             }
             Amount::Large(amount) => *amount = amount.rescaled(MILLI).unwrap_or(*amount),
@@ -336,16 +341,16 @@ impl Quantity {
         }
     }
 
-    /// Returns the number in units of ten to the minus `scale`, rounded up, with 64 bits. As in the kubelet, a number
-    /// that does not fit overflows or becomes zero.
+    /// Returns the number times ten to the power of `scale`, rounded away from zero, with 64 bits. As in the kubelet, a
+    /// number that does not fit overflows or becomes zero.
     fn scaled(&self, scale: i32) -> i64 {
         match &self.amount {
-            Amount::Small { value, scale: own } => {
-                let more = own.saturating_add(scale);
-                if more < 0 {
-                    return divided(*value, more.unsigned_abs());
+            Amount::Small { value, scale: own_scale } => {
+                let power = own_scale.saturating_add(scale);
+                if power < 0 {
+                    return without_last_digits(*value, power.unsigned_abs());
                 }
-                let factor = 10_i64.checked_pow(more.unsigned_abs());
+                let factor = 10_i64.checked_pow(power.unsigned_abs());
                 factor.and_then(|factor| value.checked_mul(factor)).unwrap_or_default()
             }
             Amount::Large(amount) => amount.rescaled(scale).map_or(0, Decimal::low_bits),
@@ -362,20 +367,21 @@ impl Quantity {
         self.scaled(0).checked_rem(unit.scaled(0)) == Some(0)
     }
 
-    /// Compares with an integer.
+    /// Compares the quantity with an integer.
     pub fn cmp_whole(&self, number: i64) -> Ordering {
         self.decimal().cmp(&Decimal { unscaled: number.into(), scale: 0 })
     }
 
-    /// Returns the sum in the internal form that the kubelet's addition gives. If the sum has more than 38 digits, the
-    /// result is the larger number.
+    /// Returns the sum, in the internal form that the kubelet's addition gives it. If the sum has more than 38 digits, the
+    /// result is the larger of the two numbers.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         let amount = match (&self.amount, &other.amount) {
-            (Amount::Small { value: left, scale: fine }, Amount::Small { value: right, scale: coarse }) => {
-                small_sum((*left, *fine), (*right, *coarse))
-            }
+            (
+                Amount::Small { value: left, scale: left_scale },
+                Amount::Small { value: right, scale: right_scale },
+            ) => small_sum((*left, *left_scale), (*right, *right_scale)),
             _ => None,
         };
         let large = || {
@@ -386,7 +392,7 @@ impl Quantity {
         Self { amount, written: String::new(), format }
     }
 
-    /// Returns the kubelet's notation: the text that it kept, or else the shortest.
+    /// Returns the text that the kubelet kept, or else the kubelet's shortest notation of the number.
     fn canonical(&self) -> String {
         if !self.written.is_empty() {
             return self.written.clone();
@@ -399,15 +405,15 @@ impl Quantity {
             && absolute(number) >= (Decimal { unscaled: 1024, scale: 0 })
             && let Some(whole) = number.rescaled(0)
         {
-            let (digits, times) = without_factor(whole.unscaled, 1024, 6);
-            let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(times).copied().unwrap_or_default();
+            let (digits, factors) = without_factor(whole.unscaled, 1024, 6);
+            let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(factors).copied().unwrap_or_default();
             return format!("{digits}{suffix}");
         }
         let scale = number.scale;
         let multiple_of_three = if scale % 3 == 0 { scale } else { scale + 3 - scale.rem_euclid(3) };
         number = number.rescaled(multiple_of_three).unwrap_or(number);
-        let (digits, times) = without_factor(number.unscaled, 1000, usize::MAX);
-        let exponent = i32::try_from(times).unwrap_or_default() * 3 - number.scale;
+        let (digits, factors) = without_factor(number.unscaled, 1000, usize::MAX);
+        let exponent = i32::try_from(factors).unwrap_or_default() * 3 - number.scale;
         let suffix = match (self.format, exponent) {
             (_, 0) => String::new(),
             (Format::DecimalExponent, exponent) => format!("e{exponent}"),
@@ -426,24 +432,24 @@ impl Quantity {
     }
 }
 
-/// Go's `int64Amount.Add`; `None` if the sum does not fit.
-fn small_sum((left, fine): (i64, i32), (right, coarse): (i64, i32)) -> Option<(i64, i32)> {
+/// Adds two numbers in the small form, like Go's `int64Amount.Add`. Returns `None` if the sum does not fit.
+fn small_sum((left, left_scale): (i64, i32), (right, right_scale): (i64, i32)) -> Option<(i64, i32)> {
     if right == 0 {
-        return Some((left, fine));
+        return Some((left, left_scale));
     }
     if left == 0 {
-        return Some((right, coarse));
+        return Some((right, right_scale));
     }
-    let scale = fine.min(coarse);
-    let aligned = |value: i64, own: i32| {
-        let factor = 10_i64.checked_pow(own.checked_sub(scale)?.unsigned_abs())?;
+    let scale = left_scale.min(right_scale);
+    let aligned = |value: i64, own_scale: i32| {
+        let factor = 10_i64.checked_pow(own_scale.checked_sub(scale)?.unsigned_abs())?;
         value.checked_mul(factor)
     };
-    Some((aligned(left, fine)?.checked_add(aligned(right, coarse)?)?, scale))
+    Some((aligned(left, left_scale)?.checked_add(aligned(right, right_scale)?)?, scale))
 }
 
-/// Removes the last `digits` digits, rounding away from zero.
-fn divided(value: i64, digits: u32) -> i64 {
+/// Removes the last `digits` digits and rounds away from zero.
+fn without_last_digits(value: i64, digits: u32) -> i64 {
     let Some(divisor) = 10_i64.checked_pow(digits) else {
         return value.signum();
     };
@@ -451,23 +457,24 @@ fn divided(value: i64, digits: u32) -> i64 {
     value / divisor + rest.signum()
 }
 
-/// Removes up to `most` factors from an integer other than zero. Returns the rest and the number of factors.
+/// Divides an integer other than zero by `factor` while there is no remainder, at most `most` times. Returns the result
+/// and the number of divisions.
 fn without_factor(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
-    let mut times = 0;
-    while number % factor == 0 && times < most {
+    let mut divisions = 0;
+    while number % factor == 0 && divisions < most {
         number /= factor;
-        times += 1;
+        divisions += 1;
     }
-    (number, times)
+    (number, divisions)
 }
 
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.amount, &other.amount) {
-            (Amount::Small { value, scale }, Amount::Small { value: other, scale: same })
-                if scale == same =>
+            (Amount::Small { value, scale }, Amount::Small { value: other_value, scale: other_scale })
+                if scale == other_scale =>
             {
-                value.cmp(other)
+                value.cmp(other_value)
             }
             _ => self.decimal().cmp(&other.decimal()),
         }
@@ -480,7 +487,7 @@ impl PartialOrd for Quantity {
     }
 }
 
-/// Quantities are equal if their numbers are equal, however they are written.
+/// Quantities are equal if their numbers are equal, even if they are written differently.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
@@ -495,6 +502,7 @@ impl fmt::Display for Quantity {
     }
 }
 
+/// Splits a text after its leading digits.
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
@@ -545,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantity_that_the_kubelet_never_finishes_is_reported() {
+    fn a_quantity_that_the_kubelet_never_finishes_is_an_error() {
         for text in ["1e2147483647", "1E9999999", "1e-999999999", "0e999999999"] {
             assert_eq!(Quantity::parse(text), Err(NotAQuantity::Endless), "{text}");
         }
@@ -553,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_quantities_are_limited_to_64_bits_and_decimal_ones_are_not() {
+    fn binary_quantities_are_limited_to_64_bits_and_decimal_quantities_are_not() {
         assert_eq!(quantity("9007199254740993Ki"), quantity("9223372036854775807"));
         assert_eq!(quantity("9999999999Ei"), quantity("8Ei"));
         assert_eq!(quantity("-9999999999Ei"), quantity("-9223372036854775807"));
@@ -562,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn number_with_too_many_digits_is_not_judged() {
+    fn a_quantity_with_too_many_digits_is_refused() {
         let long = "9".repeat(43);
         for text in [&*long, "3172558511033790540e19", "99999999999999999999999999999999999999Ei"] {
             assert_eq!(Quantity::parse(text), Err(NotAQuantity::TooLong), "{text}");

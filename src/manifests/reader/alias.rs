@@ -1,15 +1,15 @@
-//! Limits how many nodes aliases may expand to, with go-yaml's own rule.
+//! Rejects documents whose aliases expand to too many nodes, with go-yaml's own rule, and aliases inside their own anchor.
 
 use super::SyntaxError;
 use super::raw::{RawDocument, RawKind, yaml_error};
 use crate::manifests::tree::Position;
 
-/// Up to this number of decoded nodes, almost all of them may come from aliases (`alias_ratio_range_low` in go-yaml).
-const LENIENT: u32 = 400_000;
-/// From this number on, only a tenth of them may (`alias_ratio_range_high`).
-const STRICT: u32 = 4_000_000;
+/// Up to this number of decoded nodes, 99 % of the nodes may come from aliases (`alias_ratio_range_low` in go-yaml).
+const LENIENT_COUNT: u32 = 400_000;
+/// From this number on, only 10 % of the nodes may come from aliases (`alias_ratio_range_high`).
+const STRICT_COUNT: u32 = 4_000_000;
 
-/// Walks the document in go-yaml's decoding order, counts nodes, and rejects what go-yaml rejects.
+/// Walks the document in go-yaml's decoding order, counts the nodes, and stops where go-yaml reports an error.
 pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
     let mut counts = AliasCounts::default();
     let mut active = vec![false; document.nodes.len()];
@@ -30,7 +30,7 @@ pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
         if counts.excessive() {
             return Err(yaml_error(
                 "document contains excessive aliasing",
-                "the aliases of this document unfold to far more than it contains",
+                "the aliases of this document expand to far more values than the document contains",
                 node.position,
                 Some("write the values out instead of nesting aliases"),
             ));
@@ -67,8 +67,11 @@ enum WalkStep {
 
 #[derive(Default)]
 struct AliasCounts {
+    /// All nodes so far.
     decoded: u32,
+    /// The nodes that come from aliases.
     aliased: u32,
+    /// The number of aliases that contain the present node.
     depth: u32,
 }
 
@@ -88,13 +91,14 @@ impl AliasCounts {
     }
 }
 
+/// Returns the share of nodes that may come from aliases.
 fn allowed_ratio(decoded: u32) -> f64 {
-    if decoded <= LENIENT {
+    if decoded <= LENIENT_COUNT {
         0.99
-    } else if decoded >= STRICT {
+    } else if decoded >= STRICT_COUNT {
         0.10
     } else {
-        0.99 - 0.89 * f64::from(decoded - LENIENT) / f64::from(STRICT - LENIENT)
+        0.99 - 0.89 * f64::from(decoded - LENIENT_COUNT) / f64::from(STRICT_COUNT - LENIENT_COUNT)
     }
 }
 

@@ -1,5 +1,7 @@
-//! Converts parsed nodes into the tree: keys become strings, merges are applied in place, and the last of equal keys
-//! wins.
+//! Converts the flat list of parsed YAML nodes into the tree of the manifest.
+//!
+//! Keys become strings, aliases are expanded, merges (`<<`) are applied at their position, and the last of several equal
+//! keys wins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,11 +16,11 @@ use crate::manifests::tree::{ManifestNode, MapEntry, Position, Value};
 /// Builds the tree of a document whose aliases have been checked.
 pub fn compose(document: &RawDocument, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
     check_nodes(document, &keys(document))?;
-    let mut composer = Composer { document, notes, unfolded: HashMap::new(), suppressed: 0 };
+    let mut composer = Composer { document, notes, expanded: HashMap::new(), nested_expansions: 0 };
     composer.node(0, 0)
 }
 
-/// Returns the numbers of the nodes that are used only as keys.
+/// Returns the indexes of the nodes that are keys of a mapping.
 fn keys(document: &RawDocument) -> HashSet<usize> {
     let pairs = document.nodes.iter().filter_map(|node| match &node.kind {
         RawKind::Map(pairs) => Some(pairs),
@@ -27,11 +29,12 @@ fn keys(document: &RawDocument) -> HashSet<usize> {
     pairs.flatten().map(|(key, _)| *key).collect()
 }
 
-/// Checks each node by itself, at any depth.
+/// Rejects nodes that the kubelet cannot convert into JSON. Checks all nodes, also those that the tree leaves out because
+/// they are nested too deeply.
 fn check_nodes(document: &RawDocument, keys: &HashSet<usize>) -> Result<(), SyntaxError> {
-    for (number, node) in document.nodes.iter().enumerate() {
+    for (index, node) in document.nodes.iter().enumerate() {
         match &node.kind {
-            RawKind::Scalar(Scalar::NotFinite) if keys.contains(&number) => {}
+            RawKind::Scalar(Scalar::NotFinite) if keys.contains(&index) => {}
             RawKind::Scalar(Scalar::NotFinite) => return Err(not_finite(node.position)),
             RawKind::Map(pairs) => {
                 for (key, value) in pairs {
@@ -55,12 +58,13 @@ fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), Sy
         RawKind::Merge => check_merge(document, value, place),
         RawKind::List(_) | RawKind::Map(_) => Err(yaml_error(
             "invalid map key",
-            "a mapping or a list is where a key is expected",
+            "a key must not be a mapping or a list",
             place,
-            Some("quote the value; if these are template braces, render the template first"),
+            Some("quote the key; if these are braces of a template, render the template first"),
         )),
         RawKind::Scalar(Scalar::Null) => Err(key_error("a key is null", place)),
-        // An integer that does not fit in 64 bits is a float, which the kubelet can convert into a key.
+        // The kubelet cannot convert an integer from 2^63 to 2^64-1 into a key. A larger number is a float, which it can
+        // convert.
         RawKind::Scalar(Scalar::Int(number))
             if (i128::from(i64::MAX) + 1..=i128::from(u64::MAX)).contains(number) && !is_float(node) =>
         {
@@ -82,7 +86,7 @@ fn check_merge(document: &RawDocument, value: usize, place: Position) -> Result<
     }
     Err(yaml_error(
         "map merge requires map or sequence of maps as the value",
-        "`<<` takes a mapping or a list of mappings",
+        "the value of `<<` must be a mapping or a list of mappings",
         place,
         None,
     ))
@@ -91,14 +95,15 @@ fn check_merge(document: &RawDocument, value: usize, place: Position) -> Result<
 fn key_error(what: &str, place: Position) -> SyntaxError {
     yaml_error(
         "unsupported map key",
-        &format!("{what}, which the kubelet cannot turn into JSON"),
+        &format!("{what}, which the kubelet cannot convert into JSON"),
         place,
         Some("quote the key"),
     )
 }
 
 fn not_finite(place: Position) -> SyntaxError {
-    let mut error = yaml_error("", "`.nan` and `.inf` have no JSON form", place, Some("quote the value"));
+    let message = "the kubelet cannot convert `.nan` and `.inf` into JSON";
+    let mut error = yaml_error("", message, place, Some("quote the value"));
     "json: unsupported value".clone_into(&mut error.reason);
     error
 }
@@ -106,21 +111,24 @@ fn not_finite(place: Position) -> SyntaxError {
 struct Composer<'a> {
     document: &'a RawDocument,
     notes: &'a mut ReaderNotes,
-    /// The expanded aliases by node and depth. They are shared, so that a bomb of aliases needs little memory.
-    unfolded: HashMap<(usize, usize), ManifestNode>,
-    /// Above zero inside an alias or a merge, whose notes were recorded at the anchor.
-    suppressed: u32,
+    /// The expanded targets of aliases and merges, by node and depth. All uses share one copy, so that a file whose
+    /// aliases refer to further aliases needs little memory.
+    expanded: HashMap<(usize, usize), ManifestNode>,
+    /// How many expansions contain the present node. Inside an expansion nothing is noted, because the same node was
+    /// noted at its anchor.
+    nested_expansions: u32,
 }
 
 impl Composer<'_> {
-    fn node(&mut self, number: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
+    /// Converts the node with this index and the nodes in it.
+    fn node(&mut self, index: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
         let document = self.document;
-        let Some(raw) = document.nodes.get(number) else {
+        let Some(raw) = document.nodes.get(index) else {
             return Ok(ManifestNode::new(Position::START, Value::Null));
         };
         let value = match &raw.kind {
             RawKind::Alias(target) => {
-                let mut node = self.unfold(*target, depth)?;
+                let mut node = self.expand(*target, depth)?;
                 node.position = raw.position;
                 return Ok(node);
             }
@@ -144,18 +152,20 @@ impl Composer<'_> {
         Ok(ManifestNode { position: raw.position, value, written })
     }
 
-    fn unfold(&mut self, target: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
-        if let Some(node) = self.unfolded.get(&(target, depth)) {
+    /// Converts the target of an alias or a merge.
+    fn expand(&mut self, target: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
+        if let Some(node) = self.expanded.get(&(target, depth)) {
             return Ok(node.clone());
         }
-        self.suppressed += 1;
+        self.nested_expansions += 1;
         let node = self.node(target, depth);
-        self.suppressed -= 1;
+        self.nested_expansions -= 1;
         let node = node?;
-        self.unfolded.insert((target, depth), node.clone());
+        self.expanded.insert((target, depth), node.clone());
         Ok(node)
     }
 
+    /// Adds the pairs of a mapping to its entries, in their order.
     fn fill(
         &mut self,
         entries: &mut MapBuilder,
@@ -180,9 +190,10 @@ impl Composer<'_> {
         Ok(())
     }
 
+    /// Adds an entry, and notes a repeated key.
     fn insert(&mut self, entries: &mut MapBuilder, entry: MapEntry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
-        if let (Some(old), 0) = (entries.insert_written(entry), self.suppressed) {
+        if let (Some(old), 0) = (entries.insert_written(entry), self.nested_expansions) {
             if self.notes.duplicate_keys.len() >= MAX_NOTES {
                 return;
             }
@@ -191,7 +202,7 @@ impl Composer<'_> {
         }
     }
 
-    /// Applies a merge: its values replace keys written before it, and of several merged mappings the first wins.
+    /// Applies a merge: its values replace the values of keys before it. If several mappings are merged, the first wins.
     fn merge(
         &mut self,
         entries: &mut MapBuilder,
@@ -207,20 +218,21 @@ impl Composer<'_> {
         sources.reverse();
         let mut overrides = Vec::new();
         for source in sources {
-            let node = self.unfold(source, depth)?;
+            let node = self.expand(source, depth)?;
             for entry in node.as_map().map_or(&[][..], |map| map.entries()) {
                 if let Some(old) = entries.insert_merged(entry.clone()) {
                     overrides.push(old.key.to_string());
                 }
             }
         }
-        if self.suppressed == 0 && self.notes.merges.len() < MAX_NOTES {
+        if self.nested_expansions == 0 && self.notes.merges.len() < MAX_NOTES {
             self.notes.merges.push(Merge { position, overrides });
         }
         Ok(())
     }
 }
 
+/// Returns an empty collection of the same kind.
 fn empty(raw: &RawNode) -> Value {
     match raw.kind {
         RawKind::List(_) => Value::List(Arc::default()),
@@ -238,14 +250,14 @@ fn scalar_value(scalar: &Scalar) -> Value {
     }
 }
 
-/// Whether a number was written as a float, even if it is an integer.
+/// Whether go-yaml reads a number as a float, even if its value is an integer: `1e3`.
 fn is_float(raw: &RawNode) -> bool {
     raw.written.as_deref().is_some_and(|written| !scalar::is_integer(written))
 }
 
 /// Formats a 32-bit float in Go's shortest form. The kubelet converts float keys to 32 bits.
 fn float_key(number: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "the kubelet's converter cuts it in the same way")]
+    #[expect(clippy::cast_possible_truncation, reason = "the kubelet's converter loses the same digits")]
     let number = number as f32;
     let text = format!("{number:e}");
     let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -256,6 +268,7 @@ fn float_key(number: f64) -> String {
     format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.unsigned_abs())
 }
 
+/// Returns the text into which the kubelet converts a key.
 fn key_text(scalar: &Scalar, raw: &RawNode) -> Arc<str> {
     match scalar {
         Scalar::NotFinite => {

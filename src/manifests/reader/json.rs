@@ -1,4 +1,4 @@
-//! Reads strict JSON with positions, with the rules of Go's decoder.
+//! Reads strict JSON into a tree with positions, with the rules of Go's decoder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,43 +7,37 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::map_builder::MapBuilder;
+use super::raw::too_many_values;
 use super::{KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError, SyntaxFault};
 use crate::manifests::report::{DuplicateKey, ReaderNotes};
 use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
 /// Reads one JSON value. Anything after the value is an error.
 pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
-    let whole: &RawValue = serde_json::from_str(text).map_err(|why| invalid(text, &why))?;
-    let size = Size::of(text);
+    let whole: &RawValue = serde_json::from_str(text).map_err(|why| parser_error(text, &why))?;
+    let extent = JsonExtent::of(text);
     let start = Position::START;
-    if size.depth > MAX_DEPTH {
-        return Err(fault(start, "nested more than 10000 levels deep", NOT_JSON));
+    if extent.depth > MAX_DEPTH {
+        return Err(json_error(start, "nested more than 10000 levels deep", WRITE_JSON));
     }
-    if size.values > MAX_NODES {
-        let what = "more than 500000 values in one file: what the kubelet makes of it is not judged here";
-        return Err(SyntaxError {
-            fault: SyntaxFault::NotJudged,
-            message: what.to_owned(),
-            fix: None,
-            reason: String::new(),
-            position: Some(start),
-        });
+    if extent.values > MAX_NODES {
+        return Err(too_many_values(start));
     }
     // The text is valid JSON, so reading its parts does not fail.
-    let mut reader = JsonReader { text, read: 0, position: start, notes };
-    reader.node(whole, 0).map_err(|why| invalid(text, &why))
+    let mut reader = JsonReader { text, offset: 0, position: start, notes };
+    reader.node(whole, 0).map_err(|why| parser_error(text, &why))
 }
 
-/// How many values valid JSON has, and how deep they are nested.
+/// The number of values in a valid JSON text, and the depth to which they are nested.
 #[derive(Default)]
-struct Size {
+struct JsonExtent {
     values: usize,
     depth: usize,
 }
 
-impl Size {
+impl JsonExtent {
     fn of(text: &str) -> Self {
-        let mut size = Self { values: 1, depth: 0 };
+        let mut extent = Self { values: 1, depth: 0 };
         let (mut open, mut quoted, mut escaped) = (0_usize, false, false);
         for byte in text.bytes() {
             match byte {
@@ -53,32 +47,36 @@ impl Size {
                 _ if quoted => {}
                 b'{' | b'[' => {
                     open += 1;
-                    size.values += 1;
-                    size.depth = size.depth.max(open);
+                    extent.values += 1;
+                    extent.depth = extent.depth.max(open);
                 }
                 b'}' | b']' => open = open.saturating_sub(1),
-                b',' => size.values += 1,
+                b',' => extent.values += 1,
                 _ => {}
             }
         }
-        size
+        extent
     }
 }
 
-const NOT_JSON: &str = "write valid JSON, or YAML that does not start with `{`";
+/// The fix for a file that is not JSON.
+const WRITE_JSON: &str = "write valid JSON, or YAML that does not start with `{`";
 
-fn fault(position: Position, what: &str, fix: &str) -> SyntaxError {
+fn json_error(position: Position, what: &str, fix: &str) -> SyntaxError {
     SyntaxError {
         fault: SyntaxFault::Json,
         reason: format!("couldn't get version/kind; json parse error: {what}"),
-        message: format!("a file that starts with `{{` is read as JSON, and this is not JSON: {what}"),
+        message: format!(
+            "the file starts with `{{`, so the kubelet reads it as JSON, but it is not JSON: {what}"
+        ),
         fix: Some(fix.to_owned()),
         position: Some(position),
     }
 }
 
-fn invalid(text: &str, why: &serde_json::Error) -> SyntaxError {
-    // The parser counts bytes, from one, and not characters.
+/// Converts an error of the JSON parser.
+fn parser_error(text: &str, why: &serde_json::Error) -> SyntaxError {
+    // The parser's column is a number of bytes, from one; a position has a number of characters.
     let line = text.split('\n').nth(why.line().saturating_sub(1)).unwrap_or_default();
     let before: Vec<char> =
         line.char_indices().take_while(|(at, _)| at + 1 < why.column()).map(|(_, letter)| letter).collect();
@@ -88,21 +86,21 @@ fn invalid(text: &str, why: &serde_json::Error) -> SyntaxError {
     let words = why.to_string();
     let what = words.rsplit_once(" at line ").map_or(words.as_str(), |(what, _)| what);
     let fix = match line.chars().nth(before.len()) {
-        Some('/' | '#') => "remove the comment: JSON has none, or write the file as YAML",
+        Some('/' | '#') => "remove the comment, because JSON has no comments, or write the file as YAML",
         Some('}' | ']') => "remove the trailing comma",
-        _ => NOT_JSON,
+        _ => WRITE_JSON,
     };
-    fault(position, what, fix)
+    json_error(position, what, fix)
 }
 
-/// The entries of an object in their order, with repeated keys.
-struct Entries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+/// The keys and values of an object in their order, including repeated keys.
+struct ObjectEntries<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Entries<'de> {
+impl<'de> Deserialize<'de> for ObjectEntries<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct EntriesVisitor;
         impl<'de> Visitor<'de> for EntriesVisitor {
-            type Value = Entries<'de>;
+            type Value = ObjectEntries<'de>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
@@ -113,7 +111,7 @@ impl<'de> Deserialize<'de> for Entries<'de> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Entries(entries))
+                Ok(ObjectEntries(entries))
             }
         }
         from.deserialize_map(EntriesVisitor)
@@ -122,17 +120,18 @@ impl<'de> Deserialize<'de> for Entries<'de> {
 
 struct JsonReader<'a, 'n> {
     text: &'a str,
-    /// How many bytes lie before `position`.
-    read: usize,
+    /// The number of bytes before `position`.
+    offset: usize,
+    /// The start of the last value or key that was read.
     position: Position,
     notes: &'n mut ReaderNotes,
 }
 
 impl JsonReader<'_, '_> {
-    /// Returns the position of a part of the text that comes after all earlier parts.
+    /// Returns the position of a part of the text. The parts must come in the order of the text.
     fn position(&mut self, part: &RawValue) -> Position {
         let start = part.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
-        for letter in self.text.get(self.read..start).unwrap_or_default().chars() {
+        for letter in self.text.get(self.offset..start).unwrap_or_default().chars() {
             if letter == '\n' {
                 self.position.line = self.position.line.saturating_add(1);
                 self.position.column = 1;
@@ -140,10 +139,11 @@ impl JsonReader<'_, '_> {
                 self.position.column = self.position.column.saturating_add(1);
             }
         }
-        self.read = start;
+        self.offset = start;
         self.position
     }
 
+    /// Reads one value and the values in it.
     fn node(&mut self, raw: &RawValue, depth: usize) -> Result<ManifestNode, serde_json::Error> {
         let position = self.position(raw);
         let text = raw.get();
@@ -152,7 +152,7 @@ impl JsonReader<'_, '_> {
             Some(b'[') if depth > KEPT_DEPTH => Value::List(Arc::default()),
             Some(b'{') => {
                 let mut entries = MapBuilder::default();
-                for (key, value) in serde_json::from_str::<Entries<'_>>(text)?.0 {
+                for (key, value) in serde_json::from_str::<ObjectEntries<'_>>(text)?.0 {
                     let key_position = self.position(key);
                     let value = self.node(value, depth + 1)?;
                     let key = Arc::from(unescaped(key.get()));
@@ -178,8 +178,8 @@ impl JsonReader<'_, '_> {
         Ok(ManifestNode::new(position, value))
     }
 
-    /// Inserts an entry. Go decodes a repeated object into the existing one, so the fields of both count, and later
-    /// fields replace earlier ones.
+    /// Inserts an entry. If a key is repeated and both values are objects, Go decodes the second object into the first:
+    /// the result has the fields of both, and a later field replaces an earlier field.
     fn insert(&mut self, entries: &mut MapBuilder, entry: MapEntry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
         let Some(old) = entries.insert(entry.clone()) else {
@@ -193,7 +193,7 @@ impl JsonReader<'_, '_> {
             });
         }
         if let (Value::Map(before), Value::Map(after)) = (&old.value.value, &entry.value.value) {
-            let merged = overlay(before, after);
+            let merged = merged(before, after);
             let value = ManifestNode::new(entry.value.position, Value::Map(Arc::new(merged)));
             entries.insert(MapEntry { value, ..entry });
         } else {
@@ -202,7 +202,7 @@ impl JsonReader<'_, '_> {
     }
 }
 
-/// Returns the text of a valid JSON string. A lone surrogate is replaced, as in Go.
+/// Returns the text of a valid JSON string. Like Go, replaces an unpaired surrogate by U+FFFD.
 fn unescaped(quoted: &str) -> String {
     let body = quoted.strip_prefix('"').and_then(|body| body.strip_suffix('"')).unwrap_or_default();
     let mut units: Vec<u16> = Vec::with_capacity(body.len());
@@ -229,7 +229,8 @@ fn unescaped(quoted: &str) -> String {
     String::from_utf16_lossy(&units)
 }
 
-fn overlay(before: &Map, after: &Map) -> Map {
+/// Returns the fields of both mappings; a field of `after` replaces a field of `before`.
+fn merged(before: &Map, after: &Map) -> Map {
     let mut merged = MapBuilder::default();
     for entry in before.entries().iter().chain(after.entries()) {
         if let Some(old) = merged.insert(entry.clone()) {
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_limited_without_recursion() {
+    fn nesting_is_limited_to_10000_levels() {
         let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         assert!(parse(&deep(9_999)).is_ok());
         assert!(parse(&deep(10_000)).is_err());

@@ -1,10 +1,11 @@
-//! Formats a tree as JSON with the bytes of Go's encoder, which is what the kubelet converts YAML into before decoding.
+//! Formats a tree as JSON, byte for byte like Go's encoder. The kubelet converts YAML into this JSON before decoding.
 
 use std::fmt::Write;
 
 use crate::manifests::tree::{ManifestNode, MapEntry, Value};
+use crate::ordered;
 
-/// Returns the JSON text of a tree: keys sorted, no blanks, `<`, `>` and `&` escaped.
+/// Returns the JSON text of a tree: sorted keys, no white space, `<`, `>` and `&` escaped.
 pub fn json_text(node: &ManifestNode) -> String {
     let mut text = String::new();
     write(node, &mut text);
@@ -31,7 +32,7 @@ fn write(node: &ManifestNode, text: &mut String) {
         }
         Value::Map(map) => {
             let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
-            entries.sort_by(|left, right| left.key.cmp(&right.key));
+            ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
             text.push('{');
             for (number, entry) in entries.into_iter().enumerate() {
                 if number > 0 {
@@ -89,7 +90,7 @@ mod tests {
     use crate::manifests::reader::read;
 
     #[test]
-    fn a_tree_is_formatted_as_in_go() {
+    fn a_tree_is_formatted_as_by_gos_encoder() {
         let root = read("b: [1, 1e21, 1e-7, 1.5, ~, yes]\na: \"<&>\\n\\u2028\"\n".as_bytes()).root.unwrap();
         let text = "{\"a\":\"\\u003c\\u0026\\u003e\\n\\u2028\",\"b\":[1,1e+21,1e-7,1.5,null,true]}";
         assert_eq!(json_text(&root), text);

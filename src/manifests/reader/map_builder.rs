@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use crate::manifests::tree::{Map, MapEntry};
 
-/// A mapping that is being built.
+/// An unfinished mapping.
 #[derive(Default)]
 pub struct MapBuilder {
     entries: Vec<MapEntry>,
+    /// The index of each key in `entries`.
     index: HashMap<Arc<str>, usize>,
-    /// Replaced values that the kubelet decodes nevertheless.
+    /// Replaced values, which the kubelet decodes nevertheless.
     replaced: Vec<MapEntry>,
-    /// Keys that came from a merge.
+    /// The keys whose value comes from a merge (`<<`).
     merged: HashSet<Arc<str>>,
 }
 
@@ -32,14 +33,14 @@ impl MapBuilder {
         self.replaced.extend(entries);
     }
 
-    /// Adds an entry that is written in the mapping. Returns the replaced entry if it was written there too, because
-    /// replacing a merged entry is normal.
+    /// Adds an entry that is written in the mapping itself. Returns the replaced entry if that entry was written in the
+    /// mapping too. Replacing an entry of a merge is normal, so that entry is not returned.
     pub fn insert_written(&mut self, entry: MapEntry) -> Option<MapEntry> {
         let merged = !self.merged.is_empty() && self.merged.remove(&entry.key);
         self.insert(entry).filter(|_| !merged)
     }
 
-    /// Adds an entry of a merge. Returns the replaced entry if it was written in the mapping.
+    /// Adds an entry of a merge. Returns the replaced entry if that entry was written in the mapping itself.
     pub fn insert_merged(&mut self, entry: MapEntry) -> Option<MapEntry> {
         let merged = !self.merged.insert(Arc::clone(&entry.key));
         self.insert(entry).filter(|_| !merged)

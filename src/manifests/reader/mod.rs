@@ -1,8 +1,8 @@
-//! Parses bytes into a tree, with the rules of the kubelet's own parser.
+//! Parses the bytes of a file into a tree, with the rules of the kubelet's own parser.
 //!
-//! A file that starts with `{` after white space must be strict JSON. Any other file is YAML 1.1, of which only the
-//! first document is read. The reader knows nothing about Pods. Collections nested deeper than any Pod field are
-//! checked and then kept without their content.
+//! A file that starts with `{` after white space must be strict JSON. Any other file is YAML 1.1, and only its first
+//! document is read. The reader does not know the fields of a Pod. If lists and mappings are nested deeper than in any
+//! Pod, the reader checks the deep part but leaves it out of the tree.
 
 mod alias;
 mod compose;
@@ -21,21 +21,21 @@ use super::report::ReaderNotes;
 use super::tree::{ManifestNode, Position, Value};
 use crate::yaml::{decode, first_char};
 
-/// The depth below which collections are kept empty. No Pod field is nested so deeply, and plain recursion can walk and
-/// drop a tree of this depth.
+/// A list or mapping below this depth is empty in the tree. No Pod field is nested so deeply, and recursive functions can
+/// walk a tree of this depth without exhausting the stack.
 const KEPT_DEPTH: usize = 64;
 
 /// The nesting from which on the kubelet's JSON decoder rejects a file (maxNestingDepth in Go's encoding/json).
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum number of nodes that are read, far more than in any manifest, so that memory stays small. The kubelet
-/// has no such limit.
+/// The maximum number of nodes in a file, which is far above any manifest and limits the memory. The kubelet has no
+/// limit like this.
 const MAX_NODES: usize = 500_000;
 
-/// The maximum number of notes of one kind.
+/// The maximum number of [`ReaderNotes`] of one kind.
 const MAX_NOTES: usize = 1_000;
 
-/// Why bytes cannot be parsed.
+/// Why a file cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
@@ -45,7 +45,7 @@ pub struct SyntaxError {
     pub message: String,
     /// The fix.
     pub fix: Option<String>,
-    /// The kubelet's words.
+    /// The kubelet's error message, as far as it is known.
     pub reason: String,
     /// The position.
     pub position: Option<Position>,
@@ -54,7 +54,7 @@ pub struct SyntaxError {
 /// The kinds of syntax errors that the catalogue distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyntaxFault {
-    /// The bytes are not text that the parser accepts.
+    /// The parser does not accept the encoding or a character.
     Encoding,
     /// The YAML is invalid.
     Yaml,
@@ -62,7 +62,7 @@ pub enum SyntaxFault {
     Directive,
     /// The file starts like JSON and is not valid JSON.
     Json,
-    /// plegctl does not know what the kubelet makes of the file.
+    /// The file is beyond a limit of plegctl, so that plegctl does not know what the kubelet does with it.
     NotJudged,
 }
 
@@ -70,9 +70,9 @@ pub enum SyntaxFault {
 pub struct ReadResult {
     /// The text, with U+FFFD for bytes that cannot be decoded.
     pub text: Arc<str>,
-    /// The first document.
+    /// The tree of the first document.
     pub root: Result<ManifestNode, SyntaxError>,
-    /// The properties of the text.
+    /// The properties of the text that the checks need.
     pub notes: ReaderNotes,
 }
 
@@ -98,7 +98,7 @@ pub fn read(bytes: &[u8]) -> ReadResult {
     ReadResult { text: Arc::from(source.whole(bytes)), root, notes }
 }
 
-/// Whether the first character after white space is `{`. A byte order mark does not count as white space.
+/// Whether the first character after white space is `{`. A byte order mark is not white space.
 fn starts_like_json(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     loop {

@@ -1,4 +1,4 @@
-//! Decides the type of a YAML scalar, by the rules of YAML 1.1 in go-yaml v2.
+//! Decides the type and the value of a YAML scalar, with the rules of YAML 1.1 in go-yaml v2.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::manifests::timestamp::is_yaml_time;
 pub enum Scalar {
     /// Null.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A number that Go prints as an integer.
     Int(i128),
@@ -28,7 +28,7 @@ pub enum Scalar {
 /// Why a scalar with an explicit tag has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagFault {
-    /// `!!binary` with a text that is not base64.
+    /// The tag is `!!binary`, but the text is not base64.
     Base64,
     /// The text does not have the type of the tag.
     Mismatch {
@@ -39,9 +39,10 @@ pub enum TagFault {
     },
 }
 
+/// The start of each tag of YAML's own types; `!!int` is the short form of `tag:yaml.org,2002:int`.
 const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// Returns the value of a scalar. `plain` is false for quoted and block scalars.
+/// Returns the value of a scalar. `plain` is false for quoted and block scalars, which are text if they have no tag.
 pub fn resolve(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, TagFault> {
     let Some(tag) = tag.filter(|tag| !tag.is_empty()) else {
         return Ok(if plain { implicit(text) } else { string(text) });
@@ -60,6 +61,7 @@ fn string(text: &str) -> Scalar {
     Scalar::Str(Arc::from(text))
 }
 
+/// Returns the value of a scalar with the tag `wanted`, if the text has that type.
 fn explicit(wanted: &str, text: &str) -> Result<Scalar, TagFault> {
     if wanted == "timestamp" && is_yaml_time(text) {
         return Ok(string(text));
@@ -92,6 +94,7 @@ fn explicit(wanted: &str, text: &str) -> Result<Scalar, TagFault> {
     Err(TagFault::Mismatch { found, wanted })
 }
 
+/// Returns the value of a plain scalar without a tag. Its text alone decides the type.
 fn implicit(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
@@ -121,12 +124,12 @@ fn number(text: &str) -> Option<Scalar> {
     float_text(&plain)
 }
 
-/// Whether go-yaml reads a plain number as an integer, and not as a float without a fraction.
+/// Whether go-yaml reads the text as an integer. A float without a fraction, such as `1e3`, is not an integer here.
 pub fn is_integer(text: &str) -> bool {
     integer(&text.replace('_', "")).is_some()
 }
 
-/// Parses Go's integer syntax, with the base in the prefix, if the number fits in 64 bits.
+/// Parses an integer in Go's syntax, in which the prefix decides the base. The number must fit in 64 bits.
 fn integer(plain: &str) -> Option<i128> {
     let (sign, signed, digits) = match plain.as_bytes().first() {
         Some(b'-') => (-1, true, plain.get(1..)?),
@@ -153,7 +156,8 @@ fn integer(plain: &str) -> Option<i128> {
     (i128::from(i64::MIN)..=highest).contains(&value).then_some(value)
 }
 
-/// Parses YAML's decimal floats. A float that Go prints without exponent and fraction is an integer in JSON.
+/// Parses a decimal float in YAML's syntax. If Go prints the float without exponent and fraction, it becomes an integer in
+/// the kubelet's JSON.
 fn float_text(plain: &str) -> Option<Scalar> {
     if !looks_like_float(plain) {
         return None;
@@ -165,7 +169,8 @@ fn float_text(plain: &str) -> Option<Scalar> {
     Some(integral(value).map_or(Scalar::Float(value), Scalar::Int))
 }
 
-/// Go prints floats from 1e21 on with an exponent, which no integer field accepts.
+/// Returns the integer that Go prints for a float, if Go prints neither a fraction nor an exponent, as it does from 1e21
+/// on.
 fn integral(value: f64) -> Option<i128> {
     if value.fract() != 0.0 || value.abs() >= 1e21 {
         return None;
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_in_every_base_are_integers() {
+    fn integers_are_read_in_every_base() {
         for (text, value) in [
             ("80", 80),
             ("+80", 80),
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn integral_floats_print_as_integers() {
+    fn floats_without_a_fraction_become_integers() {
         for (text, value) in [("08", 8), ("80.0", 80), ("010.0", 10), ("1e1", 10), (".8e2", 80), ("1.", 1)] {
             assert_eq!(plain(text), Scalar::Int(value), "{text}");
         }
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_is_decoded() {
+    fn a_binary_scalar_is_decoded_from_base64() {
         assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8=").unwrap(), string("hello"));
         for invalid in ["aGVsbG8", "aGVsbG8==", "aGVs=bG8", "aGV-bG8="] {
             assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, invalid), Err(TagFault::Base64));

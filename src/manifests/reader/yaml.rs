@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::raw::{RawDocument, RawKind, RawNode, yaml_error};
+use super::raw::{RawDocument, RawKind, RawNode, too_many_values, yaml_error};
 use super::scalar::{self, Scalar, TagFault};
 use super::{MAX_DEPTH, MAX_NODES, SyntaxError, SyntaxFault};
 use crate::manifests::report::{LaterDocument, ReaderNotes};
@@ -19,13 +19,16 @@ struct EventReader<'a> {
     source: &'a DecodedText<'a>,
 }
 
-/// A collection whose end has not been read: its number, and for a mapping the key whose value comes next.
+/// A list or mapping whose end has not been read.
 struct OpenCollection {
-    number: usize,
+    /// The index of its node.
+    index: usize,
+    /// The index of the key whose value comes next, in a mapping.
     key: Option<usize>,
 }
 
 impl EventReader<'_> {
+    /// Reads the parser's events up to the end of the first document, and builds one node for each event.
     fn document(&mut self, notes: &mut ReaderNotes) -> Result<Option<RawDocument>, SyntaxError> {
         let mut parsed: Vec<RawNode> = Vec::new();
         let mut open: Vec<OpenCollection> = Vec::new();
@@ -53,25 +56,25 @@ impl EventReader<'_> {
                 EventKind::Scalar { anchor, tag, value, plain_implicit, plain } => {
                     let kind = scalar_kind(tag.as_deref(), plain, plain_implicit, &value)
                         .map_err(|fault| tag_error(&fault, &value, position))?;
-                    let text = matches!(kind, RawKind::Scalar(Scalar::Str(_)));
-                    (kind, (plain && !text).then_some(value), anchor)
+                    let is_string = matches!(kind, RawKind::Scalar(Scalar::Str(_)));
+                    (kind, (plain && !is_string).then_some(value), anchor)
                 }
                 EventKind::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
                 EventKind::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
             };
-            let number = parsed.len();
-            if number >= MAX_NODES {
-                return Err(not_judged("more than 500000 values in one file", position));
+            let index = parsed.len();
+            if index >= MAX_NODES {
+                return Err(too_many_values(position));
             }
-            let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
+            let is_collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
             parsed.push(RawNode { position, kind, written });
             if let Some(anchor) = anchor {
                 notes.anchors = true;
-                anchors.insert(anchor, number);
+                anchors.insert(anchor, index);
             }
-            attach(&mut parsed, open.last_mut(), number);
-            if collection {
-                open.push(OpenCollection { number, key: None });
+            attach(&mut parsed, open.last_mut(), index);
+            if is_collection {
+                open.push(OpenCollection { index, key: None });
                 if open.len() > MAX_DEPTH {
                     return Err(too_deep(position));
                 }
@@ -79,53 +82,47 @@ impl EventReader<'_> {
         }
     }
 
+    /// Converts an error of the YAML parser. The line number in the kubelet's message is go-yaml's, which may be wrong.
     fn syntax_error(&self, fault: &YamlFault) -> SyntaxError {
         if let (FaultStage::Reader, Some(fault)) = (fault.stage, &self.source.fault) {
             return encoding_error(fault);
         }
         let YamlFault { problem, mark, .. } = *fault;
         let position = mark.position();
-        if problem == INCOMPATIBLE {
+        if problem == INCOMPATIBLE_VERSION {
             return directive_error(position);
         }
-        // go-yaml's line numbers: the scanner's positions count from zero and are incremented, other positions are not.
+        // go-yaml counts lines from zero. It adds one only to the line of a scanner's error.
         let line = match (mark.line, fault.stage) {
             (0, _) => fault.context.map_or(0, |(_, mark)| mark.line),
             (line, FaultStage::Scanner) => line.saturating_add(1),
             (line, _) => line,
         };
-        let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+        let line_prefix = if line == 0 { String::new() } else { format!("line {line}: ") };
         let line_text = self.source.text.lines().nth(mark.line).unwrap_or("");
         SyntaxError {
             fault: SyntaxFault::Yaml,
             message: format!("this is not valid YAML: {problem}"),
-            fix: hint(problem, line_text).map(str::to_owned),
-            reason: format!("yaml: {place}{problem}"),
+            fix: fix_for(problem, line_text).map(str::to_owned),
+            reason: format!("yaml: {line_prefix}{problem}"),
             position: Some(position),
         }
     }
 }
 
 /// The parser's message for a `%YAML` directive other than 1.1.
-const INCOMPATIBLE: &str = "found incompatible YAML document";
+const INCOMPATIBLE_VERSION: &str = "found incompatible YAML document";
 
 const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 
-/// The scanner has its own limits; this is the limit of the JSON that the kubelet converts the YAML into.
+/// Creates the error of a document that is nested too deeply for the JSON that the kubelet converts the YAML into. The
+/// YAML scanner has a limit too, which is not checked here.
 fn too_deep(position: Position) -> SyntaxError {
-    yaml_error("exceeded max depth of 10000", "nested too deeply", position, None)
+    let message = "lists and mappings are nested more than 10000 levels deep";
+    yaml_error("exceeded max depth of 10000", message, position, None)
 }
 
-fn not_judged(what: &str, position: Position) -> SyntaxError {
-    SyntaxError {
-        fault: SyntaxFault::NotJudged,
-        message: format!("{what}: what the kubelet makes of it is not judged here"),
-        fix: None,
-        reason: String::new(),
-        position: Some(position),
-    }
-}
-
+/// Returns whether a scalar is a `<<` key, and its value if not.
 fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> Result<RawKind, TagFault> {
     if value == "<<" && (implicit || tag == Some(MERGE_TAG)) {
         return Ok(RawKind::Merge);
@@ -133,17 +130,17 @@ fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> R
     scalar::resolve(tag, plain, value).map(RawKind::Scalar)
 }
 
-/// Adds a new node to the innermost open collection.
-fn attach(nodes: &mut [RawNode], parent: Option<&mut OpenCollection>, number: usize) {
+/// Adds the new node with this index to the innermost open collection.
+fn attach(nodes: &mut [RawNode], parent: Option<&mut OpenCollection>, index: usize) {
     let Some(parent) = parent else { return };
-    let Some(node) = nodes.get_mut(parent.number) else {
+    let Some(node) = nodes.get_mut(parent.index) else {
         return;
     };
     match &mut node.kind {
-        RawKind::List(items) => items.push(number),
+        RawKind::List(items) => items.push(index),
         RawKind::Map(pairs) => match parent.key.take() {
-            Some(key) => pairs.push((key, number)),
-            None => parent.key = Some(number),
+            Some(key) => pairs.push((key, index)),
+            None => parent.key = Some(index),
         },
         _ => {}
     }
@@ -152,7 +149,7 @@ fn attach(nodes: &mut [RawNode], parent: Option<&mut OpenCollection>, number: us
 fn directive_error(position: Position) -> SyntaxError {
     SyntaxError {
         fault: SyntaxFault::Directive,
-        message: "the kubelet's parser accepts no %YAML directive but 1.1".to_owned(),
+        message: "the kubelet's parser accepts only the directive %YAML 1.1".to_owned(),
         fix: Some("delete the %YAML line".to_owned()),
         reason: "yaml: found incompatible YAML document".to_owned(),
         position: Some(position),
@@ -164,7 +161,7 @@ fn unknown_anchor(anchor: &str, position: Position) -> SyntaxError {
         &format!("unknown anchor '{anchor}' referenced"),
         &format!("the alias *{anchor} refers to an anchor that is not defined above it"),
         position,
-        Some("define the anchor with `&` first, or quote the value if it is meant as text"),
+        Some("define the anchor with `&` before the alias, or quote the value if it is text"),
     )
 }
 
@@ -178,7 +175,7 @@ fn tag_error(fault: &TagFault, value: &str, position: Position) -> SyntaxError {
         ),
         TagFault::Mismatch { found, wanted } => yaml_error(
             &format!("cannot decode {found} `{value}` as a {wanted}"),
-            &format!("the tag asks for {wanted}, but the value is {found}"),
+            &format!("the tag requires {wanted}, but the value is {found}"),
             position,
             Some("remove the tag"),
         ),
@@ -188,14 +185,15 @@ fn tag_error(fault: &TagFault, value: &str, position: Position) -> SyntaxError {
 fn encoding_error(fault: &EncodingFault) -> SyntaxError {
     SyntaxError {
         fault: SyntaxFault::Encoding,
-        message: format!("the kubelet's parser does not accept this as text: {}", fault.reason),
+        message: format!("the kubelet's parser does not accept the encoding: {}", fault.reason),
         fix: Some("save the file as UTF-8 without control characters".to_owned()),
         reason: format!("yaml: {}", fault.reason),
         position: Some(fault.position),
     }
 }
 
-fn hint(problem: &str, line: &str) -> Option<&'static str> {
+/// Returns a fix for a problem of the YAML parser in this line.
+fn fix_for(problem: &str, line: &str) -> Option<&'static str> {
     if line.trim_start_matches(' ').starts_with('\t') {
         return Some("indent with spaces: YAML allows no tab here");
     }
@@ -216,8 +214,7 @@ fn hint(problem: &str, line: &str) -> Option<&'static str> {
     }
 }
 
-/// Finds the later documents by their `---` lines, without parsing them, because the kubelet does not parse them
-/// either.
+/// Finds the later documents by their `---` lines. Does not parse the documents, because the kubelet does not either.
 fn later_documents(text: &str, end: Mark) -> Vec<LaterDocument> {
     let mut documents: Vec<LaterDocument> = Vec::new();
     for (number, line) in text.lines().enumerate().skip(end.line) {

@@ -1,8 +1,8 @@
-//! The schema of a core/v1 Pod, read from the table `pod.txt`: each Go struct below `Pod`, field by field, with the
-//! kubelet releases that know the field.
+//! The schema of a core/v1 Pod, read from the table `pod.txt`: `Pod` and each Go struct that a Pod contains, field by
+//! field, with the kubelet releases that know the field.
 //!
-//! Everything that needs the fields of a Pod reads them here: the decoder, the defaults, the suggestion for an unknown
-//! field, and the printed form from which the kubelet computes a UID. This module has no rules of its own.
+//! The decoder, the defaults, the suggestions for unknown fields and the printed form from which the kubelet computes a
+//! UID all read this schema. The rows of the table are the only source of these facts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const TABLE: &str = include_str!("pod.txt");
 
 /// Returns the schema of a whole Pod.
 pub fn pod() -> &'static GoStruct {
-    static POD: LazyLock<Arc<GoStruct>> = LazyLock::new(|| Table::read(TABLE).go_struct("core.Pod"));
+    static POD: LazyLock<Arc<GoStruct>> = LazyLock::new(|| SchemaTable::read(TABLE).go_struct("core.Pod"));
     &POD
 }
 
@@ -37,19 +37,22 @@ pub struct SchemaField {
     pub go_type: &'static str,
     /// The type.
     pub ty: FieldType,
-    /// The value that the kubelet sets.
+    /// The value that the kubelet sets if the field is missing.
     pub default: Option<Value>,
+    /// The minor releases that decode the field.
     decoded: Range<u8>,
+    /// The minor releases whose printed struct has the field.
     printed: Range<u8>,
-    gate: Option<Gate>,
+    /// The feature gate without which the kubelet drops the field.
+    gate: Option<FieldGate>,
 }
 
 /// The type of a field, which decides how the field is decoded and printed.
 #[derive(Debug)]
 pub enum FieldType {
-    /// Text of any named string type.
+    /// A string or a named string type.
     Str,
-    /// A truth value.
+    /// A boolean.
     Bool,
     /// An integer of 32 bits.
     Int32,
@@ -73,18 +76,19 @@ pub enum FieldType {
     Struct(Arc<GoStruct>),
 }
 
-/// A feature gate with its default.
+/// The feature gate of a field.
 #[derive(Clone, Copy, Debug)]
-struct Gate {
+struct FieldGate {
     name: &'static str,
     /// The first minor release in which the gate is on by default.
-    on: u8,
+    on_since: u8,
 }
 
 impl GoStruct {
-    /// Returns the field with this JSON name that release `1.minor` decodes, or else one that another release decodes.
+    /// Returns the field with this JSON name. If several fields have the name, returns the field that release `1.minor`
+    /// decodes, or else a field that another release decodes.
     pub fn field(&self, key: &str, minor: u8) -> Option<&SchemaField> {
-        let mut other = None;
+        let mut of_other_release = None;
         for field in &self.fields {
             let found = match (field.key, &field.ty) {
                 (None, FieldType::Struct(embedded)) => embedded.field(key, minor),
@@ -94,12 +98,12 @@ impl GoStruct {
             if found.is_some_and(|field| field.decoded_in(minor)) {
                 return found;
             }
-            other = found.or(other);
+            of_other_release = found.or(of_other_release);
         }
-        other
+        of_other_release
     }
 
-    /// Returns each field that some release decodes, also those of embedded structs.
+    /// Returns each field that some release decodes, including the fields of embedded structs.
     pub fn decoded_fields(&self) -> Vec<&SchemaField> {
         let mut all = Vec::new();
         for field in &self.fields {
@@ -124,7 +128,7 @@ impl SchemaField {
         self.printed.contains(&minor)
     }
 
-    /// Why release `1.minor`, which does not decode the field, drops it.
+    /// Returns why release `1.minor` drops the field. The caller knows that this release does not decode the field.
     pub const fn why_not_decoded(&self, minor: u8) -> DropReason {
         if minor < self.decoded.start {
             DropReason::TooNew { since: self.decoded.start }
@@ -133,9 +137,9 @@ impl SchemaField {
         }
     }
 
-    /// Returns the gate, if it is off by default in release `1.minor`.
+    /// Returns the field's feature gate, if the gate is off by default in release `1.minor`.
     pub fn closed_gate(&self, minor: u8) -> Option<&'static str> {
-        self.gate.filter(|gate| minor < gate.on).map(|gate| gate.name)
+        self.gate.filter(|gate| minor < gate.on_since).map(|gate| gate.name)
     }
 }
 
@@ -150,13 +154,14 @@ impl FieldType {
     }
 }
 
-/// The table while it is read: the rows of each struct, and the structs that are complete.
-struct Table {
+/// Reads the table: the rows of each struct, and the structs that are already built.
+struct SchemaTable {
     rows: HashMap<&'static str, Vec<&'static str>>,
     complete: HashMap<&'static str, Arc<GoStruct>>,
 }
 
-impl Table {
+impl SchemaTable {
+    /// Splits the table into the rows of each struct.
     fn read(text: &'static str) -> Self {
         let mut rows: HashMap<_, Vec<_>> = HashMap::new();
         let mut name = "";
@@ -170,6 +175,7 @@ impl Table {
         Self { rows, complete: HashMap::new() }
     }
 
+    /// Returns the struct with this Go name, and builds it first if necessary.
     fn go_struct(&mut self, name: &'static str) -> Arc<GoStruct> {
         if let Some(complete) = self.complete.get(name) {
             return Arc::clone(complete);
@@ -181,7 +187,7 @@ impl Table {
         object
     }
 
-    /// Reads a row; `None` if it is malformed, which the tests of this module rule out.
+    /// Reads a row. Returns `None` if the row is malformed; a test ensures that no row is.
     fn field(&mut self, row: &'static str) -> Option<SchemaField> {
         let mut words = row.split(' ');
         let (key, name, go_type) = (words.next()?, words.next()?, words.next()?);
@@ -208,8 +214,8 @@ impl Table {
                 }
                 ("printed", minor) => field.printed.start = minor.parse().ok()?,
                 ("gate", gate) => {
-                    let (name, on) = gate.split_once(':').unwrap_or((gate, "255"));
-                    field.gate = Some(Gate { name, on: on.parse().ok()? });
+                    let (name, on_since) = gate.split_once(':').unwrap_or((gate, "255"));
+                    field.gate = Some(FieldGate { name, on_since: on_since.parse().ok()? });
                 }
                 ("default", text) => field.default = Some(default_value(&field.ty, text)?),
                 _ => return None,
@@ -221,6 +227,7 @@ impl Table {
         Some(field)
     }
 
+    /// Converts a type as Go writes it, such as `[]core.Volume`.
     fn field_type(&mut self, go_type: &'static str) -> FieldType {
         if let Some(target) = go_type.strip_prefix('*') {
             return FieldType::Pointer(Box::new(self.field_type(target)));
@@ -267,9 +274,10 @@ mod tests {
 
     const RECORDED: &str = include_str!("../../../tests/recordings/pod-layouts-1.28-1.36.json");
 
-    /// The structs that differ in 1.37: some confirmed by two UIDs, the others by the same rule.
+    /// The structs that differ in 1.37. Two recorded UIDs confirm some of them; the others follow the same rule.
     const RECORDED_37: &str = include_str!("../../../tests/recordings/static-pod-layout-1.37.json");
 
+    /// Returns both recordings as one.
     fn recorded() -> Json {
         let mut all: Json = serde_json::from_str(RECORDED).unwrap();
         let newer: Json = serde_json::from_str(RECORDED_37).unwrap();
@@ -285,7 +293,8 @@ mod tests {
         all
     }
 
-    /// Returns the fields of a recorded struct in release `1.minor`: those of the newest recording that is not newer.
+    /// Returns the fields of a recorded struct in release `1.minor`, from the newest recording that is not newer than
+    /// this release.
     fn recorded_fields(versions: &Json, minor: u8) -> Vec<String> {
         let by_minor: BTreeMap<u8, &Json> = versions
             .as_object()
@@ -298,8 +307,8 @@ mod tests {
         fields.as_array().unwrap().iter().map(name).collect()
     }
 
-    /// Collects each struct that release `1.minor` prints, by its Go name, and the named string types.
-    fn printed(
+    /// Collects each struct that release `1.minor` prints, with its Go name, and the named string types.
+    fn collect_printed(
         name: &str,
         object: &GoStruct,
         minor: u8,
@@ -316,7 +325,7 @@ mod tests {
             }
             match ty {
                 FieldType::Struct(object) if !structs.contains_key(inner) => {
-                    printed(inner, object, minor, structs, strings);
+                    collect_printed(inner, object, minor, structs, strings);
                 }
                 FieldType::Str => {
                     strings.insert(inner.to_owned());
@@ -328,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn every_struct_of_every_release_is_as_recorded() {
+    fn every_struct_of_every_release_equals_the_recorded_struct() {
         let recorded = recorded();
         for minor in 28..=37 {
             let (mut structs, mut strings) = (BTreeMap::new(), BTreeSet::new());
-            printed("core.Pod", pod(), minor, &mut structs, &mut strings);
+            collect_printed("core.Pod", pod(), minor, &mut structs, &mut strings);
             assert!(structs.len() > 110, "{}", structs.len());
             for (name, fields) in structs {
                 assert_eq!(
@@ -349,19 +358,20 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_read() {
-        let table = Table::read(TABLE);
+        let table = SchemaTable::read(TABLE);
         for name in table.rows.keys().copied().collect::<Vec<_>>() {
-            let mut table = Table::read(TABLE);
+            let mut table = SchemaTable::read(TABLE);
             for row in table.rows[name].clone() {
                 assert!(table.field(row).is_some(), "{name}: {row}");
             }
         }
-        let (mut structs, mut seen) = (vec![pod()], 0);
+        let (mut structs, mut fields) = (vec![pod()], 0);
         while let Some(object) = structs.pop() {
-            seen += object.fields.len();
+            fields += object.fields.len();
             structs.extend(object.fields.iter().filter_map(|field| field.ty.inner_struct()));
         }
-        assert!(seen > table.rows.values().map(Vec::len).sum(), "a struct is not used: {seen}");
+        // A struct that several fields use counts several times, so a smaller number means that a struct is not used.
+        assert!(fields > table.rows.values().map(Vec::len).sum(), "a struct is not used: {fields}");
     }
 
     #[test]
@@ -373,13 +383,13 @@ mod tests {
             "a A bool default=yes",
             "a A []string default=x",
         ] {
-            assert!(Table::read("").field(row).is_none(), "{row}");
+            assert!(SchemaTable::read("").field(row).is_none(), "{row}");
         }
     }
 
     #[test]
-    fn a_field_that_changed_its_type_is_found_by_release() {
-        let template = |minor| {
+    fn a_field_that_changed_its_type_has_the_type_of_the_release() {
+        let type_of_claim_resources = |minor| {
             let spec = pod().field("spec", minor).unwrap().ty.inner_struct().unwrap();
             let volume = spec.field("volumes", minor).unwrap().ty.inner_struct().unwrap();
             let ephemeral = volume.field("ephemeral", minor).unwrap().ty.inner_struct().unwrap();
@@ -387,7 +397,7 @@ mod tests {
             let claim = template.field("spec", minor).unwrap().ty.inner_struct().unwrap();
             claim.field("resources", minor).unwrap().go_type
         };
-        assert_eq!(template(28), "core.ResourceRequirements");
-        assert_eq!(template(29), "core.VolumeResourceRequirements");
+        assert_eq!(type_of_claim_resources(28), "core.ResourceRequirements");
+        assert_eq!(type_of_claim_resources(29), "core.VolumeResourceRequirements");
     }
 }

@@ -1,14 +1,14 @@
-//! Converts the API's form of a Pod into the kubelet's internal form.
+//! Converts a Pod from the form of the v1 API into the kubelet's internal form, from which the kubelet computes the UID.
 
 use std::sync::Arc;
 
 use super::super::edit::{edit, fill, with_map};
 use super::super::tree::{ManifestNode, Map, MapEntry, Value};
 
-/// Fields of the spec that the internal form has in the security context.
+/// Fields of the spec that are in the security context in the internal form.
 const MOVED: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
-/// Fields of the Pod that the kubelet clears.
+/// Fields of the Pod that the kubelet removes before it prints the Pod.
 const TYPE_META: &[&str] = &["kind", "apiVersion"];
 
 /// Annotations of old releases that the conversion drops.
@@ -19,7 +19,7 @@ const DROPPED: &[&str] = &[
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Returns the Pod as the kubelet prints it.
+/// Returns the internal form of a Pod.
 pub fn internal(pod: &ManifestNode) -> ManifestNode {
     let mut pod = pod.clone();
     edit(&mut pod, "spec", |spec| {
@@ -41,7 +41,7 @@ pub fn internal(pod: &ManifestNode) -> ManifestNode {
     });
     without(&mut pod, TYPE_META);
     edit(&mut pod, "metadata", |metadata| edit(metadata, "annotations", |map| without(map, DROPPED)));
-    edit(&mut pod, "status", pod_ips);
+    edit(&mut pod, "status", set_pod_ips);
     pod
 }
 
@@ -54,8 +54,8 @@ fn without(node: &mut ManifestNode, keys: &[&str]) {
     }
 }
 
-/// A single address is the first of the list of addresses; it replaces a list that starts with another address.
-fn pod_ips(status: &mut ManifestNode) {
+/// Makes `podIPs` agree with `podIP`: if the list does not start with that address, it is replaced by that address alone.
+fn set_pod_ips(status: &mut ManifestNode) {
     let Some(address) = status.get("podIP").filter(|node| node.as_str() != Some("")).cloned() else {
         return;
     };

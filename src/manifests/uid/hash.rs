@@ -1,13 +1,14 @@
-//! The two hashes from which kubelet releases make a static pod's UID.
+//! The two hash functions with which kubelet releases compute a static pod's UID.
 
-/// FNV-1a with 128 bits, since 1.35.
+/// Computes the FNV-1a hash with 128 bits, which the kubelet uses since 1.35.
 pub fn fnv1a_128(bytes: &[u8]) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }
 
-/// MD5 (RFC 1321), up to 1.34. It only identifies a pod and has no security purpose.
+/// Computes the MD5 hash (RFC 1321), which the kubelet uses up to 1.34. It only identifies a pod and has no security
+/// purpose.
 pub fn md5(bytes: &[u8]) -> u128 {
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     let (blocks, rest) = bytes.as_chunks::<64>();
@@ -28,10 +29,10 @@ pub fn md5(bytes: &[u8]) -> u128 {
     state.iter().fold(0, |hash, word| hash << 32 | u128::from(word.swap_bytes()))
 }
 
-/// The rotation of each step of a round.
+/// For each round, the numbers of bits by which its steps rotate.
 const ROTATIONS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// The first 32 bits after the point of |sin(1)|, |sin(2)|, …
+/// The constants of the 64 steps: the first 32 bits after the point of |sin(1)|, |sin(2)|, …
 const SINES: [u32; 64] = [
     0xd76a_a478,
     0xe8c7_b756,
@@ -99,6 +100,7 @@ const SINES: [u32; 64] = [
     0xeb86_d391,
 ];
 
+/// Adds one block to the state.
 fn digest(state: &mut [u32; 4], block: &[u8; 64]) {
     let (words, _) = block.as_chunks::<4>();
     let word = |index: usize| words.get(index % 16).copied().map_or(0, u32::from_le_bytes);
@@ -110,10 +112,10 @@ fn digest(state: &mut [u32; 4], block: &[u8; 64]) {
             2 => (b ^ c ^ d, 3 * step + 5),
             _ => (c ^ (b | !d), 7 * step),
         };
-        let turns =
+        let rotation =
             ROTATIONS.get(step / 16).and_then(|round| round.get(step % 4)).copied().unwrap_or_default();
         let sum = a.wrapping_add(mixed).wrapping_add(word(index)).wrapping_add(*sine);
-        (a, d, c, b) = (d, c, b, b.wrapping_add(sum.rotate_left(turns)));
+        (a, d, c, b) = (d, c, b, b.wrapping_add(sum.rotate_left(rotation)));
     }
     for (word, more) in state.iter_mut().zip([a, b, c, d]) {
         *word = word.wrapping_add(more);

@@ -1,7 +1,7 @@
 //! Prints a Pod in the format that the kubelet hashes (`dump.ForHash`, go-spew's `%#v`).
 //!
-//! The text contains type names and every absent field, so a release with one more field prints a different text for
-//! each pod.
+//! The text contains the names of Go types and also all absent fields. So if a release has one more field, its text for
+//! each pod is different.
 
 use std::fmt::Write;
 
@@ -10,8 +10,9 @@ use crate::manifests::quantity::{Amount, Quantity};
 use crate::manifests::reader::json_text;
 use crate::manifests::schema::{FieldType, GoStruct, SchemaField, pod as pod_schema};
 use crate::manifests::tree::{ManifestNode, Map, MapEntry};
+use crate::ordered;
 
-/// Returns the text of a Pod.
+/// Returns the text that release `1.minor` prints for a Pod. `json` means that the file is JSON.
 pub fn print(pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnknown> {
     let mut printer = PodPrinter { text: String::with_capacity(16 << 10), minor, json };
     printer.text.push_str("(*core.Pod)");
@@ -22,7 +23,7 @@ pub fn print(pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnk
 struct PodPrinter {
     text: String,
     minor: u8,
-    /// Whether the file is JSON, in which embedded JSON keeps its text.
+    /// Whether the file is JSON. Then the kubelet prints embedded JSON with the bytes of the file.
     json: bool,
 }
 
@@ -84,10 +85,10 @@ impl PodPrinter {
     }
 
     fn number(&mut self, number: i128) {
-        self.formatted(format_args!("{number}"));
+        self.append(format_args!("{number}"));
     }
 
-    fn formatted(&mut self, text: std::fmt::Arguments<'_>) {
+    fn append(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
         let _ = self.text.write_fmt(text);
     }
@@ -106,7 +107,7 @@ impl PodPrinter {
 
     fn map(&mut self, value: &FieldType, map: &Map) -> Result<(), UidUnknown> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
-        entries.sort_by(|left, right| left.key.cmp(&right.key));
+        ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
         self.text.push_str("map[");
         for (number, entry) in entries.into_iter().enumerate() {
             if number > 0 {
@@ -127,45 +128,48 @@ impl PodPrinter {
             Amount::Small { value, scale } => (*value, *scale),
             Amount::Large(_) => (0, 0),
         };
-        self.formatted(format_args!(
+        self.append(format_args!(
             "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)"
         ));
         match quantity.amount() {
             Amount::Small { .. } => self.text.push_str("<nil>"),
             Amount::Large(number) => {
-                self.formatted(format_args!(
+                self.append(format_args!(
                     "{{unscaled:(big.Int){{neg:(bool){} abs:(big.nat)",
                     number.unscaled < 0
                 ));
                 self.words(&number.words());
-                self.formatted(format_args!("}} scale:(inf.Scale){}}}", number.scale));
+                self.append(format_args!("}} scale:(inf.Scale){}}}", number.scale));
             }
         }
-        self.formatted(format_args!(
+        self.append(format_args!(
             "}} s:(string){} Format:(resource.Format){}}}",
             quantity.written(),
             quantity.format().name()
         ));
     }
 
+    /// Prints the words of a big integer.
     fn words(&mut self, words: &[u64]) {
         if words.is_empty() {
             self.text.push_str("<nil>");
             return;
         }
-        self.spaced(words);
+        self.numbers(words);
     }
 
-    fn spaced<T: std::fmt::Display>(&mut self, numbers: &[T]) {
+    /// Prints a list of numbers: `[1 2 3]`.
+    fn numbers<T: std::fmt::Display>(&mut self, numbers: &[T]) {
         self.text.push('[');
-        for (source, number) in numbers.iter().enumerate() {
-            let blank = if source > 0 { " " } else { "" };
-            self.formatted(format_args!("{blank}{number}"));
+        for (index, number) in numbers.iter().enumerate() {
+            let separator = if index > 0 { " " } else { "" };
+            self.append(format_args!("{separator}{number}"));
         }
         self.text.push(']');
     }
 
-    /// Prints a time. The kubelet prints it with the complete table of its time zone.
+    /// Prints an absent time. A time in the file is an error, because the kubelet prints it with the complete table of its
+    /// time zone.
     fn time(&mut self, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         if node.is_some() {
             return Err(UidUnknown::Time);
@@ -177,20 +181,21 @@ impl PodPrinter {
     fn int_or_string(&mut self, node: Option<&ManifestNode>) {
         let text = node.and_then(ManifestNode::as_str);
         let number = node.and_then(ManifestNode::as_int).unwrap_or_default();
-        self.formatted(format_args!(
+        self.append(format_args!(
             "{{Type:(intstr.Type){} IntVal:(int32){number} StrVal:(string){}}}",
             u8::from(text.is_some()),
             text.unwrap_or_default()
         ));
     }
 
-    /// Prints embedded JSON: the file's own text if the file is JSON, else the text that converting the YAML gives.
+    /// Prints embedded JSON of a YAML file, as the kubelet converts it. In a JSON file it is an error, because the tree does
+    /// not have the bytes of the file.
     fn raw(&mut self, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push_str("{Raw:([]uint8)");
         match node {
             None => self.text.push_str("<nil>"),
-            Some(_) if self.json => return Err(UidUnknown::Raw),
-            Some(node) => self.spaced(json_text(node).as_bytes()),
+            Some(_) if self.json => return Err(UidUnknown::JsonManagedFields),
+            Some(node) => self.numbers(json_text(node).as_bytes()),
         }
         self.text.push('}');
         Ok(())
@@ -211,14 +216,14 @@ mod tests {
         Quantity::parse(text).unwrap_or_else(|_| panic!("{text} is a quantity"))
     }
 
-    /// A quantity in the small form.
-    fn small(value: i64, scale: i32, cache: &str, format: &str) -> String {
+    /// Returns the printed text of a quantity in the small form. `written` is the text that the kubelet keeps.
+    fn small(value: i64, scale: i32, written: &str, format: &str) -> String {
         format!(
-            "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} s:(string){cache} Format:(resource.Format){format}}}"
+            "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} s:(string){written} Format:(resource.Format){format}}}"
         )
     }
 
-    /// A quantity in the large form.
+    /// Returns the printed text of a quantity in the large form.
     fn large(negative: bool, words: &str, scale: i32, format: &str) -> String {
         format!(
             "{{i:(resource.int64Amount){{value:(int64)0 scale:(resource.Scale)0}} d:(resource.infDecAmount){{Dec:(*inf.Dec){{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){words}}} scale:(inf.Scale){scale}}}}} s:(string) Format:(resource.Format){format}}}"
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_small_quantity_prints_value_and_scale_and_keeps_its_canonical_text() {
-        for (text, value, scale, cache, format) in [
+        for (text, value, scale, written, format) in [
             ("0", 0, 0, "0", SI),
             ("1", 1, 0, "1", SI),
             ("+1", 1, 0, "+1", SI),
@@ -256,7 +261,7 @@ mod tests {
             ("1Gi", 1_073_741_824, 0, "1Gi", BINARY),
             ("999999999999999999", 999_999_999_999_999_999, 0, "999999999999999999", SI),
         ] {
-            assert_eq!(printed(&parsed(text)), small(value, scale, cache, format), "{text}");
+            assert_eq!(printed(&parsed(text)), small(value, scale, written, format), "{text}");
         }
     }
 
@@ -279,14 +284,14 @@ mod tests {
 
     #[test]
     fn resource_lists_are_rounded_to_thousandths() {
-        for (text, value, scale, cache) in [
+        for (text, value, scale, written) in [
             ("100m", 100, -3, "100m"),
             ("1u", 1, -3, ""),
             ("-1u", -1, -3, ""),
             ("1500u", 2, -3, ""),
             ("0", 0, 0, "0"),
         ] {
-            assert_eq!(printed(&parsed(text).rounded_to_milli()), small(value, scale, cache, SI), "{text}");
+            assert_eq!(printed(&parsed(text).rounded_to_milli()), small(value, scale, written, SI), "{text}");
         }
         for (text, words, scale, format) in [
             ("1.5Gi", "[1610612736000]", 3, BINARY),

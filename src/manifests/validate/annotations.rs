@@ -1,4 +1,4 @@
-//! Validates annotations that the kubelet gives a meaning.
+//! Validates the annotations whose values the kubelet checks: seccomp and `AppArmor` profiles, tolerations, deletion cost.
 
 use super::validator::Validator;
 use crate::manifests::Check;
@@ -12,7 +12,7 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Validates the annotations of the pod, also against its spec.
+/// Validates the annotations of the pod. A profile must be equal to the profile in the spec.
 pub fn validate(validator: &mut Validator, meta: &PodField<'_>, spec: &PodField<'_>) {
     for (entry, value) in meta.get("annotations").entries() {
         let key = &*entry.key;
@@ -51,6 +51,7 @@ fn agrees(annotation: &str, field: &PodField<'_>) -> bool {
     }
 }
 
+/// Validates a seccomp profile of the pod or of containers (`owners`).
 fn seccomp(validator: &mut Validator, value: &PodField<'_>, owners: &[PodField<'_>]) {
     let profile = value.str();
     match profile {
@@ -73,15 +74,16 @@ fn seccomp(validator: &mut Validator, value: &PodField<'_>, owners: &[PodField<'
     for owner in owners {
         let field = owner.get("securityContext").get("seccompProfile");
         if field.is_set() && !agrees(profile, &field) {
-            validator.forbidden(Check::OtherRule, &field, "does not agree with the seccomp annotation");
+            validator.forbidden(Check::OtherRule, &field, "differs from the seccomp annotation");
         }
     }
 }
 
+/// Validates the `AppArmor` profile of a container.
 fn app_armor(validator: &mut Validator, value: &PodField<'_>, container: &str, spec: &PodField<'_>) {
     let owners = named(spec, container);
     if owners.is_empty() {
-        validator.invalid(Check::OtherRule, value, &format!("there is no container `{container}`"));
+        validator.invalid(Check::OtherRule, value, &format!("the pod has no container `{container}`"));
     }
     let profile = value.str();
     if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {
@@ -98,18 +100,18 @@ fn app_armor(validator: &mut Validator, value: &PodField<'_>, container: &str, s
     for owner in owners {
         let own = owner.get("securityContext").get("appArmorProfile");
         let field = if own.is_set() { own } else { of_pod.clone() };
-        // The old name of seccomp's default profile has no meaning for AppArmor.
+        // `docker/default` is an old name of seccomp's default profile, but not of AppArmor's.
         if field.is_set() && (profile == "docker/default" || !agrees(profile, &field)) {
             validator.forbidden(
                 Check::OtherRule,
                 &field,
-                "does not agree with the AppArmor annotation of this container",
+                "differs from the AppArmor annotation of this container",
             );
         }
     }
 }
 
-/// Validates the annotation that was used for tolerations before they became a field. It contains JSON.
+/// Validates the old annotation for tolerations, which contains JSON. Today, `spec.tolerations` has them.
 fn tolerations(validator: &mut Validator, value: &PodField<'_>) {
     let Some(list) = scheduling::tolerations_in(value.str()) else {
         validator.invalid(Check::OtherRule, value, "must be a JSON list of tolerations");
@@ -122,6 +124,7 @@ fn tolerations(validator: &mut Validator, value: &PodField<'_>) {
     }
 }
 
+/// Whether a text is a valid deletion cost.
 fn is_cost(text: &str) -> bool {
     let first_ok = match text.as_bytes() {
         [b'0', _, ..] | [] => false,

@@ -8,7 +8,7 @@ use crate::manifests::tree::{ManifestNode, Map, Value};
 
 use super::{meta, names, scheduling};
 
-/// Validates an ephemeral volume. Its claim is named after the pod and the volume.
+/// Validates an ephemeral volume. The name of its claim consists of the pod's name and the volume's name.
 pub fn validate(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
     let template = volume.get("ephemeral").get("volumeClaimTemplate");
     if !template.is_set() {
@@ -19,7 +19,7 @@ pub fn validate(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str
     spec(validator, &template.get("spec"));
     let name = volume.get("name");
     if let (false, Some(wrong)) = (name.is_empty(), names::subdomain(&format!("{pod_name}-{}", name.str()))) {
-        validator.invalid(Check::Volume, &name, &format!("the name of the claim made from it {wrong}"));
+        validator.invalid(Check::Volume, &name, &format!("the name of the volume's claim {wrong}"));
     }
 }
 
@@ -29,9 +29,9 @@ fn metadata(validator: &mut Validator, at: &PodField<'_>) {
     let entries = at.node().and_then(ManifestNode::as_map).map(Map::entries).unwrap_or_default();
     for entry in entries {
         let field = at.get(&entry.key);
-        let zero = field.is_empty()
+        let is_zero = field.is_empty()
             && !matches!(field.node().map(|node| &node.value), Some(Value::Map(_) | Value::List(_)));
-        if !matches!(&*entry.key, "labels" | "annotations") && !zero {
+        if !matches!(&*entry.key, "labels" | "annotations") && !is_zero {
             validator.forbidden(Check::Volume, &field, "may not be set in a claim template");
         }
     }
@@ -51,8 +51,8 @@ fn spec(validator: &mut Validator, spec: &PodField<'_>) {
     for mode in modes.items() {
         validator.one_of(Check::Volume, &mode, MODES);
     }
-    let exclusive = modes.items().iter().any(|mode| mode.str() == "ReadWriteOncePod");
-    if exclusive
+    let is_exclusive = modes.items().iter().any(|mode| mode.str() == "ReadWriteOncePod");
+    if is_exclusive
         && modes.items().iter().any(|mode| MODES.contains(&mode.str()) && mode.str() != "ReadWriteOncePod")
     {
         validator.forbidden(Check::Volume, &modes, "ReadWriteOncePod excludes other modes");
@@ -74,11 +74,12 @@ fn spec(validator: &mut Validator, spec: &PodField<'_>) {
     for field in ["dataSource", "dataSourceRef"] {
         data_source(validator, &spec.get(field));
     }
-    two_sources(validator, spec);
+    data_source_fields(validator, spec);
 }
 
-/// Validates that the old and the new source field are equal, unless only the new field can express the source.
-fn two_sources(validator: &mut Validator, spec: &PodField<'_>) {
+/// Validates that the old field `dataSource` and the new field `dataSourceRef` are equal if both are set, and that only the
+/// new field is set if it has a namespace.
+fn data_source_fields(validator: &mut Validator, spec: &PodField<'_>) {
     let (old, new) = (spec.get("dataSource"), spec.get("dataSourceRef"));
     let namespace = new.get("namespace");
     if !namespace.is_empty()

@@ -44,8 +44,8 @@ pub fn init(validator: &mut Validator, pod: &PodContext<'_>) {
             seen.insert(name.str());
         }
         ports::host_conflicts(validator, std::slice::from_ref(&container));
-        let sidecar = container.get("restartPolicy").str() == "Always";
-        if sidecar {
+        let is_sidecar = container.get("restartPolicy").str() == "Always";
+        if is_sidecar {
             probes::validate(validator, &container, &pod.spec);
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
@@ -58,13 +58,14 @@ pub fn init(validator: &mut Validator, pod: &PodContext<'_>) {
                 }
             }
         }
-        init_resize(validator, &container.get("resizePolicy"), sidecar);
+        init_resize(validator, &container.get("resizePolicy"), is_sidecar);
     }
 }
 
-/// The gate `InPlacePodVerticalScaling` allows a resize policy for init containers, if the file source applies gates.
-fn init_resize(validator: &mut Validator, resize: &PodField<'_>, sidecar: bool) {
-    if !validator.relaxed() {
+/// Validates the resize policy of an init container. It is allowed only in releases that apply feature gates to files,
+/// because it needs the gate `InPlacePodVerticalScaling`.
+fn init_resize(validator: &mut Validator, resize: &PodField<'_>, is_sidecar: bool) {
+    if !validator.applies_feature_gates() {
         if !resize.is_empty() {
             validator.invalid(Check::OtherRule, resize, "may not be set for init containers");
         }
@@ -72,7 +73,7 @@ fn init_resize(validator: &mut Validator, resize: &PodField<'_>, sidecar: bool) 
     }
     for policy in resize.items() {
         let restart = policy.get("restartPolicy");
-        if !sidecar && restart.str() == "RestartContainer" {
+        if !is_sidecar && restart.str() == "RestartContainer" {
             validator.invalid(
                 Check::OtherRule,
                 &restart,
@@ -82,6 +83,7 @@ fn init_resize(validator: &mut Validator, resize: &PodField<'_>, sidecar: bool) 
     }
 }
 
+/// Validates the fields that have the same rules for all containers.
 fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<'_>) {
     let name = container.get("name");
     if name.is_empty() {
@@ -96,7 +98,7 @@ fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<
         validator.invalid(Check::Containers, &image, "must not start or end with white space");
     }
     validator.one_of(
-        Check::NotAllowedWord,
+        Check::NotAllowedValue,
         &container.get("terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
     );
@@ -105,7 +107,7 @@ fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<
     mounts::validate(validator, pod, container);
     mounts::devices(validator, pod, container);
     validator.one_of(
-        Check::NotAllowedWord,
+        Check::NotAllowedValue,
         &container.get("imagePullPolicy"),
         &["Always", "IfNotPresent", "Never"],
     );
@@ -114,13 +116,14 @@ fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<
     security::container(validator, &container.get("securityContext"), pod.host_users());
 }
 
-/// Before `ContainerRestartRules`, on from 1.35, only init containers may have a restart policy of their own.
-fn restart_policy(validator: &mut Validator, container: &PodField<'_>, init: bool) {
+/// Validates the restart policy and the restart rules of a container. Before 1.35, where the feature gate
+/// `ContainerRestartRules` is off, only init containers may have a restart policy.
+fn restart_policy(validator: &mut Validator, container: &PodField<'_>, is_init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
-    if !validator.relaxed() {
-        if policy.is_set() && init {
-            validator.one_of(Check::NotAllowedWord, &policy, &["Always"]);
+    if !validator.applies_feature_gates() {
+        if policy.is_set() && is_init {
+            validator.one_of(Check::NotAllowedValue, &policy, &["Always"]);
         } else if policy.is_set() {
             validator
                 .forbidden(
@@ -128,14 +131,14 @@ fn restart_policy(validator: &mut Validator, container: &PodField<'_>, init: boo
                     &policy,
                     "may not be set for containers that are not init containers",
                 )
-                .fix("remove restartPolicy here; the pod's own restartPolicy counts");
+                .fix("remove restartPolicy here and set spec.restartPolicy");
         }
         return;
     }
     if policy.is_set() {
-        validator.one_of(Check::NotAllowedWord, &policy, &["Always", "Never", "OnFailure"]);
+        validator.one_of(Check::NotAllowedValue, &policy, &["Always", "Never", "OnFailure"]);
     } else if !rules.is_empty() {
-        validator.required(Check::OtherRule, &policy, "must be given where restart rules are used");
+        validator.required(Check::OtherRule, &policy, "is required with restart rules");
     }
     if rules.len() > 20 {
         validator.violation(Check::OtherRule, &rules, ViolationKind::TooMany, "may have at most 20 rules");
@@ -146,7 +149,7 @@ fn restart_policy(validator: &mut Validator, container: &PodField<'_>, init: boo
 }
 
 fn restart_rule(validator: &mut Validator, rule: &PodField<'_>) {
-    // The gate `RestartAllContainersOnContainerExits` is on from 1.36.
+    // The feature gate `RestartAllContainersOnContainerExits` is on from 1.36.
     let actions: &[&str] =
         if validator.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
     validator.one_of(Check::OtherRule, &rule.get("action"), actions);

@@ -19,7 +19,8 @@ const FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Fields that any reference in the API may name, including those not allowed here.
+/// All fields to which any reference in the API may refer. A field that is only here gives another error than an unknown
+/// field.
 const KNOWN_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -40,19 +41,19 @@ const KNOWN_FIELDS: &[&str] = &[
 /// Validates `env` and `envFrom` of one container.
 pub fn validate(validator: &mut Validator, container: &PodField<'_>, spec: &PodField<'_>) {
     let volumes = spec.get("volumes").items();
-    let relaxed = validator.relaxed();
+    let is_relaxed = validator.applies_feature_gates();
     for variable in container.get("env").items() {
         let name = variable.get("name");
         if name.is_empty() {
             validator.required(Check::OtherRule, &name, "an environment variable needs a name");
-        } else if let Some(wrong) = names::env(name.str(), relaxed) {
+        } else if let Some(wrong) = names::env(name.str(), is_relaxed) {
             validator.invalid(Check::OtherRule, &name, wrong);
         }
         value_from(validator, &variable, &volumes);
     }
     for source in container.get("envFrom").items() {
         let prefix = source.get("prefix");
-        if let (false, Some(wrong)) = (prefix.is_empty(), names::env(prefix.str(), relaxed)) {
+        if let (false, Some(wrong)) = (prefix.is_empty(), names::env(prefix.str(), is_relaxed)) {
             validator.invalid(Check::OtherRule, &prefix, wrong);
         }
         let mut given = 0;
@@ -67,7 +68,7 @@ pub fn validate(validator: &mut Validator, container: &PodField<'_>, spec: &PodF
     }
 }
 
-fn object_name(validator: &mut Validator, name: &PodField<'_>, rule: fn(&str) -> names::NameProblem) {
+fn object_name(validator: &mut Validator, name: &PodField<'_>, rule: fn(&str) -> names::FormatProblem) {
     if name.is_empty() {
         validator.required(Check::OtherRule, name, "the name of the object is required");
     } else if let Some(wrong) = rule(name.str()) {
@@ -83,6 +84,7 @@ fn exactly_one(validator: &mut Validator, at: &PodField<'_>, given: usize, what:
     }
 }
 
+/// Validates `valueFrom`.
 fn value_from(validator: &mut Validator, variable: &PodField<'_>, volumes: &[PodField<'_>]) {
     let source = variable.get("valueFrom");
     if !source.is_set() {
@@ -126,6 +128,7 @@ fn value_from(validator: &mut Validator, variable: &PodField<'_>, volumes: &[Pod
     );
 }
 
+/// Validates `fileKeyRef`.
 fn file_key(validator: &mut Validator, reference: &PodField<'_>, volumes: &[PodField<'_>]) {
     let volume = reference.get("volumeName");
     if volume.is_empty() {
@@ -139,7 +142,7 @@ fn file_key(validator: &mut Validator, reference: &PodField<'_>, volumes: &[PodF
                 Check::OtherRule,
                 &volume,
                 ViolationKind::NotFound,
-                "there is no such volume",
+                "the pod has no volume with this name",
             );
         }
         Some(found) if !found.get("emptyDir").is_set() => {
@@ -185,7 +188,7 @@ pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &
                 validator.invalid(
                     Check::OtherRule,
                     &path,
-                    "only metadata.labels and metadata.annotations can be subscripted",
+                    "only metadata.labels and metadata.annotations allow a key in brackets",
                 );
             }
         }
@@ -193,16 +196,17 @@ pub fn field_ref(validator: &mut Validator, reference: &PodField<'_>, allowed: &
     }
     let text = if path.str() == "spec.host" { "spec.nodeName" } else { path.str() };
     if !KNOWN_FIELDS.contains(&text) {
-        validator.invalid(Check::OtherRule, &path, "is not a field of a pod that can be exposed");
+        validator.invalid(Check::OtherRule, &path, "is not a field to which a reference may refer");
     } else if !allowed.contains(&text) {
-        let why = format!("cannot be shown here; allowed are {}", allowed.join(", "));
+        let why = format!("is not allowed here; allowed are {}", allowed.join(", "));
         validator.violation(Check::OtherRule, &path, ViolationKind::Unsupported, &why);
     } else if text == "status.hostIPs" && host_ips_forbidden(validator) {
         validator.forbidden(Check::OtherRule, &path, "status.hostIPs is not available in this release");
     }
 }
 
-/// The gate `PodHostIPs` is passed in an option that the file source did not set.
+/// Whether this release rejects `status.hostIPs`. Before 1.32 it needs the feature gate `PodHostIPs`, which does not apply
+/// to files.
 fn host_ips_forbidden(validator: &Validator) -> bool {
     !validator.version.at_least(32)
 }

@@ -9,11 +9,12 @@ use super::names;
 
 /// The kubelet's limit for all annotations together (`TotalAnnotationSizeLimitB` in apimachinery).
 const ANNOTATION_BYTES: usize = 256 * 1024;
-/// The annotation that the kubelet adds: a key and a hash of 32 digits.
+/// The key of the annotation with the pod's hash, which the kubelet adds before validation.
 const HASH_KEY: &str = "kubernetes.io/config.hash";
+/// The number of digits of this hash.
 const HASH_DIGITS: usize = 32;
 
-/// Validates `metadata`, whose name already has the node name as a suffix.
+/// Validates `metadata`. `identity` has the pod's full name, with the node's name.
 pub fn validate(validator: &mut Validator, meta: &PodField<'_>, identity: &PodIdentity) {
     generate_name(validator, &meta.get("generateName"));
     name(validator, &meta.get("name"), identity);
@@ -40,14 +41,15 @@ fn generate_name(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates the pod's full name.
 fn name(validator: &mut Validator, at: &PodField<'_>, identity: &PodIdentity) {
     if let Some(wrong) = names::subdomain(&identity.name) {
-        let why = format!("the pod's name with the node's, `{}`, {wrong}", identity.name);
+        let why = format!("the pod's name together with the node's name, `{}`, {wrong}", identity.name);
         validator.invalid_as(Check::BadMetadata, at, &identity.name, &why);
     }
 }
 
-/// Validates labels: keys are qualified names, values are short.
+/// Validates labels: the format of their keys and values.
 pub fn labels(validator: &mut Validator, check: Check, at: &PodField<'_>) {
     for (entry, value) in at.entries() {
         let value = value.called(at.path().to_owned());
@@ -60,6 +62,7 @@ pub fn labels(validator: &mut Validator, check: Check, at: &PodField<'_>) {
     }
 }
 
+/// Validates the keys of the annotations and their total size, including the annotation that the kubelet adds.
 fn annotations(validator: &mut Validator, meta: &PodField<'_>) {
     let at = meta.get("annotations");
     for (entry, value) in at.entries() {
@@ -68,14 +71,14 @@ fn annotations(validator: &mut Validator, meta: &PodField<'_>) {
             validator.invalid(Check::BadMetadata, &value, &format!("the key `{}` {wrong}", entry.key));
         }
     }
-    let own: usize = at
+    let in_file: usize = at
         .entries()
         .iter()
         .filter(|(entry, _)| &*entry.key != HASH_KEY)
         .map(|(entry, value)| entry.key.len().saturating_add(value.str().len()))
         .sum();
     let uid = meta.get("uid").str().len();
-    let total = own + HASH_KEY.len() + if uid == 0 { HASH_DIGITS } else { uid };
+    let total = in_file + HASH_KEY.len() + if uid == 0 { HASH_DIGITS } else { uid };
     if total > ANNOTATION_BYTES {
         validator.violation(
             Check::BadMetadata,

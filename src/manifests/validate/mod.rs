@@ -1,6 +1,7 @@
-//! Applies the kubelet's validation of a new pod to a static pod, one file for each area.
+//! Applies the kubelet's validation to a static pod. Each module here validates one part of the Pod.
 //!
-//! Each error has the field, the kubelet's kind of error and a text in plain words.
+//! The rules are the rules of the given kubelet release. Each error produces two texts: a finding, which names the
+//! field and describes the error in plain words, and a part of the message that the kubelet writes into its log.
 
 mod annotations;
 mod claim_template;
@@ -44,7 +45,8 @@ pub fn validate(
     let context = pod_context::PodContext { spec: spec.clone(), volumes, claims };
     containers::regular(&mut validator, &context);
     containers::init(&mut validator, &context);
-    if validator.relaxed() {
+    // Resources of the whole pod need a feature gate, and earlier releases ignore feature gates here.
+    if validator.applies_feature_gates() {
         resources::pod_level(&mut validator, &spec);
     }
     ports::host_network(&mut validator, &spec);
@@ -61,13 +63,14 @@ pub fn validate(
     validator.finish()
 }
 
-/// The node name is copied into the spec unchanged, including upper case.
+/// Validates the node's name, which the kubelet copies into the spec unchanged. An upper-case letter is invalid.
 fn node_name(validator: &mut Validator, spec: &PodField<'_>, node_name: &str) {
-    if let Some(wrong) = names::subdomain(node_name) {
+    // `names::subdomain` returns what is wrong with the name.
+    if let Some(problem) = names::subdomain(node_name) {
         validator.invalid(
             Check::BadMetadata,
             &spec.get("nodeName"),
-            &format!("the kubelet's node name `{node_name}` {wrong}"),
+            &format!("the kubelet's node name `{node_name}` {problem}"),
         );
     }
 }

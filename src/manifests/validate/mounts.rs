@@ -46,14 +46,15 @@ fn known_volume(validator: &mut Validator, pod: &PodContext<'_>, name: &PodField
             Check::Volume,
             name,
             ViolationKind::NotFound,
-            "there is no such volume, or it is not valid",
+            "the pod has no volume with this name, or the volume is not valid",
         );
         validator.fix("add the volume to spec.volumes, or correct the name");
     }
 }
 
-/// For some fields the kubelet reports the list of mounts and not the single mount.
-fn listwise<'a>(mount: &PodField<'a>, field: &str) -> PodField<'a> {
+/// Returns a field of a mount, with the path that the kubelet reports: the list of mounts and the field, without the
+/// mount's index.
+fn field_of_list<'a>(mount: &PodField<'a>, field: &str) -> PodField<'a> {
     let list = mount.path().rsplit_once('[').map_or(mount.path(), |(list, _)| list);
     mount.get(field).called(format!("{list}.{field}"))
 }
@@ -71,36 +72,32 @@ fn sub_paths(validator: &mut Validator, mount: &PodField<'_>) {
 }
 
 fn propagation(validator: &mut Validator, mount: &PodField<'_>, container: &PodField<'_>) {
-    let mode = listwise(mount, "mountPropagation");
+    let mode = field_of_list(mount, "mountPropagation");
     if !mode.is_set() {
         return;
     }
-    validator.one_of(Check::NotAllowedWord, &mode, &["Bidirectional", "HostToContainer", "None"]);
+    validator.one_of(Check::NotAllowedValue, &mode, &["Bidirectional", "HostToContainer", "None"]);
     if mode.str() == "Bidirectional" && !container.get("securityContext").get("privileged").is_true() {
-        validator.forbidden(Check::Volume, &mode, "is available to privileged containers only");
+        validator.forbidden(Check::Volume, &mode, "is allowed only for privileged containers");
     }
 }
 
 fn recursive_read_only(validator: &mut Validator, mount: &PodField<'_>) {
-    let mode = listwise(mount, "recursiveReadOnly");
+    let mode = field_of_list(mount, "recursiveReadOnly");
     if !mode.is_set() {
         return;
     }
-    if !validator.one_of(Check::NotAllowedWord, &mode, &["Disabled", "Enabled", "IfPossible"])
+    if !validator.one_of(Check::NotAllowedValue, &mode, &["Disabled", "Enabled", "IfPossible"])
         || mode.str() == "Disabled"
     {
         return;
     }
     if !mount.get("readOnly").is_true() {
-        validator.forbidden(Check::Volume, &mode, "may be given only where readOnly is true");
+        validator.forbidden(Check::Volume, &mode, "may be set only if readOnly is true");
     }
     let propagation = mount.get("mountPropagation");
     if propagation.is_set() && propagation.str() != "None" {
-        validator.forbidden(
-            Check::Volume,
-            &mode,
-            "may be given only where mountPropagation is None or absent",
-        );
+        validator.forbidden(Check::Volume, &mode, "may be set only if mountPropagation is None or absent");
     }
 }
 
@@ -109,9 +106,10 @@ fn image_sub_path(validator: &mut Validator, pod: &PodContext<'_>, mount: &PodFi
     if validator.version.at_least(33) {
         return;
     }
-    let image = pod.volumes.get(mount.get("name").str()).is_some_and(|volume| volume.get("image").is_set());
+    let is_image =
+        pod.volumes.get(mount.get("name").str()).is_some_and(|volume| volume.get("image").is_set());
     for field in ["subPath", "subPathExpr"] {
-        if image && !mount.get(field).is_empty() {
+        if is_image && !mount.get(field).is_empty() {
             validator.invalid(Check::Volume, &mount.get(field), "is not allowed for image volumes");
         }
     }
@@ -147,7 +145,7 @@ pub fn devices(validator: &mut Validator, pod: &PodContext<'_>, container: &PodF
                     Check::Volume,
                     &name,
                     ViolationKind::NotFound,
-                    "there is no such volume, or it is not valid",
+                    "the pod has no volume with this name, or the volume is not valid",
                 );
             }
             Some(volume)

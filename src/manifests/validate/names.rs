@@ -1,9 +1,11 @@
-//! Validates the format of names. Each function returns the problem of a text, or `None`.
+//! Validates the format of names, paths and numbers. Each function returns the problem of a text, or `None` if the text is
+//! valid.
 
 use crate::kubelet::is_address;
 
-/// The problem, in words that complete "the name ".
-pub type NameProblem = Option<&'static str>;
+/// What is wrong with a text or a number, in words that continue a sentence such as "the name …"; `None` if nothing is
+/// wrong.
+pub type FormatProblem = Option<&'static str>;
 
 const LABEL: &str =
     "must be at most 63 lower-case letters, digits and `-`, and start and end with a letter or digit";
@@ -15,47 +17,52 @@ fn alphanumeric_lower(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-fn bordered(text: &str, border: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
+/// Whether `is_allowed` is true for all bytes of a text, and `is_end` for the first and the last byte.
+fn consists_of(text: &str, is_end: fn(u8) -> bool, is_allowed: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
-    bytes.first().is_some_and(|byte| border(*byte))
-        && bytes.last().is_some_and(|byte| border(*byte))
-        && bytes.iter().all(|byte| inner(*byte))
+    bytes.first().is_some_and(|byte| is_end(*byte))
+        && bytes.last().is_some_and(|byte| is_end(*byte))
+        && bytes.iter().all(|byte| is_allowed(*byte))
 }
 
-fn label_shape(text: &str) -> bool {
-    bordered(text, alphanumeric_lower, |byte| alphanumeric_lower(byte) || byte == b'-')
+/// Whether a text has the form of an RFC 1123 label, of any length.
+fn is_label_of_any_length(text: &str) -> bool {
+    consists_of(text, alphanumeric_lower, |byte| alphanumeric_lower(byte) || byte == b'-')
 }
 
 /// Validates an RFC 1123 label.
-pub fn label(text: &str) -> NameProblem {
-    (text.len() > 63 || !label_shape(text)).then_some(LABEL)
+pub fn label(text: &str) -> FormatProblem {
+    (text.len() > 63 || !is_label_of_any_length(text)).then_some(LABEL)
 }
 
 /// Validates an RFC 1123 subdomain.
-pub fn subdomain(text: &str) -> NameProblem {
+pub fn subdomain(text: &str) -> FormatProblem {
     if text.len() > 253 {
         return Some("must be no more than 253 characters long");
     }
-    (!text.split('.').all(label_shape)).then_some(SUBDOMAIN)
+    (!text.split('.').all(is_label_of_any_length)).then_some(SUBDOMAIN)
 }
 
-/// Validates the prefix of a name: a subdomain that may end in a dash, because text is appended.
-pub fn object_prefix(text: &str) -> NameProblem {
+/// Validates the prefix of a name: a subdomain that may end with a dash, because the API server appends text.
+pub fn object_prefix(text: &str) -> FormatProblem {
     match text.strip_suffix('-') {
+        // Like the API server, replaces the last two characters, a dash and the one before it, by the letter `a`. So
+        // the API server accepts any character before the dash.
         Some(rest) if text.len() > 1 => {
-            let kept =
+            let shortened =
                 rest.char_indices().next_back().map_or("", |(last, _)| rest.get(..last).unwrap_or_default());
-            subdomain(&format!("{kept}a"))
+            subdomain(&format!("{shortened}a"))
         }
         _ => subdomain(text),
     }
 }
 
-/// Validates a DNS search path by the rule of newer releases, which allow underscores and a single dot.
-pub fn relaxed_search(text: &str) -> NameProblem {
+/// Validates a DNS search path by the rule of newer releases, which allow underscores. These releases also allow `.` as
+/// the whole path, which the caller checks.
+pub fn relaxed_search(text: &str) -> FormatProblem {
     let part = |part: &str| {
         let inner = |byte: u8| alphanumeric_lower(byte) || matches!(byte, b'-' | b'_');
-        bordered(part.strip_prefix('_').unwrap_or(part), alphanumeric_lower, inner)
+        consists_of(part.strip_prefix('_').unwrap_or(part), alphanumeric_lower, inner)
     };
     if text.len() > 253 {
         return Some("must be no more than 253 characters long");
@@ -63,31 +70,32 @@ pub fn relaxed_search(text: &str) -> NameProblem {
     (!text.split('.').all(part)).then_some(SUBDOMAIN)
 }
 
-fn name_part(text: &str) -> bool {
+/// Whether a text is valid as the part after the `/` of a qualified name (`prefix/name`), or as the value of a label.
+fn is_name_part(text: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
     text.len() <= 63
-        && bordered(text, alphanumeric, |byte| {
+        && consists_of(text, alphanumeric, |byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
         })
 }
 
 /// Validates `name` or `dns.prefix/name`.
-pub fn qualified(text: &str) -> NameProblem {
+pub fn qualified(text: &str) -> FormatProblem {
     let good = match text.split_once('/') {
-        Some((prefix, name)) => subdomain(prefix).is_none() && name_part(name),
-        None => name_part(text),
+        Some((prefix, name)) => subdomain(prefix).is_none() && is_name_part(name),
+        None => is_name_part(text),
     };
     (!good).then_some(QUALIFIED)
 }
 
 /// Validates the value of a label.
-pub fn label_value(text: &str) -> NameProblem {
-    (!text.is_empty() && !name_part(text))
+pub fn label_value(text: &str) -> FormatProblem {
+    (!text.is_empty() && !is_name_part(text))
         .then_some("must be empty or at most 63 letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
 }
 
 /// Validates the name of an environment variable, by the old rule or by the relaxed rule that allows almost any text.
-pub fn env(text: &str, relaxed: bool) -> NameProblem {
+pub fn env(text: &str, relaxed: bool) -> FormatProblem {
     if relaxed {
         let good = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
         return (!good).then_some("must be printable ASCII characters other than `=`");
@@ -100,12 +108,13 @@ pub fn env(text: &str, relaxed: bool) -> NameProblem {
     dots(text)
 }
 
-fn dots(text: &str) -> NameProblem {
+/// Rejects `.` and names that start with `..`.
+fn dots(text: &str) -> FormatProblem {
     (text == "." || text.starts_with("..")).then_some("must not be `.` and must not start with `..`")
 }
 
 /// Validates a key of a config map or a secret.
-pub fn config_key(text: &str) -> NameProblem {
+pub fn config_key(text: &str) -> FormatProblem {
     let shape = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if text.is_empty() || text.len() > 253 || !text.bytes().all(shape) {
         return Some("must be at most 253 letters, digits, `-`, `_` and `.`");
@@ -114,63 +123,64 @@ pub fn config_key(text: &str) -> NameProblem {
 }
 
 /// Validates the name of a port.
-pub fn port(text: &str) -> NameProblem {
+pub fn port(text: &str) -> FormatProblem {
     if text.len() > 15 {
         return Some("must be no more than 15 characters long");
     }
     let shape = text.bytes().all(|byte| alphanumeric_lower(byte) || byte == b'-');
-    let edges = text.starts_with('-') || text.ends_with('-') || text.contains("--");
+    let has_wrong_dash = text.starts_with('-') || text.ends_with('-') || text.contains("--");
     let letter = text.bytes().any(|byte| byte.is_ascii_lowercase());
-    (!shape || edges || !letter)
+    (!shape || has_wrong_dash || !letter)
         .then_some("must be lower-case letters, digits and single inner `-`, with at least one letter")
 }
 
 /// Validates the name of an HTTP header.
-pub fn header(text: &str) -> NameProblem {
+pub fn header(text: &str) -> FormatProblem {
     let good = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     (!good).then_some("must be letters, digits and `-`")
 }
 
 /// Validates a port number.
-pub fn port_number(number: i64) -> NameProblem {
+pub fn port_number(number: i64) -> FormatProblem {
     (!(1..=65_535).contains(&number)).then_some("must be between 1 and 65535")
 }
 
 /// Validates a user or group id.
-pub fn id_number(number: i64) -> NameProblem {
+pub fn id_number(number: i64) -> FormatProblem {
     (!(0..=2_147_483_647).contains(&number)).then_some("must be between 0 and 2147483647")
 }
 
 /// Validates file permission bits.
-pub fn file_mode(number: i64) -> NameProblem {
+pub fn file_mode(number: i64) -> FormatProblem {
     (!(0..=0o777).contains(&number)).then_some("must be between 0 and 0777")
 }
 
-/// Validates a path below another path: not absolute and without `..`.
-pub fn descending_path(text: &str) -> NameProblem {
+/// Validates a path below another path: it must be relative and must not contain `..`.
+pub fn descending_path(text: &str) -> FormatProblem {
     if text.starts_with('/') {
         return Some("must be a relative path");
     }
     no_backsteps(text)
 }
 
-/// Validates a path that may become a file name: it must not start with `..`.
-pub fn local_path(text: &str) -> NameProblem {
+/// Validates the path of a file that the kubelet creates in a volume: it must be relative, must not contain `..` as a
+/// part, and must not start with `..`.
+pub fn local_path(text: &str) -> FormatProblem {
     descending_path(text).or_else(|| text.starts_with("..").then_some("must not start with `..`"))
 }
 
 /// Validates a path without `..` elements.
-pub fn no_backsteps(text: &str) -> NameProblem {
+pub fn no_backsteps(text: &str) -> FormatProblem {
     text.split('/').any(|part| part == "..").then_some("must not contain `..`")
 }
 
-/// Validates an IP address with the lenient parser that the kubelet inherited from older Go releases.
-pub fn ip(text: &str) -> NameProblem {
+/// Validates an IP address by the lenient rules of old Go releases. The kubelet still uses these rules.
+pub fn ip(text: &str) -> FormatProblem {
     (!is_address(text)).then_some("must be an IP address")
 }
 
-/// Returns the problem of an address that the lenient parser accepts and the strict parser does not.
-pub fn strict_ip(text: &str) -> NameProblem {
+/// Validates an IP address that [`ip`] accepts by the strict rules of newer kubelets.
+pub fn strict_ip(text: &str) -> FormatProblem {
     if text.split(['.', ':']).any(|part| part.len() > 1 && part.starts_with('0')) && !text.contains(':') {
         return Some("must not have leading zeros");
     }
@@ -183,8 +193,8 @@ pub fn strict_ip(text: &str) -> NameProblem {
 mod tests {
     use super::*;
 
-    /// Checks valid and invalid texts.
-    fn table(check: impl Fn(&str) -> NameProblem, good: &[&str], bad: &[&str]) {
+    /// Asserts that a rule accepts all good texts and rejects all bad texts.
+    fn assert_rule(check: impl Fn(&str) -> FormatProblem, good: &[&str], bad: &[&str]) {
         for text in good {
             assert_eq!(check(text), None, "{text:?} is good");
         }
@@ -194,39 +204,47 @@ mod tests {
     }
 
     #[test]
-    fn labels() {
+    fn labels_follow_rfc_1123() {
         let long = "a".repeat(64);
-        table(label, &["a", "a-b", "1", &long[..63]], &["", "-a", "a-", "A", "a.b", "a_b", &long]);
+        assert_rule(label, &["a", "a-b", "1", &long[..63]], &["", "-a", "a-", "A", "a.b", "a_b", &long]);
     }
 
     #[test]
-    fn subdomains() {
+    fn subdomains_and_search_paths_have_valid_labels() {
         let long = "a".repeat(254);
-        table(subdomain, &["a", "a.b-c.d", &long[..253]], &["", ".", "a.", ".a", "a..b", "A", "a_b", &long]);
-        table(relaxed_search, &["a_b.c", "_x"], &["", "a..b", "A", "__x", "x_"]);
+        assert_rule(
+            subdomain,
+            &["a", "a.b-c.d", &long[..253]],
+            &["", ".", "a.", ".a", "a..b", "A", "a_b", &long],
+        );
+        assert_rule(relaxed_search, &["a_b.c", "_x"], &["", "a..b", "A", "__x", "x_"]);
     }
 
     #[test]
-    fn qualified_names_and_values() {
-        table(qualified, &["a", "A.b_c-1", "x.y/Z"], &["", "/a", "a/", "a/b/c", "-a", "X/y", "a b"]);
-        table(label_value, &["", "a", "A.b_c-1"], &["-a", "a b", "a/", &"x".repeat(64)]);
+    fn label_keys_and_values_have_different_rules() {
+        assert_rule(qualified, &["a", "A.b_c-1", "x.y/Z"], &["", "/a", "a/", "a/b/c", "-a", "X/y", "a b"]);
+        assert_rule(label_value, &["", "a", "A.b_c-1"], &["-a", "a b", "a/", &"x".repeat(64)]);
     }
 
     #[test]
-    fn environment_names_by_both_rules() {
-        table(|text| env(text, false), &["A", "_a.b-c", ".a"], &["", "1A", "a b", "a=b", ".", "..", "..a"]);
-        table(|text| env(text, true), &["1A", "a b", ".."], &["", "a=b", "ä", "a\n"]);
+    fn environment_names_have_a_strict_and_a_relaxed_rule() {
+        assert_rule(
+            |text| env(text, false),
+            &["A", "_a.b-c", ".a"],
+            &["", "1A", "a b", "a=b", ".", "..", "..a"],
+        );
+        assert_rule(|text| env(text, true), &["1A", "a b", ".."], &["", "a=b", "ä", "a\n"]);
     }
 
     #[test]
-    fn ports_and_keys() {
-        table(port, &["http", "a-1", "1a"], &["", "-a", "a-", "a--b", "80", "HTTP", &"a".repeat(16)]);
-        table(config_key, &["a", "A.b_c-1", ".a"], &["", ".", "..", "..a", "a/b", &"a".repeat(254)]);
+    fn port_names_and_config_map_keys_have_allowed_characters_and_lengths() {
+        assert_rule(port, &["http", "a-1", "1a"], &["", "-a", "a-", "a--b", "80", "HTTP", &"a".repeat(16)]);
+        assert_rule(config_key, &["a", "A.b_c-1", ".a"], &["", ".", "..", "..a", "a/b", &"a".repeat(254)]);
     }
 
     #[test]
-    fn addresses() {
-        table(
+    fn addresses_may_have_leading_zeros_but_no_zone_or_port() {
+        assert_rule(
             ip,
             &["1.2.3.4", "01.02.3.4", "::1", "fe80::1", "::ffff:1.2.3.4"],
             &["", "1.2.3", "300.1.1.1", "1.2.3.4.5", "fe80::1%eth0", "x", "1.2.3.4:80"],
@@ -234,8 +252,8 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
-        table(descending_path, &["", "a/b", "..a", "a..b"], &["/a", "..", "a/../b", "../a"]);
-        table(local_path, &["a/b", "a..b"], &["..a", "..", "/a"]);
+    fn paths_must_stay_below_their_directory() {
+        assert_rule(descending_path, &["", "a/b", "..a", "a..b"], &["/a", "..", "a/../b", "../a"]);
+        assert_rule(local_path, &["a/b", "a..b"], &["..a", "..", "/a"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of a pod that the rules for its containers need.
+//! The input of the rules for containers: parts of the pod outside of the container.
 
 use std::collections::{HashMap, HashSet};
 

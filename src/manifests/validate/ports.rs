@@ -36,14 +36,14 @@ pub fn validate(validator: &mut Validator, ports: &PodField<'_>) {
 
 /// Validates that no two ports of these containers use the same host port.
 pub fn host_conflicts(validator: &mut Validator, containers: &[PodField<'_>]) {
-    let mut taken = HashSet::new();
+    let mut used = HashSet::new();
     for port in containers.iter().flat_map(|container| container.get("ports").items()) {
         let host = port.get("hostPort");
         if host.int() == 0 {
             continue;
         }
         let key = (port.get("protocol").str(), port.get("hostIP").str(), host.int());
-        if !taken.insert(key) {
+        if !used.insert(key) {
             validator.duplicate(Check::HostPortTwice, &host).fix(
                 "give the ports different numbers; with hostNetwork each containerPort is a port of the host",
             );
@@ -51,7 +51,7 @@ pub fn host_conflicts(validator: &mut Validator, containers: &[PodField<'_>]) {
     }
 }
 
-/// Validates that in the host network the host port equals the container port.
+/// Validates that the host port equals the container port if the pod uses the host network.
 pub fn host_network(validator: &mut Validator, spec: &PodField<'_>) {
     if !spec.get("hostNetwork").is_true() {
         return;

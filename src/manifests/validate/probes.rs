@@ -15,7 +15,7 @@ pub fn validate(validator: &mut Validator, container: &PodField<'_>, spec: &PodF
     }
 }
 
-fn probe(validator: &mut Validator, probe: &PodField<'_>, readiness: bool) {
+fn probe(validator: &mut Validator, probe: &PodField<'_>, is_readiness: bool) {
     if !probe.is_set() {
         return;
     }
@@ -24,7 +24,7 @@ fn probe(validator: &mut Validator, probe: &PodField<'_>, readiness: bool) {
         Check::Probe,
         probe,
         &["exec", "httpGet", "tcpSocket", "grpc"],
-        "a probe needs one of exec, httpGet, tcpSocket and grpc",
+        "a probe needs exec, httpGet, tcpSocket or grpc",
     );
     for name in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
@@ -35,12 +35,12 @@ fn probe(validator: &mut Validator, probe: &PodField<'_>, readiness: bool) {
         }
     }
     let grace = probe.get("terminationGracePeriodSeconds");
-    if grace.is_set() && (readiness || grace.int() <= 0) {
-        let why = if readiness { "may not be set for readiness probes" } else { "must be greater than 0" };
+    if grace.is_set() && (is_readiness || grace.int() <= 0) {
+        let why = if is_readiness { "may not be set for readiness probes" } else { "must be greater than 0" };
         validator.invalid(Check::Probe, &grace, why);
     }
     let success = probe.get("successThreshold");
-    if !readiness && success.int() != 1 {
+    if !is_readiness && success.int() != 1 {
         validator
             .invalid(Check::Probe, &success, "must be 1 for liveness and startup probes")
             .fix("remove successThreshold");
@@ -56,7 +56,7 @@ fn lifecycle(validator: &mut Validator, lifecycle: &PodField<'_>, spec: &PodFiel
                 Check::OtherRule,
                 &hook,
                 &["exec", "httpGet", "tcpSocket", "sleep"],
-                "a hook needs one of exec, httpGet, tcpSocket and sleep",
+                "a hook needs exec, httpGet, tcpSocket or sleep",
             );
             sleep(validator, &hook.get("sleep").get("seconds"), &hook.get("sleep"), spec);
         }
@@ -64,13 +64,13 @@ fn lifecycle(validator: &mut Validator, lifecycle: &PodField<'_>, spec: &PodFiel
     stop_signal(validator, &lifecycle.get("stopSignal"), spec);
 }
 
-/// Validates a sleep. Zero seconds are allowed only with relaxed validation.
+/// Validates a sleep. Zero seconds are allowed only in releases that apply feature gates to files.
 fn sleep(validator: &mut Validator, seconds: &PodField<'_>, action: &PodField<'_>, spec: &PodField<'_>) {
     if !action.is_set() {
         return;
     }
     let grace = spec.get("terminationGracePeriodSeconds").int();
-    let lowest = i64::from(!validator.relaxed());
+    let lowest = i64::from(!validator.applies_feature_gates());
     if !(lowest..=grace).contains(&seconds.int()) {
         validator.invalid(
             Check::OtherRule,
@@ -80,8 +80,8 @@ fn sleep(validator: &mut Validator, seconds: &PodField<'_>, action: &PodField<'_
     }
 }
 
-/// Validates a stop signal. `ContainerStopSignals` is off by default in every release so far, but the field is
-/// validated.
+/// Validates a stop signal. The kubelet validates this field although its feature gate `ContainerStopSignals` is off by
+/// default in every known release.
 fn stop_signal(validator: &mut Validator, signal: &PodField<'_>, spec: &PodField<'_>) {
     if !signal.is_set() {
         return;
@@ -91,17 +91,17 @@ fn stop_signal(validator: &mut Validator, signal: &PodField<'_>, spec: &PodField
         validator.forbidden(Check::OtherRule, signal, "may not be set unless spec.os.name is set");
     } else if os == "windows" {
         validator.one_of(Check::OtherRule, signal, &["SIGKILL", "SIGTERM"]);
-    } else if !linux_signal(signal.str()) {
+    } else if !is_linux_signal(signal.str()) {
         validator.violation(
             Check::OtherRule,
             signal,
             ViolationKind::Unsupported,
-            "must be a Linux signal like SIGTERM",
+            "must be a Linux signal such as SIGTERM",
         );
     }
 }
 
-fn linux_signal(name: &str) -> bool {
+fn is_linux_signal(name: &str) -> bool {
     const NAMES: [&str; 35] = [
         "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL",
         "PIPE", "POLL", "PROF", "PWR", "QUIT", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP",
@@ -117,10 +117,12 @@ fn linux_signal(name: &str) -> bool {
     NAMES.contains(&short) || short == "RTMAX" || offset("RTMIN+", 15) || offset("RTMAX-", 14)
 }
 
-fn handler(validator: &mut Validator, check: Check, at: &PodField<'_>, kinds: &[&str], none: &str) {
-    let given: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
-    let Some((first, others)) = given.split_first() else {
-        validator.required(check, at, none);
+/// Validates that a probe or a hook has exactly one handler of these kinds, and the handler's fields. `missing` is the
+/// message if it has none.
+fn handler(validator: &mut Validator, check: Check, at: &PodField<'_>, kinds: &[&str], missing: &str) {
+    let handlers: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
+    let Some((first, others)) = handlers.split_first() else {
+        validator.required(check, at, missing);
         return;
     };
     for other in others {
@@ -155,10 +157,10 @@ fn http_get(validator: &mut Validator, check: Check, action: &PodField<'_>) {
     }
 }
 
-/// Validates a port: a number or the name of a port. A number in quotes is neither.
+/// Validates a port: a number, or the name of a port. A number in quotes is not a valid name.
 fn port(validator: &mut Validator, check: Check, at: &PodField<'_>) {
-    let text = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
-    let wrong = if text { names::port(at.str()) } else { names::port_number(at.int()) };
+    let is_name = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
+    let wrong = if is_name { names::port(at.str()) } else { names::port_number(at.int()) };
     let Some(wrong) = wrong else { return };
     validator.invalid(check, at, wrong);
     if at.str().parse::<u16>().is_ok() {

@@ -1,4 +1,4 @@
-//! Validates volumes made of API objects: projected and downward API volumes, and their items.
+//! Validates projected volumes and downward API volumes, and the items of secret and config map volumes.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use super::{env, names, resource_field, scheduling};
 const FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
 
-/// The first release that allows the host's addresses in any reference.
-const HOST_IPS: u8 = 32;
+/// The first minor release that accepts `status.hostIPs` in a file.
+const HOST_IPS_SINCE: u8 = 32;
 
 /// Validates the items of a secret or config map.
 pub fn items(validator: &mut Validator, items: &PodField<'_>) {
@@ -49,7 +49,7 @@ pub fn downward(validator: &mut Validator, volume: &PodField<'_>) {
     downward_files(validator, volume);
 }
 
-/// Validates the items. The kubelet's message has the volume, but not the item.
+/// Validates the items. The kubelet's messages have the path of the volume, without the item.
 fn downward_files(validator: &mut Validator, source: &PodField<'_>) {
     for item in source.get("items").items() {
         downward_file(validator, &item.called(source.path().to_owned()));
@@ -61,8 +61,8 @@ fn downward_file(validator: &mut Validator, item: &PodField<'_>) {
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     if field.is_set() {
         env::field_ref(validator, &field, FIELDS);
-        if field.get("fieldPath").str() == "status.hostIPs" && !validator.version.at_least(HOST_IPS) {
-            validator.forbidden(Check::Volume, &field, "needs the feature gate PodHostIPs, which is closed");
+        if field.get("fieldPath").str() == "status.hostIPs" && !validator.version.at_least(HOST_IPS_SINCE) {
+            validator.forbidden(Check::Volume, &field, "needs the feature gate PodHostIPs, which is off");
         }
         if resource.is_set() {
             validator.invalid(Check::Volume, item, "may not have both fieldRef and resourceFieldRef");
@@ -88,14 +88,14 @@ pub fn validate(validator: &mut Validator, volume: &PodField<'_>) {
                     validator.required(Check::Volume, &at.get("name"), "the name is required");
                 }
                 items(validator, &at.get("items"));
-                unique(validator, &mut paths, &at, volume);
+                unique_paths(validator, &mut paths, &at, volume);
             }
         }
         let fields = source.get("downwardAPI");
         if fields.is_set() {
             given += 1;
             downward_files(validator, &fields);
-            unique(validator, &mut paths, &fields, volume);
+            unique_paths(validator, &mut paths, &fields, volume);
         }
         if source.get("serviceAccountToken").is_set() {
             given += 1;
@@ -115,7 +115,8 @@ pub fn validate(validator: &mut Validator, volume: &PodField<'_>) {
     }
 }
 
-fn unique<'a>(
+/// Validates that no two files of a volume have the same path.
+fn unique_paths<'a>(
     validator: &mut Validator,
     paths: &mut HashSet<&'a str>,
     source: &PodField<'a>,
@@ -142,8 +143,7 @@ fn token(validator: &mut Validator, token: &PodField<'_>, volume: &PodField<'_>)
     }
 }
 
-/// Validates a trust bundle. The kubelet rejects trust bundles in static pods anyway, but reports other errors in them
-/// first.
+/// Validates a trust bundle. The kubelet rejects each trust bundle in a static pod, but first reports the errors in it.
 fn bundle(validator: &mut Validator, bundle: &PodField<'_>) {
     let (name, signer) = (bundle.get("name"), bundle.get("signerName"));
     if name.is_set() == signer.is_set() {
@@ -156,8 +156,8 @@ fn bundle(validator: &mut Validator, bundle: &PodField<'_>) {
     file(validator, bundle);
 }
 
-/// Validates a pod certificate. The kubelet rejects pod certificates in static pods anyway, but reports other errors in
-/// them first.
+/// Validates a pod certificate. The kubelet rejects each pod certificate in a static pod, but first reports the errors in
+/// it.
 fn certificate(validator: &mut Validator, certificate: &PodField<'_>) {
     const KEYS: &[&str] = &["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
     /// The lifetime of a certificate in seconds: minimum, maximum, and maximum for Kubernetes' own signers.
@@ -170,13 +170,17 @@ fn certificate(validator: &mut Validator, certificate: &PodField<'_>) {
         }
         Some((domain, path)) if names::subdomain(domain).is_none() && !path.is_empty() => {}
         _ => {
-            validator.invalid(Check::Volume, &signer, "must be a domain and a path, `example.com/signer`");
+            validator.invalid(
+                Check::Volume,
+                &signer,
+                "must be a domain and a path, such as `example.com/signer`",
+            );
         }
     }
     let expiration = certificate.get("maxExpirationSeconds");
     let [shortest, longest, longest_of_kubernetes] = SECONDS;
-    let own = signer.str().starts_with("kubernetes.io/");
-    let longest = if own { longest_of_kubernetes } else { longest };
+    let is_of_kubernetes = signer.str().starts_with("kubernetes.io/");
+    let longest = if is_of_kubernetes { longest_of_kubernetes } else { longest };
     if expiration.opt_int().is_some_and(|seconds| !(shortest..=longest).contains(&seconds)) {
         validator.invalid(
             Check::Volume,
@@ -205,7 +209,7 @@ pub fn tokens_without_account(validator: &mut Validator, spec: &PodField<'_>) {
             let token = source.get("serviceAccountToken");
             if token.is_set() {
                 validator.forbidden(Check::Volume, &token, "may not be given without serviceAccountName").fix(
-                    "remove the token; a static pod that needs the API takes a kubeconfig from a hostPath",
+                    "remove the token; if the static pod needs the API server, give it a kubeconfig through a hostPath",
                 );
             }
         }

@@ -1,10 +1,10 @@
-//! Validates references to a container's requests and limits.
+//! Validates references to a container's requests and limits (`resourceFieldRef`).
 
 use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
 use crate::manifests::pod_field::PodField;
 
-/// Validates a `resourceFieldRef`; in a volume it must name its container.
+/// Validates a `resourceFieldRef`. In a volume, it must name the container.
 pub fn validate(validator: &mut Validator, reference: &PodField<'_>, in_volume: bool) {
     let container = reference.get("containerName");
     let resource = reference.get("resource");
@@ -35,7 +35,7 @@ fn divisor(validator: &mut Validator, resource: &str, at: &PodField<'_>) {
     if at.quantity().is_zero() {
         return;
     }
-    // The kubelet compares its own notation, in which `+1` and `1e0` are different from `1`, and rejects them.
+    // The kubelet compares the text of the quantity, so it rejects `+1` and `1e0`, although they equal `1`.
     let written = at.quantity().to_string();
     let (good, why) = if resource == "cpu" {
         (matches!(&*written, "1" | "1m"), "the divisor of cpu must be 1 or 1m")

@@ -1,4 +1,4 @@
-//! Validates requests, limits and claims.
+//! Validates requests, limits and resource claims of containers and of the pod.
 
 use std::collections::HashSet;
 
@@ -13,21 +13,22 @@ use super::names;
 /// Validates the resources of a container.
 pub fn validate(validator: &mut Validator, resources: &PodField<'_>, claims: &HashSet<&str>) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    list(validator, &limits, container_resource);
-    list(validator, &requests, container_resource);
-    against_limits(validator, &limits, &requests);
+    resource_list(validator, &limits, container_resource);
+    resource_list(validator, &requests, container_resource);
+    requests_and_limits(validator, &limits, &requests);
     claim_names(validator, &resources.get("claims"), claims);
 }
 
-/// Validates `overhead`, which has the format of limits without requests.
+/// Validates `overhead`. The kubelet validates it as limits, so its message has a path that ends with `.limits`.
 pub fn overhead(validator: &mut Validator, overhead: &PodField<'_>) {
-    list_called(validator, overhead, &format!("{}.limits", overhead.path()), container_resource);
+    let kubelet_path = format!("{}.limits", overhead.path());
+    resource_list_under(validator, overhead, &kubelet_path, container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
         validator.forbidden(Check::Resources, overhead, "huge pages also need cpu or memory");
     }
 }
 
-/// Validates pod-level resources (gate `PodLevelResources`).
+/// Validates pod-level resources (feature gate `PodLevelResources`).
 pub fn pod_level(validator: &mut Validator, spec: &PodField<'_>) {
     let resources = spec.get("resources");
     if !resources.is_set() {
@@ -45,42 +46,39 @@ pub fn pod_level(validator: &mut Validator, spec: &PodField<'_>) {
         );
     }
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    list(validator, &limits, pod_resource);
-    list(validator, &requests, pod_resource);
-    against_limits(validator, &limits, &requests);
+    resource_list(validator, &limits, pod_resource);
+    resource_list(validator, &requests, pod_resource);
+    requests_and_limits(validator, &limits, &requests);
     for (entry, request) in requests.entries() {
         if total(spec, "requests", &entry.key) > request.quantity() {
             let request = request.called(requests.path().to_owned());
             validator.invalid(
                 Check::Resources,
                 &request,
-                "must be at least what the containers request together",
+                "must be at least the sum of the containers' requests",
             );
         }
     }
     for (entry, limit) in limits.entries() {
         if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity() {
-            validator.invalid(
-                Check::Resources,
-                &limit,
-                "must be at least what the limits of the containers add up to",
-            );
+            validator.invalid(Check::Resources, &limit, "must be at least the sum of the containers' limits");
         }
     }
-    for (number, container) in spec.get("containers").items().iter().enumerate() {
+    for (index, container) in spec.get("containers").items().iter().enumerate() {
         for (entry, limit) in container.get("resources").get("limits").entries() {
-            let of_pod = limits.key(&entry.key);
-            if of_pod.is_set() && limit.quantity() > of_pod.quantity() {
-                let limit =
-                    limit.called(format!("spec.resources.containers[{number}][{}].limits", entry.key));
+            let pod_limit = limits.key(&entry.key);
+            if pod_limit.is_set() && limit.quantity() > pod_limit.quantity() {
+                let limit = limit.called(format!("spec.resources.containers[{index}][{}].limits", entry.key));
                 validator.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
             }
         }
     }
 }
 
-/// Returns the sum of the containers' requests or limits. Sidecars (init containers that always restart) count as
-/// containers; any other init container counts with the sidecars before it, if that is more than the sum.
+/// Returns the total of one resource over all containers, for the list `requests` or `limits`.
+///
+/// Regular containers and sidecars (init containers that always restart) run at the same time, so their amounts are added.
+/// Another init container runs together only with the sidecars before it; the total is at least that sum.
 fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
     let amount = |container: &PodField<'_>| container.get("resources").get(list).key(name).quantity();
     let mut sum =
@@ -99,20 +97,25 @@ fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
     sum.max(peak)
 }
 
-fn list(validator: &mut Validator, amounts: &PodField<'_>, named: fn(&str) -> names::NameProblem) {
-    list_called(validator, amounts, amounts.path(), named);
-}
-
-/// Validates a list under the path that the kubelet's log uses.
-fn list_called(
+/// Validates the names and amounts of a resource list. `name_rule` validates a name.
+fn resource_list(
     validator: &mut Validator,
     amounts: &PodField<'_>,
-    path: &str,
-    named: fn(&str) -> names::NameProblem,
+    name_rule: fn(&str) -> names::FormatProblem,
+) {
+    resource_list_under(validator, amounts, amounts.path(), name_rule);
+}
+
+/// Validates a resource list whose path in the kubelet's log is `kubelet_path`.
+fn resource_list_under(
+    validator: &mut Validator,
+    amounts: &PodField<'_>,
+    kubelet_path: &str,
+    name_rule: fn(&str) -> names::FormatProblem,
 ) {
     for (entry, amount) in amounts.entries() {
-        let amount = amount.called(format!("{path}[{}]", entry.key));
-        if let Some(wrong) = named(&entry.key) {
+        let amount = amount.called(format!("{kubelet_path}[{}]", entry.key));
+        if let Some(wrong) = name_rule(&entry.key) {
             validator.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
         }
         let quantity = amount.quantity();
@@ -131,19 +134,20 @@ fn list_called(
     }
 }
 
-fn against_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &PodField<'_>) {
+/// Validates that each request fits its limit, and that huge pages come with cpu or memory.
+fn requests_and_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &PodField<'_>) {
     for (entry, request) in requests.entries() {
         let limit = limits.key(&entry.key);
         let (requested, allowed) = (request.quantity(), limit.quantity());
-        let overcommit = is_native(&entry.key) && !is_huge(&entry.key);
-        // For these errors the kubelet reports the list and not the resource.
+        let may_be_below_limit = is_native(&entry.key) && !is_huge(&entry.key);
+        // In these errors, the kubelet's path is the path of the list, without the resource.
         let request = request.called(requests.path().to_owned());
         if !limit.is_set() {
-            if !overcommit {
+            if !may_be_below_limit {
                 let why = format!("{} needs a limit that is equal to its request", entry.key);
                 validator.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
             }
-        } else if !overcommit && requested != allowed {
+        } else if !may_be_below_limit && requested != allowed {
             validator.invalid(
                 Check::Resources,
                 &request,
@@ -165,6 +169,7 @@ fn against_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &P
     }
 }
 
+/// Validates the claims of a container: no claim is used twice, and each is a claim of the pod.
 fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&str>) {
     let mut seen = HashSet::new();
     for claim in used.items() {
@@ -173,9 +178,10 @@ fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&
             validator.required(Check::Resources, &name, "a claim needs a name");
             continue;
         }
-        let whole = seen.contains(&(name.str(), ""));
-        let any = seen.iter().any(|(other, _)| *other == name.str());
-        if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
+        // A claim without a request means all requests of the claim.
+        let all_used = seen.contains(&(name.str(), ""));
+        let any_used = seen.iter().any(|(other, _)| *other == name.str());
+        if !seen.insert((name.str(), request.str())) || all_used || (request.is_empty() && any_used) {
             validator.duplicate(Check::Resources, &claim);
         }
         if !request.is_empty()
@@ -194,8 +200,9 @@ fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&
     }
 }
 
-fn has(amounts: &PodField<'_>, wanted: fn(&str) -> bool) -> bool {
-    amounts.entries().iter().any(|(entry, _)| wanted(&entry.key))
+/// Whether a list has a resource for which `condition` is true.
+fn has(amounts: &PodField<'_>, condition: fn(&str) -> bool) -> bool {
+    amounts.entries().iter().any(|(entry, _)| condition(&entry.key))
 }
 
 fn is_huge(name: &str) -> bool {
@@ -206,18 +213,20 @@ fn is_compute(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 
-/// Whether a resource name has no domain, or Kubernetes' own.
+/// Whether a resource name has no domain or the domain of Kubernetes.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
+/// Whether a resource is an extended resource, whose name has another domain.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified(&format!("requests.{name}")).is_none()
 }
 
-fn container_resource(name: &str) -> names::NameProblem {
+/// Validates the name of a container's resource.
+fn container_resource(name: &str) -> names::FormatProblem {
     if let Some(wrong) = names::qualified(name) {
         return Some(wrong);
     }
@@ -229,6 +238,7 @@ fn container_resource(name: &str) -> names::NameProblem {
     (!is_native(name) && !is_extended(name)).then_some("does not follow the rules for extended resources")
 }
 
-fn pod_resource(name: &str) -> names::NameProblem {
+/// Validates the name of a pod-level resource.
+fn pod_resource(name: &str) -> names::FormatProblem {
     (!is_pod_level(name)).then_some("must be cpu, memory or hugepages-<size> at pod level")
 }

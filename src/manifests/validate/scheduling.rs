@@ -48,6 +48,7 @@ fn weight(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates a term of a node selector.
 fn node_term(validator: &mut Validator, term: &PodField<'_>) {
     for requirement in term.get("matchExpressions").items() {
         let values = requirement.get("values");
@@ -56,7 +57,7 @@ fn node_term(validator: &mut Validator, term: &PodField<'_>) {
                 validator.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
+                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist allow no values");
             }
             "Gt" | "Lt" if values.len() != 1 => {
                 validator.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
@@ -95,7 +96,7 @@ fn node_term(validator: &mut Validator, term: &PodField<'_>) {
     }
 }
 
-/// Validates the values of required terms as label values, as releases from 1.33 on do.
+/// Validates the values of a required term as label values. Only releases from 1.33 on do this.
 fn required_values(validator: &mut Validator, term: &PodField<'_>) {
     if !validator.version.at_least(33) {
         return;
@@ -113,6 +114,7 @@ fn label_key(validator: &mut Validator, key: &PodField<'_>) {
     }
 }
 
+/// Validates a term of a pod affinity.
 fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
     label_selector(validator, &term.get("labelSelector"));
     label_selector(validator, &term.get("namespaceSelector"));
@@ -121,19 +123,20 @@ fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
             validator.invalid(Check::OtherRule, &namespace, wrong);
         }
     }
-    let (matching, other) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
-    for keys in [&matching, &other] {
+    let (match_keys, mismatch_keys) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
+    for keys in [&match_keys, &mismatch_keys] {
         selector_keys(validator, keys, &term.get("labelSelector"));
     }
-    repeated_keys(validator, &matching, &term.get("labelSelector"));
-    for key in matching.items() {
-        if other.items().iter().any(|item| item.str() == key.str()) {
+    repeated_keys(validator, &match_keys, &term.get("labelSelector"));
+    for key in match_keys.items() {
+        if mismatch_keys.items().iter().any(|item| item.str() == key.str()) {
             validator.invalid(Check::OtherRule, &key, "is in both matchLabelKeys and mismatchLabelKeys");
         }
     }
     topology_key(validator, &term.get("topologyKey"));
 }
 
+/// Validates `matchLabelKeys` or `mismatchLabelKeys`.
 fn selector_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
     if keys.is_empty() {
         return;
@@ -147,8 +150,8 @@ fn selector_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodF
     }
 }
 
-/// Validates that no key occurs twice in the selector. The API server adds the keys to match to the selector, so each
-/// may occur once.
+/// Validates that no key of `matchLabelKeys` occurs twice in the selector. A key may occur once there, because the API
+/// server adds these keys to the selector.
 fn repeated_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
     let mut seen: HashSet<&str> = HashSet::new();
     let labels = selector.get("matchLabels").entries();
@@ -179,7 +182,7 @@ pub fn label_selector(validator: &mut Validator, selector: &PodField<'_>) {
                 validator.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
+                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist allow no values");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
@@ -206,17 +209,13 @@ pub fn tolerations(validator: &mut Validator, list: &PodField<'_>) {
         let (value, effect) = (toleration.get("value"), toleration.get("effect"));
         if key.is_empty() {
             if operator.str() != "Exists" {
-                validator.invalid(Check::OtherRule, &operator, "must be Exists where the key is empty");
+                validator.invalid(Check::OtherRule, &operator, "must be Exists if the key is empty");
             }
         } else {
             label_key(validator, &key);
         }
         if toleration.get("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
-            validator.invalid(
-                Check::OtherRule,
-                &effect,
-                "must be NoExecute where tolerationSeconds is given",
-            );
+            validator.invalid(Check::OtherRule, &effect, "must be NoExecute if tolerationSeconds is set");
         }
         match operator.str() {
             "" | "Equal" => {
@@ -226,15 +225,15 @@ pub fn tolerations(validator: &mut Validator, list: &PodField<'_>) {
             }
             "Exists" if value.is_empty() => {}
             "Exists" => {
-                validator.invalid(Check::OtherRule, &value, "must be empty where the operator is Exists");
+                validator.invalid(Check::OtherRule, &value, "must be empty if the operator is Exists");
             }
             _ => {
-                validator.one_of(Check::NotAllowedWord, &operator, &["Equal", "Exists"]);
+                validator.one_of(Check::NotAllowedValue, &operator, &["Equal", "Exists"]);
             }
         }
         if !effect.is_empty() {
             validator.one_of(
-                Check::NotAllowedWord,
+                Check::NotAllowedValue,
                 &effect,
                 &["NoSchedule", "PreferNoSchedule", "NoExecute"],
             );
@@ -242,7 +241,7 @@ pub fn tolerations(validator: &mut Validator, list: &PodField<'_>) {
     }
 }
 
-/// Parses the tolerations in an annotation's JSON.
+/// Parses the JSON of an annotation with tolerations. Returns `None` if the JSON is not a list of tolerations.
 pub fn tolerations_in(text: &str) -> Option<ManifestNode> {
     let wrapped = format!("{{\"spec\":{{\"tolerations\":{text}}}}}");
     let root = crate::manifests::reader::read(wrapped.as_bytes()).root.ok()?;
@@ -250,9 +249,9 @@ pub fn tolerations_in(text: &str) -> Option<ManifestNode> {
     if !decoded.errors.is_empty() {
         return None;
     }
-    // JSON's `null` means no tolerations.
-    let none = || ManifestNode::new(root.position, Value::List(Arc::default()));
-    Some(decoded.pod.get("spec")?.get("tolerations").cloned().unwrap_or_else(none))
+    // `null` means an empty list.
+    let empty_list = || ManifestNode::new(root.position, Value::List(Arc::default()));
+    Some(decoded.pod.get("spec")?.get("tolerations").cloned().unwrap_or_else(empty_list))
 }
 
 /// Validates topology spread constraints.
@@ -267,13 +266,13 @@ pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
         if key.is_empty() {
             validator.required(Check::OtherRule, &key, "the topology key is required");
         }
-        validator.one_of(Check::NotAllowedWord, &action, &["DoNotSchedule", "ScheduleAnyway"]);
+        validator.one_of(Check::NotAllowedValue, &action, &["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.insert((key.str(), action.str())) {
             validator.violation(
                 Check::OtherRule,
                 &constraint,
                 ViolationKind::Duplicate,
-                "the same topologyKey and whenUnsatisfiable twice",
+                "another constraint has the same topologyKey and whenUnsatisfiable",
             );
         }
         let domains = constraint.get("minDomains");
@@ -291,7 +290,7 @@ pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             if constraint.get(name).is_set() {
-                validator.one_of(Check::NotAllowedWord, &constraint.get(name), &["Honor", "Ignore"]);
+                validator.one_of(Check::NotAllowedValue, &constraint.get(name), &["Honor", "Ignore"]);
             }
         }
         let selector = constraint.get("labelSelector");
@@ -300,10 +299,11 @@ pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
     }
 }
 
-/// A file source that applies gates adds the keys to match to the selector before the constraints are compared.
+/// Validates `matchLabelKeys` of a spread constraint. A release that applies feature gates to files adds these keys to the
+/// selector before validation, so a key may occur there once.
 fn spread_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
     selector_keys(validator, keys, selector);
-    if validator.relaxed() {
+    if validator.applies_feature_gates() {
         repeated_keys(validator, keys, selector);
         return;
     }
@@ -317,7 +317,7 @@ fn spread_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodFie
     }
 }
 
-/// Validates that there are no scheduling gates: a static pod already has its node.
+/// Validates that a static pod has no scheduling gates, because it already has its node.
 pub fn gates(validator: &mut Validator, spec: &PodField<'_>) {
     let gates = spec.get("schedulingGates");
     let mut seen = HashSet::new();
@@ -333,7 +333,7 @@ pub fn gates(validator: &mut Validator, spec: &PodField<'_>) {
             .forbidden(
                 Check::ForbiddenField,
                 &gates.called("spec.nodeName".to_owned()),
-                "a static pod has its node already, so it cannot be held back by gates",
+                "a static pod already has its node, so it may not have scheduling gates",
             )
             .fix("remove schedulingGates");
     }

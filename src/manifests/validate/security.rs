@@ -15,7 +15,7 @@ pub fn container(validator: &mut Validator, context: &PodField<'_>, host_users: 
     }
     let proc_mount = context.get("procMount");
     if proc_mount.is_set() {
-        validator.one_of(Check::NotAllowedWord, &proc_mount, &["Default", "Unmasked"]);
+        validator.one_of(Check::NotAllowedValue, &proc_mount, &["Default", "Unmasked"]);
         if host_users && proc_mount.str() == "Unmasked" && validator.version.at_least(30) {
             validator.invalid(Check::OtherRule, &proc_mount, "`Unmasked` needs hostUsers: false");
         }
@@ -64,7 +64,7 @@ pub fn pod(validator: &mut Validator, spec: &PodField<'_>) {
     ] {
         let policy = context.get(name);
         if policy.is_set() {
-            validator.one_of(Check::NotAllowedWord, &policy, &allowed);
+            validator.one_of(Check::NotAllowedValue, &policy, &allowed);
         }
     }
     selinux_change(validator, &context.get("seLinuxChangePolicy"));
@@ -73,11 +73,13 @@ pub fn pod(validator: &mut Validator, spec: &PodField<'_>) {
     windows::options(validator, &context.get("windowsOptions"));
 }
 
-/// While the gate `SELinuxMount` is off, a file source that applies gates allows only one value.
+/// Validates `seLinuxChangePolicy`. A release that applies feature gates to files allows only one value, because the gate
+/// `SELinuxMount` is off.
 fn selinux_change(validator: &mut Validator, policy: &PodField<'_>) {
-    let allowed: &[&str] = if validator.relaxed() { &["Recursive"] } else { &["MountOption", "Recursive"] };
+    let allowed: &[&str] =
+        if validator.applies_feature_gates() { &["Recursive"] } else { &["MountOption", "Recursive"] };
     if policy.is_set() {
-        validator.one_of(Check::NotAllowedWord, policy, allowed);
+        validator.one_of(Check::NotAllowedValue, policy, allowed);
     }
 }
 
@@ -100,7 +102,7 @@ fn seccomp(validator: &mut Validator, profile: &PodField<'_>) {
             validator.invalid(Check::OtherRule, &local, wrong);
         }
     } else if local.is_set() {
-        validator.invalid(Check::OtherRule, &local, "may be set for type Localhost only");
+        validator.invalid(Check::OtherRule, &local, "may be set only for the type Localhost");
     }
 }
 
@@ -112,7 +114,7 @@ fn app_armor(validator: &mut Validator, profile: &PodField<'_>) {
     profile_type(validator, &kind);
     if kind.str() != "Localhost" {
         if local.is_set() && matches!(kind.str(), "RuntimeDefault" | "Unconfined") {
-            validator.invalid(Check::OtherRule, &local, "may be set for type Localhost only");
+            validator.invalid(Check::OtherRule, &local, "may be set only for the type Localhost");
         }
         return;
     }
@@ -130,7 +132,7 @@ fn profile_type(validator: &mut Validator, kind: &PodField<'_>) {
     if kind.is_empty() {
         validator.required(Check::OtherRule, kind, "the type of the profile is required");
     } else {
-        validator.one_of(Check::NotAllowedWord, kind, &["Localhost", "RuntimeDefault", "Unconfined"]);
+        validator.one_of(Check::NotAllowedValue, kind, &["Localhost", "RuntimeDefault", "Unconfined"]);
     }
 }
 
@@ -149,13 +151,13 @@ fn sysctls(validator: &mut Validator, spec: &PodField<'_>, sysctls: &PodField<'_
         } else if !seen.insert(name.str()) {
             validator.duplicate(Check::OtherRule, &name);
         }
-        // Since 1.29, sysctls of a namespace that the pod shares with the host are rejected.
+        // Since 1.29, the kubelet rejects a sysctl of a namespace that the pod shares with the host.
         if validator.version.at_least(29) {
             let dotted = dotted(name.str());
-            let ipc =
+            let is_of_ipc =
                 ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| dotted.starts_with(prefix))
                     || dotted == "kernel.sem";
-            if ipc && spec.get("hostIPC").is_true() {
+            if is_of_ipc && spec.get("hostIPC").is_true() {
                 validator.invalid(Check::OtherRule, &name, "may not be set together with hostIPC");
             }
             if dotted.starts_with("net.") && spec.get("hostNetwork").is_true() {
@@ -165,7 +167,7 @@ fn sysctls(validator: &mut Validator, spec: &PodField<'_>, sysctls: &PodField<'_
     }
 }
 
-/// Converts a sysctl name to dots. The first of `.` and `/` is the separator.
+/// Converts `net/ipv4/x` into `net.ipv4.x`. The first `.` or `/` in a name is its separator.
 fn dotted(name: &str) -> String {
     let slash_first = name.find(['.', '/']).and_then(|at| name.as_bytes().get(at)) == Some(&b'/');
     if !slash_first {

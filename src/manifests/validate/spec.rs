@@ -1,4 +1,4 @@
-//! Validates the fields of the pod spec outside of containers and volumes.
+//! Validates the fields of the pod spec outside of containers and volumes: policies, names, DNS, resource claims and more.
 
 use std::collections::HashSet;
 
@@ -8,24 +8,24 @@ use crate::manifests::pod_field::PodField;
 
 use super::{meta, names, resources};
 
-/// Validates enumerations, names and numbers of the spec.
+/// Validates the fields of the spec that no other file validates, except the resource claims.
 pub fn validate(validator: &mut Validator, spec: &PodField<'_>) {
-    validator.one_of(Check::NotAllowedWord, &spec.get("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    validator.one_of(Check::NotAllowedValue, &spec.get("restartPolicy"), &["Always", "OnFailure", "Never"]);
     validator.one_of(
-        Check::NotAllowedWord,
+        Check::NotAllowedValue,
         &spec.get("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     );
     if spec.get("preemptionPolicy").is_set() {
         validator.one_of(
-            Check::NotAllowedWord,
+            Check::NotAllowedValue,
             &spec.get("preemptionPolicy"),
             &["PreemptLowerPriority", "Never"],
         );
     }
     meta::labels(validator, Check::OtherRule, &spec.get("nodeSelector"));
     for (field, rule) in [
-        ("serviceAccountName", names::subdomain as fn(&str) -> names::NameProblem),
+        ("serviceAccountName", names::subdomain as fn(&str) -> names::FormatProblem),
         ("hostname", names::label),
         ("subdomain", names::label),
         ("priorityClassName", names::subdomain),
@@ -76,7 +76,7 @@ pub fn validate(validator: &mut Validator, spec: &PodField<'_>) {
     scheduling_group(validator, &spec.get("schedulingGroup"));
 }
 
-/// Validates that a pod with its own user namespace uses no other namespace of the host.
+/// Validates that a pod with its own user namespace uses no other namespace of the host and, from 1.34 on, no devices.
 fn host_users(validator: &mut Validator, spec: &PodField<'_>) {
     if spec.get("hostUsers").opt_bool() != Some(false) {
         return;
@@ -119,11 +119,12 @@ fn scheduling_group(validator: &mut Validator, group: &PodField<'_>) {
     }
 }
 
-/// Validates an IP address; from 1.36 on only in its canonical spelling (gate `StrictIPCIDRValidation`).
-fn ip(validator: &Validator, text: &str) -> names::NameProblem {
+/// Validates an IP address. From 1.36 on, only its canonical spelling is valid (feature gate `StrictIPCIDRValidation`).
+fn ip(validator: &Validator, text: &str) -> names::FormatProblem {
     names::ip(text).or_else(|| if validator.version.at_least(36) { names::strict_ip(text) } else { None })
 }
 
+/// Validates `dnsConfig`.
 fn dns(validator: &mut Validator, spec: &PodField<'_>) {
     let config = spec.get("dnsConfig");
     let servers = config.get("nameservers");
@@ -157,6 +158,7 @@ fn dns(validator: &mut Validator, spec: &PodField<'_>) {
     }
 }
 
+/// Validates the DNS search paths.
 fn searches(validator: &mut Validator, searches: &PodField<'_>) {
     let items = searches.items();
     if items.len() > 32 {
@@ -166,20 +168,20 @@ fn searches(validator: &mut Validator, searches: &PodField<'_>) {
     if length > 2049 {
         validator.invalid(Check::OtherRule, searches, "may have at most 2048 characters together");
     }
-    let relaxed = validator.relaxed();
+    let is_relaxed = validator.applies_feature_gates();
     for item in &items {
-        if relaxed && item.str() == "." {
+        if is_relaxed && item.str() == "." {
             continue;
         }
         let text = item.str().strip_suffix('.').unwrap_or(item.str());
-        let wrong = if relaxed { names::relaxed_search(text) } else { names::subdomain(text) };
+        let wrong = if is_relaxed { names::relaxed_search(text) } else { names::subdomain(text) };
         if let Some(wrong) = wrong {
             validator.invalid(Check::OtherRule, item, wrong);
         }
     }
 }
 
-/// Validates the host name override, which is on from 1.35.
+/// Validates `hostnameOverride`, whose feature gate is on from 1.35.
 fn hostname_override(validator: &mut Validator, spec: &PodField<'_>) {
     let name = spec.get("hostnameOverride");
     if !name.is_set() {

@@ -1,59 +1,50 @@
-//! Collects validation errors in the order and with the kinds of error of the kubelet.
+//! Collects validation errors: as findings, and as the kubelet's log message with its order and its kinds of error.
 
 use crate::kubelet::KubeletVersion;
 use crate::manifests::Check;
 use crate::manifests::finding::LintFinding;
 use crate::manifests::pod_field::PodField;
+use crate::report::word_enum;
 
-/// The kubelet's kinds of validation error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ViolationKind {
-    /// A required value is missing.
-    Required,
-    /// A value breaks a rule.
-    Invalid,
-    /// A value is not one of those allowed.
-    Unsupported,
-    /// A value occurs twice.
-    Duplicate,
-    /// A forbidden value is set.
-    Forbidden,
-    /// A value is too long.
-    TooLong,
-    /// A list is too long.
-    TooMany,
-    /// A name refers to something that does not exist.
-    NotFound,
+word_enum! {
+    /// The kubelet's kinds of validation error.
+    pub enum ViolationKind: words {
+        /// A required value is missing.
+        Required = "Required value",
+        /// A value breaks a rule.
+        Invalid = "Invalid value",
+        /// A value is not one of those allowed.
+        Unsupported = "Unsupported value",
+        /// A value occurs twice.
+        Duplicate = "Duplicate value",
+        /// A forbidden value is set.
+        Forbidden = "Forbidden",
+        /// A value is too long.
+        TooLong = "Too long",
+        /// A list is too long.
+        TooMany = "Too many",
+        /// A name refers to something that does not exist.
+        NotFound = "Not found",
+    }
 }
 
 impl ViolationKind {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Required => "Required value",
-            Self::Invalid => "Invalid value",
-            Self::Unsupported => "Unsupported value",
-            Self::Duplicate => "Duplicate value",
-            Self::Forbidden => "Forbidden",
-            Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
-            Self::NotFound => "Not found",
-        }
-    }
-
     const fn shows_value(self) -> bool {
         matches!(self, Self::Invalid | Self::Unsupported | Self::Duplicate | Self::NotFound)
     }
 }
 
-/// The maximum number of errors that are kept.
-const KEPT: usize = 1_000;
+/// The maximum number of errors in the result. Further errors are only counted.
+const MAX_REPORTED: usize = 1_000;
 
 /// The validation errors found so far.
 pub struct Validator {
     /// The kubelet release whose rules are applied.
     pub version: KubeletVersion,
     findings: Vec<LintFinding>,
+    /// The parts of the kubelet's log message.
     reasons: Vec<String>,
+    /// The number of errors, including those that are not reported.
     count: usize,
 }
 
@@ -63,7 +54,7 @@ impl Validator {
         Self { version, findings: Vec::new(), reasons: Vec::new(), count: 0 }
     }
 
-    /// Records an error of the value at `at` under `check`. `why` completes "spec.x: ".
+    /// Records an error of the field `at` as a finding of `check`. The message is the field's path, `: ` and `why`.
     pub fn violation(
         &mut self,
         check: Check,
@@ -75,7 +66,8 @@ impl Validator {
         self.violation_as(check, at, kind, &shown, why)
     }
 
-    /// Records an error of a value that the kubelet has changed before validation: `shown` is the changed value.
+    /// Records an error. `shown` is the value in the kubelet's message, which differs from the field's value if the kubelet
+    /// has changed the value before validation.
     fn violation_as(
         &mut self,
         check: Check,
@@ -85,7 +77,7 @@ impl Validator {
         why: &str,
     ) -> &mut Self {
         self.count += 1;
-        if self.count > KEPT {
+        if self.count > MAX_REPORTED {
             return self;
         }
         let path = at.path();
@@ -96,7 +88,7 @@ impl Validator {
         self
     }
 
-    /// Sets the fix of the last error that was kept.
+    /// Sets the fix of the last reported error.
     pub fn fix(&mut self, fix: impl Into<String>) {
         if let Some(last) = self.findings.last_mut() {
             last.fix = Some(fix.into());
@@ -113,7 +105,8 @@ impl Validator {
         self.violation(check, at, ViolationKind::Invalid, why)
     }
 
-    /// Records that a value breaks a rule. The message shows `value`, into which the kubelet has converted the field.
+    /// Records that a value breaks a rule. The kubelet's message shows `value`, because the kubelet has changed the field's
+    /// value before validation.
     pub fn invalid_as(&mut self, check: Check, at: &PodField<'_>, value: &str, why: &str) -> &mut Self {
         self.violation_as(check, at, ViolationKind::Invalid, &format!("\"{value}\""), why)
     }
@@ -129,7 +122,7 @@ impl Validator {
         self.violation(check, at, ViolationKind::Duplicate, &why)
     }
 
-    /// Records an error if the value is not one of `allowed`. Returns whether it is.
+    /// Returns whether the value is one of `allowed`. Records an error if not.
     pub fn one_of(&mut self, check: Check, at: &PodField<'_>, allowed: &[&str]) -> bool {
         let value = at.str();
         if allowed.contains(&value) {
@@ -137,21 +130,21 @@ impl Validator {
         }
         let shown: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
         let why = format!("must be one of {}, found \"{value}\"", shown.join(", "));
-        let meant = allowed.iter().find(|word| word.eq_ignore_ascii_case(value));
+        let with_right_case = allowed.iter().find(|word| word.eq_ignore_ascii_case(value));
         self.violation(check, at, ViolationKind::Unsupported, &why);
-        if let Some(meant) = meant {
-            self.fix(format!("write `{meant}`"));
+        if let Some(word) = with_right_case {
+            self.fix(format!("write `{word}`"));
         }
         false
     }
 
-    /// Whether pods are validated with the options of a create request, which feature gates relax. Up to 1.34 the file
-    /// source validated with all options off, whatever the gates.
-    pub const fn relaxed(&self) -> bool {
+    /// Whether this release applies feature gates when it validates a pod of a file. Up to 1.34 it does not: it validates
+    /// such a pod as if all gates were off.
+    pub const fn applies_feature_gates(&self) -> bool {
         self.version.at_least(35)
     }
 
-    /// The number of errors.
+    /// Returns the number of errors.
     pub fn count(&self) -> usize {
         self.count
     }

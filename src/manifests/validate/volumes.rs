@@ -1,4 +1,4 @@
-//! Validates volumes: their names, and that each has exactly one source.
+//! Validates volumes: their names, that each has exactly one source, and the fields of each kind of source.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::manifests::pod_field::PodField;
 
 use super::{claim_template, names, projected};
 
-/// A rule for a simple volume source.
+/// A rule for one field of a volume source.
 enum VolumeRule {
     /// The text or list must not be empty.
     Required(&'static str),
@@ -22,8 +22,8 @@ enum VolumeRule {
 
 use VolumeRule::{Label, Range, ReferenceNamed, Required};
 
-/// The sources that need only these rules.
-const SIMPLE: &[(&str, &[VolumeRule])] = &[
+/// The rules of sources that need no code.
+const SOURCE_RULES: &[(&str, &[VolumeRule])] = &[
     ("gcePersistentDisk", &[Required("pdName"), Range("partition", 0, 255)]),
     ("awsElasticBlockStore", &[Required("volumeID"), Range("partition", 0, 255)]),
     ("glusterfs", &[Required("endpoints"), Required("path")]),
@@ -78,7 +78,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Validates the volumes. Returns the valid ones by name.
+/// Validates the volumes. Returns the valid volumes by name.
 pub fn validate<'a>(
     validator: &mut Validator,
     spec: &PodField<'a>,
@@ -86,14 +86,14 @@ pub fn validate<'a>(
 ) -> HashMap<&'a str, PodField<'a>> {
     let volumes = spec.get("volumes").items();
     let mut valid: HashMap<&str, PodField<'_>> = HashMap::new();
-    let created: HashSet<String> = volumes
+    let ephemeral_claims: HashSet<String> = volumes
         .iter()
         .filter(|volume| volume.get("ephemeral").is_set())
         .map(|volume| format!("{pod_name}-{}", volume.get("name").str()))
         .collect();
     for volume in volumes {
         let before = validator.count();
-        source(validator, &volume, pod_name);
+        validate_source(validator, &volume, pod_name);
         let name = volume.get("name");
         if name.is_empty() {
             validator.required(Check::Volume, &name, "a volume needs a name");
@@ -104,27 +104,30 @@ pub fn validate<'a>(
             validator.duplicate(Check::Volume, &name);
         }
         let claim = volume.get("persistentVolumeClaim").get("claimName");
-        let good = validator.count() == before;
-        if created.contains(claim.str()) {
+        let is_valid = validator.count() == before;
+        // The kubelet reports this error, but still counts the volume as valid.
+        if ephemeral_claims.contains(claim.str()) {
             validator.invalid(
                 Check::Volume,
                 &claim,
                 "is the claim that an ephemeral volume of this pod creates",
             );
         }
-        if good {
+        if is_valid {
             valid.insert(name.str(), volume);
         }
     }
     valid
 }
 
-fn source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
-    // In 1.31 the gate ImageVolume is off and the kubelet does not count the field; later releases always count it.
-    let counted = |name: &&&str| **name != "image" || validator.version.at_least(32);
-    let given: Vec<&str> =
-        SOURCES.iter().filter(counted).filter(|name| volume.get(name).is_set()).copied().collect();
-    let Some((first, others)) = given.split_first() else {
+/// Validates that a volume has exactly one source, and the fields of its first source.
+fn validate_source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
+    // In 1.31 the kubelet does not count `image` as a source, because the feature gate ImageVolume is off. Later releases
+    // always count it.
+    let is_source = |name: &&&str| **name != "image" || validator.version.at_least(32);
+    let sources: Vec<&str> =
+        SOURCES.iter().filter(is_source).filter(|name| volume.get(name).is_set()).copied().collect();
+    let Some((first, others)) = sources.split_first() else {
         validator.required(Check::Volume, volume, "a volume needs a type");
         return;
     };
@@ -132,9 +135,9 @@ fn source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
         validator.forbidden(Check::Volume, &volume.get(other), "a volume may not have more than one type");
     }
     let at = volume.get(first);
-    for (_, rules) in SIMPLE.iter().filter(|(name, _)| name == first) {
+    for (_, rules) in SOURCE_RULES.iter().filter(|(name, _)| name == first) {
         for rule in *rules {
-            simple(validator, &at, rule);
+            apply_rule(validator, &at, rule);
         }
     }
     match *first {
@@ -150,7 +153,7 @@ fn source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
         "quobyte" => quobyte(validator, &at),
         "downwardAPI" => projected::downward(validator, &at),
         "fc" => fibre_channel(validator, &at),
-        "flexVolume" => flex(validator, &at),
+        "flexVolume" => flex_volume(validator, &at),
         "azureDisk" => azure_disk(validator, &at),
         "projected" => projected::validate(validator, &at),
         "csi" => csi(validator, &at),
@@ -158,10 +161,10 @@ fn source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
         "image" => image(validator, &at),
         _ => {}
     }
-    long_portal(validator, volume);
+    iscsi_directory_name(validator, volume);
 }
 
-fn simple(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRule) {
+fn apply_rule(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRule) {
     match rule {
         Required(field) => {
             if source.get(field).is_empty() {
@@ -255,9 +258,9 @@ fn iscsi(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
-/// Validates the length of the portal: the directory of an iSCSI volume with an initiator contains the volume and the
-/// portal.
-fn long_portal(validator: &mut Validator, volume: &PodField<'_>) {
+/// Validates the length of the directory's name of an iSCSI volume with an initiator, which contains the volume's name and
+/// the target portal.
+fn iscsi_directory_name(validator: &mut Validator, volume: &PodField<'_>) {
     let source = volume.get("iscsi");
     let length = volume.get("name").str().len() + 1 + source.get("targetPortal").str().len();
     if source.get("initiatorName").is_set() && length > 64 {
@@ -269,6 +272,7 @@ fn long_portal(validator: &mut Validator, volume: &PodField<'_>) {
     }
 }
 
+/// Whether a text is an iSCSI name, which starts with `iqn`, `eui` or `naa`.
 fn is_iscsi_name(name: &str) -> bool {
     let exactly = |rest: &str, count: usize| {
         rest.len() == count + 1 && rest.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric())
@@ -289,9 +293,9 @@ fn is_iqn(rest: &str) -> bool {
     let digits = |range: std::ops::Range<usize>| {
         bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit))
     };
-    let dated = digits(0..4) && bytes.get(4) == Some(&b'-') && digits(5..7) && bytes.get(7) == Some(&b'.');
+    let has_date = digits(0..4) && bytes.get(4) == Some(&b'-') && digits(5..7) && bytes.get(7) == Some(&b'.');
     let Some((authority, unit)) = rest.get(8..).and_then(|rest| rest.split_once(':')) else { return false };
-    dated
+    has_date
         && !authority.is_empty()
         && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
         && !unit.is_empty()
@@ -354,7 +358,7 @@ fn fibre_channel(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
-fn flex(validator: &mut Validator, at: &PodField<'_>) {
+fn flex_volume(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("driver").is_empty() {
         validator.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
     }
@@ -411,7 +415,7 @@ fn image(validator: &mut Validator, at: &PodField<'_>) {
     let policy = at.get("pullPolicy");
     if policy.is_empty() {
         validator
-            .required(Check::Volume, &policy, "is required: this release fills in no default")
+            .required(Check::Volume, &policy, "is required: this release has no default for it")
             .fix("add pullPolicy: IfNotPresent");
     } else {
         validator.one_of(Check::Volume, &policy, &["Always", "IfNotPresent", "Never"]);

@@ -27,7 +27,8 @@ pub fn options(validator: &mut Validator, options: &PodField<'_>) {
     }
 }
 
-fn user_name(text: &str) -> names::NameProblem {
+/// Validates a Windows user name, with or without a domain.
+fn user_name(text: &str) -> names::FormatProblem {
     if text.is_empty() {
         return Some("may not be empty");
     }
@@ -52,6 +53,7 @@ fn user_name(text: &str) -> names::NameProblem {
     (forbidden || blank).then_some("must have a user name without any of \" / \\ [ ] : ; | = , + * ? < > @")
 }
 
+/// Whether a text is a `NetBIOS` name or a DNS name.
 fn is_domain(text: &str) -> bool {
     if text.is_empty() || text.len() > 255 {
         return false;
@@ -72,7 +74,7 @@ fn is_domain(text: &str) -> bool {
 /// network.
 pub fn host_process(validator: &mut Validator, spec: &PodField<'_>) {
     let of_pod = spec.get("securityContext").get("windowsOptions").get("hostProcess");
-    let mut with = 0_usize;
+    let mut host_process_containers = 0_usize;
     let mut all = 0_usize;
     for container in all_containers(spec) {
         all += 1;
@@ -80,20 +82,20 @@ pub fn host_process(validator: &mut Validator, spec: &PodField<'_>) {
         if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool())
             && of_pod != of_container
         {
-            validator.invalid(Check::OtherRule, &own, "must agree with the pod's own hostProcess");
+            validator.invalid(Check::OtherRule, &own, "must be equal to hostProcess of the pod");
         }
         if own.opt_bool().or(of_pod.opt_bool()) == Some(true) {
-            with += 1;
+            host_process_containers += 1;
         }
     }
-    if with == 0 {
+    if host_process_containers == 0 {
         return;
     }
-    if with != all {
+    if host_process_containers != all {
         validator.invalid(
             Check::OtherRule,
             spec,
-            "either all containers are host-process containers or none",
+            "either all containers must be host-process containers, or none",
         );
     }
     if !spec.get("hostNetwork").is_true() {
@@ -109,9 +111,11 @@ fn all_containers<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
     ["initContainers", "containers"].iter().flat_map(|list| spec.get(list).items()).collect()
 }
 
-/// Fields that a Windows pod must not set.
-const POD_FIELDS: &[&str] = &["hostUsers", "shareProcessNamespace"];
-const POD_FLAGS: &[&str] = &["hostPID", "hostIPC"];
+/// Fields of the spec that a Windows pod must not set.
+const SPEC_FIELDS: &[&str] = &["hostUsers", "shareProcessNamespace"];
+/// Fields of the spec that must not be true in a Windows pod.
+const SPEC_FLAGS: &[&str] = &["hostPID", "hostIPC"];
+/// Fields of the pod's security context that a Windows pod must not set.
 const POD_CONTEXT: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -124,6 +128,7 @@ const POD_CONTEXT: &[&str] = &[
     "supplementalGroupsPolicy",
     "seLinuxChangePolicy",
 ];
+/// Fields of a container's security context that a Windows pod must not set.
 const CONTAINER_CONTEXT: &[&str] = &[
     "appArmorProfile",
     "seLinuxOptions",
@@ -145,10 +150,10 @@ pub fn os(validator: &mut Validator, spec: &PodField<'_>) {
     }
     let name = os.get("name");
     if name.is_empty() {
-        validator.required(Check::OtherRule, &name, "the name of the system is required");
+        validator.required(Check::OtherRule, &name, "the name of the operating system is required");
         return;
     }
-    if !validator.one_of(Check::NotAllowedWord, &name, &["linux", "windows"]) {
+    if !validator.one_of(Check::NotAllowedValue, &name, &["linux", "windows"]) {
         return;
     }
     let context = spec.get("securityContext");
@@ -167,10 +172,10 @@ pub fn os(validator: &mut Validator, spec: &PodField<'_>) {
     if !context.get("sysctls").is_empty() {
         forbid(validator, &context.get("sysctls"), why);
     }
-    for field in POD_FIELDS {
+    for field in SPEC_FIELDS {
         forbid(validator, &spec.get(field), why);
     }
-    for flag in POD_FLAGS {
+    for flag in SPEC_FLAGS {
         if spec.get(flag).is_true() {
             forbid(validator, &spec.get(flag), why);
         }

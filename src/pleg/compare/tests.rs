@@ -1,4 +1,4 @@
-//! Feeds a comparison with events and relists at given seconds.
+//! Tests of the comparison, with events and relists at fixed seconds.
 
 use super::*;
 use crate::cri::{ContainerEvent, SandboxMetadata, SandboxState, SandboxStatus};
@@ -7,7 +7,7 @@ use crate::pleg::stream::EventSubject;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A comparison whose stream has been open for long, and the current time.
+/// A comparison whose stream is open, and the current time. Each method passes in something that happens now.
 struct Script {
     comparison: Comparison,
     now: i64,
@@ -91,11 +91,11 @@ impl Script {
 }
 
 #[test]
-fn a_transition_that_both_report_counts_how_much_earlier_the_stream_was() {
+fn the_lead_of_the_stream_is_counted_for_a_transition_that_both_report() {
     let mut script = Script::start();
     script.via_stream("c", ContainerEventType::Started).wait(1);
     script.lifecycle_event(EventSource::Generic, EventType::ContainerStarted, "c").relist();
-    assert!(script.comparison.take_divergences().is_empty(), "that a relist comes second is no divergence");
+    assert!(script.comparison.take_divergences().is_empty(), "a relist that reports second is no divergence");
     let summary = script.summary();
     assert_eq!((summary.both, summary.evented_first, summary.unexplained), (1, 1, 0));
     assert_eq!(summary.gained_seconds.unwrap().max, Seconds::from_nanos(SECOND));
@@ -122,20 +122,28 @@ fn a_hundred_transitions_give_a_verdict_without_reservation() {
     }
     assert_eq!(
         script.summary().verdict,
-        "EventedPLEG would have been safe here: it had all 100 transitions that relists saw"
+        "EventedPLEG would have been safe here: it reported all 100 transitions that relists saw"
     );
 }
 
 #[test]
 fn removals_without_events_are_explained_and_in_the_verdict() {
     let mut script = Script::start();
-    script.comparison = std::mem::take(&mut script.comparison).without_removals("it never tells");
+    script.comparison =
+        std::mem::take(&mut script.comparison).without_removals("this runtime sends no removal events");
     script.lifecycle_event(EventSource::Generic, EventType::ContainerRemoved, "c").relist().wait(6).relist();
     let summary = script.summary();
     assert_eq!((summary.untold, summary.unexplained, summary.missed_by_stream), (1, 0, 0));
-    assert_eq!(script.comparison.take_divergences()[0].why.as_deref(), Some("it never tells"));
+    assert_eq!(
+        script.comparison.take_divergences()[0].why.as_deref(),
+        Some("this runtime sends no removal events")
+    );
     script.lifecycle_event(EventSource::Generic, EventType::ContainerDied, "d").relist().wait(6).relist();
-    assert_eq!(script.summary().missed_by_stream, 1, "an end that is not a removal is a loss here too");
+    assert_eq!(
+        script.summary().missed_by_stream,
+        1,
+        "a missing event of an exit is a loss with this runtime too"
+    );
 }
 
 #[test]
@@ -171,7 +179,7 @@ fn histories_without_a_reported_end_are_removed() {
 }
 
 #[test]
-fn a_container_between_two_relists_is_missed_by_relisting_only() {
+fn a_container_that_ended_between_two_relists_is_missed_by_relisting_only() {
     let mut script = Script::start();
     for kind in [
         ContainerEventType::Created,
@@ -184,8 +192,11 @@ fn a_container_between_two_relists_is_missed_by_relisting_only() {
     script.wait(1).relist().wait(1).relist();
     let summary = script.summary();
     assert_eq!((summary.missed_by_relisting, summary.unexplained), (3, 0));
-    assert_eq!(summary.duplicates_evented, 1, "the kubelet says Died again when a dead container goes");
-    assert!(script.comparison.histories.is_empty(), "what is over and decided is forgotten");
+    assert_eq!(
+        summary.duplicates_evented, 1,
+        "the kubelet emits ContainerDied again when an exited container is removed"
+    );
+    assert!(script.comparison.histories.is_empty(), "finished and decided histories are removed");
 }
 
 #[test]
@@ -224,7 +235,7 @@ fn a_transition_without_an_event_is_a_loss_after_the_grace_period() {
     let summary = script.summary();
     assert_eq!((summary.missed_by_stream, summary.unexplained), (1, 1));
     assert!(summary.verdict.contains("not be safe"), "{}", summary.verdict);
-    assert!(summary.verdict.contains("lost 1 of 1 transitions"), "{}", summary.verdict);
+    assert!(summary.verdict.contains("lost 1 of 1 transition that"), "{}", summary.verdict);
     assert!(summary.verdict.contains("too few"), "{}", summary.verdict);
 }
 
@@ -303,7 +314,7 @@ fn a_pod_with_too_long_names_is_not_tracked() {
 }
 
 #[test]
-fn at_the_limit_finished_containers_are_removed_for_new_ones() {
+fn finished_containers_make_space_for_new_ones_at_the_limit() {
     let mut script = Script::start();
     for number in 0..MAX_TRACKED {
         script.via_stream(&number.to_string(), ContainerEventType::Created);
@@ -332,7 +343,7 @@ fn a_relist_that_reports_second_is_no_divergence_however_late() {
 #[test]
 fn a_container_that_only_the_stream_reported_running_is_removed_when_relists_do_not_list_it() {
     let mut script = Script::start();
-    // The event of its end was dropped on our side.
+    // plegctl dropped the event of the container's end.
     script.via_stream("lost", ContainerEventType::Started).wait(1).relist().wait(1).relist();
     assert_eq!(script.comparison.histories.len(), 1);
     script.wait(61).relist();
@@ -351,7 +362,7 @@ fn transitions_beyond_the_limit_are_decided_after_the_next_relist() {
     assert_eq!((script.comparison.take_divergences().len(), script.summary().undecided), (1, 0));
 }
 
-/// The memory of a comparison in bytes, without the allocator's overhead.
+/// Returns the memory of a comparison in bytes, without the allocator's overhead.
 fn memory_of(comparison: &Comparison) -> usize {
     let names = |pod: &PodRef| pod.uid.capacity() + pod.namespace.capacity() + pod.name.capacity();
     let of_history = |history: &MemberHistory| {
@@ -363,8 +374,8 @@ fn memory_of(comparison: &Comparison) -> usize {
     table + ids.chain(comparison.histories.values().map(of_history)).sum::<usize>()
 }
 
-/// Uses the longest names and four times as many containers as are tracked; half of them end, half lose the event
-/// of their end.
+/// The test uses the longest names and four times as many containers as can be tracked. Half of them end, and the event of
+/// the end is lost for the other half.
 #[test]
 fn a_flood_stays_within_the_memory_limit_and_is_compared_completely() {
     let mut script = Script::start();

@@ -1,8 +1,9 @@
-//! Parses single lines: a goroutine's header, a frame, a position, a line of a profile.
+//! Parses single lines of a dump: a goroutine's header, a frame, a position in a file, a line of a profile. Each function
+//! returns `None` for a line of another kind.
 
-use super::super::dump::Token;
+use super::super::dump::ArgumentToken;
 
-/// A goroutine's header.
+/// A goroutine's header. [`super::super::dump::Goroutine`] explains the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
     pub id: u64,
@@ -10,18 +11,18 @@ pub struct Header<'a> {
     pub minutes: Option<u32>,
     pub locked_to_thread: bool,
     pub labels: Vec<(String, String)>,
-    /// Whether `gp=` is present, which means that the Go runtime wrote the dump at a crash.
+    /// Whether the header has `gp=` or `m=`, which the Go runtime writes only at a crash.
     pub crash: bool,
 }
 
-/// The number in `goroutine N`, whatever follows. Headers are counted by it.
+/// Parses the number in `goroutine N`, whatever follows it, so that an incomplete header counts too.
 pub fn header_id(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("goroutine ")?;
     let digits = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
     rest.get(..digits)?.parse().ok()
 }
 
-/// `goroutine 12 gp=0x… m=3 mp=0x… [select, 3 minutes, locked to thread]:`
+/// Parses `goroutine 12 gp=0x… m=3 mp=0x… [select, 3 minutes, locked to thread]:`.
 pub fn header(line: &str) -> Option<Header<'_>> {
     let id = header_id(line)?;
     let open = line.find(" [")?;
@@ -32,7 +33,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
     }
     let inside = line.get(open + 2..)?.trim_end().strip_suffix("]:")?;
     let mut found = Header { id, crash, ..Header::default() };
-    let without = match labels_at(inside) {
+    let (before_labels, after_labels) = match labels_at(inside) {
         None => (inside, ""),
         Some(at) => {
             let (labels, length) = labels(inside.get(at..)?)?;
@@ -40,7 +41,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
             (inside.get(..at)?.trim_end_matches([' ', ',']), inside.get(at + length..)?)
         }
     };
-    for (nth, part) in without.0.split(", ").chain(without.1.split(", ")).enumerate() {
+    for (nth, part) in before_labels.split(", ").chain(after_labels.split(", ")).enumerate() {
         let part = part.trim();
         if nth == 0 {
             found.state = state(part);
@@ -49,7 +50,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
         } else if let Some(minutes) = part.strip_suffix(" minutes") {
             found.minutes = Some(minutes.parse().ok()?);
         } else if part.strip_prefix("synctest bubble ").is_some() || part.is_empty() {
-            // This mark comes from a Go test and does not affect the wait.
+            // A Go test adds this mark. It does not affect the wait.
         } else {
             return None;
         }
@@ -57,7 +58,7 @@ pub fn header(line: &str) -> Option<Header<'_>> {
     Some(found)
 }
 
-/// The state without the Go runtime's additions.
+/// Removes the marks that the Go runtime adds to a state.
 fn state(text: &str) -> &str {
     let mut text = text;
     for mark in [" (leaked)", " (durable)", "(scan)", " (scan)"] {
@@ -66,15 +67,15 @@ fn state(text: &str) -> &str {
     text.trim()
 }
 
-/// The start of `labels:{`, outside quotes.
+/// Returns the position of `labels:{` outside quotes.
 fn labels_at(inside: &str) -> Option<usize> {
     // A state never contains a quote, so the first occurrence is the right one.
     let at = inside.find("labels:{")?;
     inside.get(..at).is_some_and(|before| !before.contains('"')).then_some(at)
 }
 
-/// Parses `labels:{"k": "v", …}` and returns its length. Quotes come first: brackets, commas and braces inside them
-/// are text.
+/// Parses `labels:{"k": "v", …}`. Returns the labels and the length of the text. Brackets, commas and braces inside quotes
+/// are part of a label.
 fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
     let mut rest = text.strip_prefix("labels:{")?;
     let mut found = Vec::new();
@@ -90,7 +91,7 @@ fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
     }
 }
 
-/// Parses a quoted string and returns the rest.
+/// Parses a quoted string. Returns the string and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let body = text.strip_prefix('"')?;
     let mut plain = String::new();
@@ -105,42 +106,42 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Parses a frame's function, and whether its arguments are known. Known arguments are put into `words`; those of an
-/// inlined call are not known.
-pub fn frame<'a>(line: &'a str, words: &mut Vec<Token>) -> Option<(&'a str, bool)> {
-    words.clear();
+/// Parses a frame such as `a/b.(*T).f(0x1, …)`. Writes the arguments to `arguments`, and returns the function and whether
+/// its arguments are known. `(...)` means an inlined call, whose arguments are not known.
+pub fn frame<'a>(line: &'a str, arguments: &mut Vec<ArgumentToken>) -> Option<(&'a str, bool)> {
+    arguments.clear();
     let inside = line.strip_suffix(')')?;
     // Arguments contain no parenthesis, so the last one opens them.
     let open = inside.rfind('(')?;
     let function = inside.get(..open)?;
-    // A function contains no colon followed by a blank; such a line is a sentence in a log.
-    let sentence = function.as_bytes().contains(&b':') && function.contains(": ");
-    let plausible = !function.is_empty() && !sentence && !function.ends_with(' ');
-    if !plausible {
+    // A function contains no colon followed by a space; a line with both is a sentence of a log.
+    let is_sentence = function.as_bytes().contains(&b':') && function.contains(": ");
+    let is_plausible = !function.is_empty() && !is_sentence && !function.ends_with(' ');
+    if !is_plausible {
         return None;
     }
     match inside.get(open + 1..)? {
         "..." => Some((function, false)),
         list => {
-            arguments(list.as_bytes(), words)?;
+            argument_list(list.as_bytes(), arguments)?;
             Some((function, true))
         }
     }
 }
 
-/// `0x1, {0x2?, _}, ...`
-fn arguments(list: &[u8], found: &mut Vec<Token>) -> Option<()> {
+/// Parses an argument list such as `0x1, {0x2?, _}, ...`.
+fn argument_list(list: &[u8], found: &mut Vec<ArgumentToken>) -> Option<()> {
     let mut at = 0;
     while let Some(byte) = list.get(at) {
         at += 1;
         let token = match byte {
             b' ' | b',' => continue,
-            b'{' => Token::Open,
-            b'}' => Token::Close,
-            b'_' => Token::Hidden,
+            b'{' => ArgumentToken::Open,
+            b'}' => ArgumentToken::Close,
+            b'_' => ArgumentToken::Hidden,
             b'.' if list.get(at..at + 2) == Some(b"..") => {
                 at += 2;
-                Token::More
+                ArgumentToken::More
             }
             b'0' if list.get(at) == Some(&b'x') => {
                 at += 1;
@@ -156,7 +157,7 @@ fn arguments(list: &[u8], found: &mut Vec<Token>) -> Option<()> {
                 }
                 let stale = list.get(at) == Some(&b'?');
                 at += usize::from(stale);
-                Token::Word { bits, certain: !stale }
+                ArgumentToken::Word { bits, certain: !stale }
             }
             _ => return None,
         };
@@ -175,18 +176,18 @@ fn hexadecimal(byte: u8) -> Option<u64> {
     Some(u64::from(digit))
 }
 
-/// Parses `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` into file and line.
+/// Parses `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` into the file and the line number.
 pub fn position(line: &str) -> Option<(&str, u32)> {
     let text = line.trim();
     let mut from = 0;
-    // A path may contain a colon; the line number follows the last colon with only digits behind it.
+    // A path may contain colons, so the line number follows the first colon after which only a number and an offset come.
     while let Some(colon) = text.get(from..)?.find(':') {
         let colon = from + colon;
         let rest = text.get(colon + 1..)?;
         let end = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
         let after = rest.get(end..)?;
-        let ends = after.is_empty() || after.starts_with(" +0x") || after.starts_with(" fp=");
-        if let (true, Ok(number)) = (ends && end > 0, rest.get(..end)?.parse()) {
+        let is_end = after.is_empty() || after.starts_with(" +0x") || after.starts_with(" fp=");
+        if let (true, Ok(number)) = (is_end && end > 0, rest.get(..end)?.parse()) {
             return Some((text.get(..colon)?, number));
         }
         from = colon + 1;
@@ -194,7 +195,7 @@ pub fn position(line: &str) -> Option<(&str, u32)> {
     None
 }
 
-/// `created by F in goroutine N`
+/// Parses `created by F in goroutine N` into the function and the goroutine's id.
 pub fn created_by(line: &str) -> Option<(&str, Option<u64>)> {
     let rest = line.strip_prefix("created by ")?;
     match rest.rsplit_once(" in goroutine ") {
@@ -203,7 +204,7 @@ pub fn created_by(line: &str) -> Option<(&str, Option<u64>)> {
     }
 }
 
-/// `...23 frames elided...`, `...additional frames elided...`
+/// Parses `...23 frames elided...` or `...additional frames elided...` into the number of frames.
 pub fn elided(line: &str) -> Option<u64> {
     let inside = line.strip_prefix("...")?.strip_suffix(" frames elided...")?;
     match inside {
@@ -212,15 +213,15 @@ pub fn elided(line: &str) -> Option<u64> {
     }
 }
 
-/// `12 @ 0x… 0x…`
-pub fn group(line: &str) -> Option<u64> {
+/// Parses the first line of a stack in a profile, `12 @ 0x… 0x…`, into the number of goroutines.
+pub fn profile_count(line: &str) -> Option<u64> {
     let (count, addresses) = line.split_once(" @")?;
-    let plausible = addresses.is_empty() || addresses.starts_with(" 0x");
-    count.parse().ok().filter(|_| plausible)
+    let is_plausible = addresses.is_empty() || addresses.starts_with(" 0x");
+    count.parse().ok().filter(|_| is_plausible)
 }
 
-/// `#\t0x…\tfunc+0x…\t\tfile:line`
-pub fn group_frame(line: &str) -> Option<(&str, Option<(&str, u32)>)> {
+/// Parses a frame in a profile, `#\t0x…\tfunc+0x…\t\tfile:line`, into the function and its position.
+pub fn profile_frame(line: &str) -> Option<(&str, Option<(&str, u32)>)> {
     let mut fields = line.strip_prefix("#\t")?.split('\t').filter(|field| !field.is_empty());
     fields.next()?.strip_prefix("0x")?;
     let function = fields.next()?;
@@ -233,15 +234,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_every_release_are_read() {
+    fn headers_of_all_go_releases_are_parsed() {
         let plain = header("goroutine 12 [select]:").unwrap();
         assert_eq!((plain.id, plain.state, plain.minutes), (12, "select", None));
         let aged = header("goroutine 12 [select, 3 minutes, locked to thread]:").unwrap();
         assert_eq!((aged.state, aged.minutes, aged.locked_to_thread), ("select", Some(3), true));
         let crash = header("goroutine 12 gp=0xc000002 m=3 mp=0xc00 [GC worker (idle)]:").unwrap();
         assert_eq!((crash.state, crash.crash), ("GC worker (idle)", true));
-        let nobody = header("goroutine 1 gp=0x457993221e0 m=nil [chan receive, 2 minutes]:").unwrap();
-        assert_eq!((nobody.state, nobody.minutes), ("chan receive", Some(2)));
+        let without_thread = header("goroutine 1 gp=0x457993221e0 m=nil [chan receive, 2 minutes]:").unwrap();
+        assert_eq!((without_thread.state, without_thread.minutes), ("chan receive", Some(2)));
         let leaked = header("goroutine 5 [chan send (nil chan) (leaked), synctest bubble 4]:").unwrap();
         assert_eq!(leaked.state, "chan send (nil chan)");
         assert_eq!(header("goroutine 5 [select (durable), 1 minutes]:").unwrap().state, "select");
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_hide_brackets_and_ages() {
+    fn brackets_and_ages_inside_labels_are_not_those_of_the_header() {
         let text = r#"goroutine 9 [sync.Mutex.Lock labels:{"cri": "ListContainers", "k": "a]b, 3 minutes \"q\""}, 5 minutes]:"#;
         let found = header(text).unwrap();
         assert_eq!((found.state, found.minutes), ("sync.Mutex.Lock", Some(5)));
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_headers() {
+    fn incomplete_and_unknown_headers_are_not_parsed() {
         for line in [
             "goroutine 1 [",
             "goroutine 1 [select, soon]:",
@@ -272,22 +273,22 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_words_structures_and_doubts() {
-        let mut words = Vec::new();
-        let found = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)", &mut words);
+    fn a_frame_has_certain_uncertain_and_hidden_arguments() {
+        let mut arguments = Vec::new();
+        let found = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)", &mut arguments);
         assert_eq!(found, Some(("a/b.(*T).f", true)));
         assert_eq!(
-            words,
+            arguments,
             [
-                Token::Word { bits: 1, certain: true },
-                Token::Open,
-                Token::Word { bits: 2, certain: false },
-                Token::Hidden,
-                Token::Close,
-                Token::More
+                ArgumentToken::Word { bits: 1, certain: true },
+                ArgumentToken::Open,
+                ArgumentToken::Word { bits: 2, certain: false },
+                ArgumentToken::Hidden,
+                ArgumentToken::Close,
+                ArgumentToken::More
             ]
         );
-        let mut frame = |line| frame(line, &mut words);
+        let mut frame = |line| frame(line, &mut arguments);
         assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some(("sync.(*Mutex).Lock", false)));
         assert_eq!(frame("a.Q[...].Send(0x1)"), Some(("a.Q[...].Send", true)));
         for line in ["not a frame", "a.f(hello)", "a.f(0x)", "a.f(01)", "a.f(0x11112222333344445)", "a.f(..)"]
@@ -295,11 +296,11 @@ mod tests {
             assert_eq!(frame(line), None, "{line}");
         }
         assert_eq!(frame("a.f(0xFfff222233334444)"), Some(("a.f", true)));
-        assert_eq!(words, [Token::Word { bits: 0xffff_2222_3333_4444, certain: true }]);
+        assert_eq!(arguments, [ArgumentToken::Word { bits: 0xffff_2222_3333_4444, certain: true }]);
     }
 
     #[test]
-    fn a_position_may_have_tails_and_colons() {
+    fn a_position_may_have_offsets_and_colons() {
         assert_eq!(position("\t/a/b.go:12 +0x3f"), Some(("/a/b.go", 12)));
         assert_eq!(position("\t/a/b.s:575 +0x21 fp=0x7ff sp=0x7fe pc=0x49"), Some(("/a/b.s", 575)));
         assert_eq!(position("\tC:/a/b.go:7"), Some(("C:/a/b.go", 7)));
@@ -307,17 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn the_counted_form_is_read() {
-        assert_eq!(group("12 @ 0x1 0x2"), Some(12));
-        assert_eq!(group("12 @ home"), None);
+    fn lines_of_a_profile_are_parsed() {
+        assert_eq!(profile_count("12 @ 0x1 0x2"), Some(12));
+        assert_eq!(profile_count("12 @ home"), None);
         assert_eq!(
-            group_frame("#\t0x23ab576\ta/b.(*T).f+0xb6\t\t/x/y.go:593"),
+            profile_frame("#\t0x23ab576\ta/b.(*T).f+0xb6\t\t/x/y.go:593"),
             Some(("a/b.(*T).f", Some(("/x/y.go", 593))))
         );
     }
 
     #[test]
-    fn makers_are_read_with_and_without_their_number() {
+    fn creators_are_parsed_with_and_without_a_goroutine_and_elided_frames_are_counted() {
         assert_eq!(created_by("created by a.f in goroutine 7"), Some(("a.f", Some(7))));
         assert_eq!(created_by("created by a.f"), Some(("a.f", None)));
         assert_eq!(elided("...23 frames elided..."), Some(23));

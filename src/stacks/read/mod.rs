@@ -1,22 +1,24 @@
-//! Reads goroutine dumps in all forms that daemons, journals and profilers write.
+//! Parses goroutine dumps in all formats that daemons, logs and profilers write: plain, gzip, with the prefixes of a
+//! log, or as one quoted log message.
 //!
-//! Reading is streaming and bounded, and loses nothing silently: goroutines are counted by their headers before they
-//! are parsed, and every line in a dump that cannot be parsed is counted too.
+//! [`read()`] reads a source line by line, with limits. `unwrap` removes what a log adds to a line, `line` parses single
+//! lines, and `parser` assembles goroutines and dumps. Nothing is lost silently: a goroutine is counted by its header
+//! before it is parsed, and each line in a dump that cannot be parsed is counted.
 
 mod line;
 mod parser;
 mod unwrap;
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::dump::Dump;
+use crate::report::word_enum;
 use parser::Parser;
-use unwrap::Unwrap;
+use unwrap::LogUnwrapper;
 
-/// The limits of reading.
+/// The limits for reading one source.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The most bytes, after decompression.
@@ -31,37 +33,28 @@ impl Default for Bounds {
     }
 }
 
-/// The result of reading.
+/// What was read from one source.
 #[derive(Debug)]
-pub struct Reading {
+pub struct ParsedSource {
     /// The dumps, in their order.
     pub dumps: Vec<Dump>,
-    /// Why reading stopped before the end of the source, if it did.
+    /// Why a part of the source is missing, if one is missing.
     pub cut: Option<Cut>,
 }
 
-/// Why reading stopped early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The limit of bytes was reached.
-    Bytes,
-    /// The limit of goroutines was reached.
-    Goroutines,
-    /// The compressed file is cut off.
-    Packed,
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bytes => "no more than its first 64 MiB were read",
-            Self::Goroutines => "no more than its first million goroutines were kept",
-            Self::Packed => "the packed file ends before its end; what there is was read",
-        })
+word_enum! {
+    /// Why a part of a source is missing in the result.
+    pub enum Cut: words {
+        /// The source has more bytes than the limit.
+        Bytes = "only the first 64 MiB were read",
+        /// The source has more goroutines than the limit.
+        Goroutines = "only the first million goroutines were kept",
+        /// Reading failed before the end, usually because a compressed file is incomplete.
+        Incomplete = "the compressed file is incomplete; only the part before the break was read",
     }
 }
 
-/// Why there is no dump.
+/// Why a source has no dump.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -72,15 +65,15 @@ pub enum Error {
     #[error("it is empty")]
     Empty,
     /// The source is a thread dump of a Java process.
-    #[error("it is a thread dump of a Java process, not of a Go one")]
+    #[error("it is a thread dump of a Java process, not a goroutine dump")]
     Java,
-    /// The source is a profile for `go tool pprof`.
+    /// The source is a binary profile for `go tool pprof`.
     #[error("it is a binary profile, which has neither states nor arguments")]
     Binary,
     /// The source contains no goroutine.
-    #[error("there is no goroutine in its {lines} lines")]
+    #[error("no line is the header of a goroutine (lines read: {lines})")]
     NoDump {
-        /// How many lines the source has.
+        /// The number of lines in the source.
         lines: u64,
     },
 }
@@ -90,25 +83,25 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io(_) => None,
-            Self::Binary => Some("ask for it with `?debug=2`"),
+            Self::Binary => Some("request the dump with `?debug=2`"),
             Self::Empty | Self::Java | Self::NoDump { .. } => Some(
-                "a dump has lines like `goroutine 12 [select]:`; `plegctl stacks --help` says where to get one",
+                "a dump has lines like `goroutine 12 [select]:`; `plegctl stacks --help` shows where to get a dump",
             ),
         }
     }
 }
 
-/// Reads all dumps of `source`, compressed or not.
-pub fn read(source: impl Read, bounds: Bounds) -> Result<Reading, Error> {
+/// Reads all dumps of `source`, which may be compressed with gzip.
+pub fn read(source: impl Read, bounds: Bounds) -> Result<ParsedSource, Error> {
     let mut source = BufReader::with_capacity(64 << 10, source);
-    let packed = source.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    if packed { unpacked(MultiGzDecoder::new(source), bounds) } else { unpacked(source, bounds) }
+    let is_gzip = source.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    if is_gzip { read_text(MultiGzDecoder::new(source), bounds) } else { read_text(source, bounds) }
 }
 
-fn unpacked(source: impl Read, bounds: Bounds) -> Result<Reading, Error> {
+fn read_text(source: impl Read, bounds: Bounds) -> Result<ParsedSource, Error> {
     let mut source = BufReader::with_capacity(64 << 10, source).take(bounds.bytes);
     let mut parser = Parser::new(bounds.goroutines);
-    let mut unwrap = Unwrap::default();
+    let mut unwrapper = LogUnwrapper::default();
     let mut cut = None;
     let mut raw = Vec::new();
     let (mut lines, mut java, mut binary) = (0_u64, false, false);
@@ -117,9 +110,9 @@ fn unpacked(source: impl Read, bounds: Bounds) -> Result<Reading, Error> {
         match source.read_until(b'\n', &mut raw) {
             Ok(0) => break,
             Ok(_) => {}
-            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => cut = Some(Cut::Packed),
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => cut = Some(Cut::Incomplete),
             Err(why) if lines == 0 => return Err(why.into()),
-            Err(_) => cut = Some(Cut::Packed),
+            Err(_) => cut = Some(Cut::Incomplete),
         }
         if raw.is_empty() {
             break;
@@ -129,24 +122,24 @@ fn unpacked(source: impl Read, bounds: Bounds) -> Result<Reading, Error> {
         let text = text.trim_end_matches(['\n', '\r']);
         java |= text.starts_with("Full thread dump ");
         binary |= text.contains('\0');
-        unwrap.feed(text, &mut |line| parser.feed(line));
-        if let Some(stamp) = unwrap.taken_at() {
-            parser.stamp(stamp);
+        unwrapper.feed(text, &mut |line| parser.feed(line));
+        if let Some(time) = unwrapper.take_time() {
+            parser.set_time(time);
         }
         if cut.is_some() {
             break;
         }
     }
-    unwrap.end(&mut |line| parser.feed(line));
+    unwrapper.end(&mut |line| parser.feed(line));
     if source.limit() == 0 {
         cut = Some(Cut::Bytes);
     }
-    let (dumps, full) = parser.finish();
-    if full {
+    let (dumps, limit_reached) = parser.finish();
+    if limit_reached {
         cut = Some(Cut::Goroutines);
     }
     match (dumps.is_empty(), lines) {
-        (false, _) => Ok(Reading { dumps, cut }),
+        (false, _) => Ok(ParsedSource { dumps, cut }),
         (true, 0) => Err(Error::Empty),
         (true, _) if java => Err(Error::Java),
         (true, _) if binary => Err(Error::Binary),

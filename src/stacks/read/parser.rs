@@ -1,88 +1,99 @@
-//! Assembles lines into goroutines and dumps.
+//! Assembles the lines of dumps into goroutines and dumps. It recognises where a dump ends and the next begins, and
+//! counts the lines that it cannot parse.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name, Token};
+use super::super::dump::{ArgumentToken, Creator, Dump, Form, Frame, Goroutine, Name};
 use super::line;
 use super::unwrap::{BEGIN, END};
 
 /// The largest number of dumps from one source; later goroutines go into the last dump.
-const MOST_DUMPS: usize = 64;
+const MAX_DUMPS: usize = 64;
 
 /// The number of entries in the cache of recent names, which saves lookups in the map of all names.
-const RECENT: usize = 1 << 11;
+const CACHE_SIZE: usize = 1 << 11;
 
-/// The Go runtime prints a hundred frames and leaves out the rest.
-const MOST_FRAMES: usize = 101;
+/// The most frames for which memory is reserved. The Go runtime prints a hundred frames and leaves out the rest.
+const MAX_RESERVED_FRAMES: usize = 101;
 
 /// Receives lines and returns dumps.
 pub struct Parser {
+    /// The complete dumps.
     done: Vec<Dump>,
+    /// The current dump.
     dump: Option<Dump>,
+    /// The current goroutine, which is not yet in the current dump.
     goroutine: Option<Goroutine>,
     /// What the next position line (`\tfile.go:123`) belongs to.
-    expects: Expects,
-    /// Whether the current frames belong to the goroutine that started the current one.
-    ancestor: bool,
+    position_of: PositionOf,
+    /// Whether the current lines are the stack of the ancestor that started the current goroutine.
+    in_ancestor: bool,
     /// Whether a line such as `panic:` or `SIGQUIT: quit` came before, so that the next goroutines are a crash dump.
     crash: bool,
+    /// The ids of the goroutines in the current dump. An id that occurs again begins another dump.
     seen: HashSet<u64>,
+    /// All names so far, so that equal names share their memory.
     names: HashMap<Box<str>, Name>,
     /// The cache of recent names. It helps because neighbouring goroutines often have the same frames.
     recent: Vec<Option<Name>>,
-    /// Arguments of the current frame.
-    words: Vec<Token>,
-    /// How many frames the last goroutine had; the next goroutine often has as many.
-    depth: usize,
-    room: usize,
-    full: bool,
+    /// The arguments of the current frame.
+    arguments: Vec<ArgumentToken>,
+    /// The number of frames of the last goroutine, for which memory is reserved in the next.
+    last_frames: usize,
+    /// The number of goroutines that may still be kept.
+    remaining: usize,
+    /// Whether a goroutine was not kept.
+    limit_reached: bool,
 }
 
-/// What a position line can belong to.
+/// What a position line belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expects {
+enum PositionOf {
+    /// No position line is expected.
     Nothing,
+    /// The last frame.
     Frame,
-    Elsewhere,
+    /// A creator or an ancestor, whose positions are not kept.
+    Ignored,
 }
 
 impl Parser {
-    /// Keeps at most `room` goroutines.
-    pub fn new(room: usize) -> Self {
+    /// A parser that keeps at most `max_goroutines` goroutines.
+    pub fn new(max_goroutines: usize) -> Self {
         Self {
             done: Vec::new(),
             dump: None,
             goroutine: None,
-            expects: Expects::Nothing,
-            ancestor: false,
+            position_of: PositionOf::Nothing,
+            in_ancestor: false,
             crash: false,
             seen: HashSet::new(),
             names: HashMap::new(),
-            recent: vec![None; RECENT],
-            words: Vec::new(),
-            depth: 0,
-            room,
-            full: false,
+            recent: vec![None; CACHE_SIZE],
+            arguments: Vec::new(),
+            last_frames: 0,
+            remaining: max_goroutines,
+            limit_reached: false,
         }
     }
 
-    /// Sets the time of the current dump, or of the last complete one if there is none.
-    pub fn stamp(&mut self, when: String) {
+    /// Sets the time of the current dump. Without a current dump, it sets the time of the last complete dump.
+    pub fn set_time(&mut self, time: String) {
         let dump = match self.dump.as_mut() {
             Some(dump) => Some(dump),
             None => self.done.last_mut(),
         };
         if let Some(dump) = dump {
-            dump.taken_at.get_or_insert(when);
+            dump.taken_at.get_or_insert(time);
         }
     }
 
-    /// Returns the dumps, and whether there were more goroutines than `room`.
+    /// Returns the dumps, and whether the lines had more goroutines than the limit.
     pub fn finish(mut self) -> (Vec<Dump>, bool) {
         self.end_dump();
         self.done.extend(self.dump.take().filter(|dump| dump.announced > 0 || !dump.goroutines.is_empty()));
-        (self.done, self.full)
+        (self.done, self.limit_reached)
     }
 
     /// Parses one line.
@@ -98,7 +109,7 @@ impl Parser {
             self.end_dump();
             let announced = total.trim().parse().unwrap_or(0);
             if self.dump.is_some() {
-                self.puzzled();
+                self.count_unparsed();
                 return;
             }
             self.dump = Some(Dump { form: Form::Profile, announced, ..Dump::default() });
@@ -115,12 +126,13 @@ impl Parser {
         } else if self.goroutine.is_some() {
             self.inside(line);
         } else if self.dump.is_some()
-            && (line.starts_with('\t') || line::frame(line, &mut self.words).is_some())
+            && (line.starts_with('\t') || line::frame(line, &mut self.arguments).is_some())
         {
-            self.puzzled();
+            self.count_unparsed();
         }
     }
 
+    /// Begins a goroutine, and before it another dump if the header cannot belong to the current dump.
     fn header(&mut self, id: u64, text: &str) {
         self.end_goroutine();
         let found = line::header(text);
@@ -130,23 +142,23 @@ impl Parser {
         let other_form = self.dump.as_ref().is_some_and(|dump| dump.form != form);
         if other_form || (again && !crash) {
             self.end_dump();
-            // The end of a dump also ends what was announced before the dump.
+            // `end_dump` resets the mark of a crash, but the mark belongs to the dump that begins here.
             self.crash = crash;
         }
         self.seen.insert(id);
-        let understood = found.is_some();
+        let is_parsed = found.is_some();
         let header = found.unwrap_or_default();
         let state = self.name(header.state);
         let dump = self.dump.get_or_insert_with(|| Dump { form, ..Dump::default() });
         dump.announced += 1;
-        if !understood {
+        if !is_parsed {
             dump.not_understood += 1;
         }
-        if self.room == 0 {
-            self.full = true;
+        if self.remaining == 0 {
+            self.limit_reached = true;
             return;
         }
-        self.room -= 1;
+        self.remaining -= 1;
         self.goroutine = Some(Goroutine {
             id: Some(id),
             count: 1,
@@ -154,7 +166,7 @@ impl Parser {
             minutes: header.minutes,
             locked_to_thread: header.locked_to_thread,
             labels: header.labels,
-            frames: Vec::with_capacity(self.depth),
+            frames: Vec::with_capacity(self.last_frames),
             ..Goroutine::default()
         });
     }
@@ -163,13 +175,13 @@ impl Parser {
     fn inside(&mut self, text: &str) {
         if let Some((function, goroutine)) = line::created_by(text) {
             let function = self.name(function);
-            self.expects = Expects::Elsewhere;
-            if let Some(at_hand) = self.goroutine.as_mut().filter(|_| !self.ancestor) {
-                at_hand.created_by = Some(Creator { function, goroutine });
+            self.position_of = PositionOf::Ignored;
+            if let Some(current) = self.goroutine.as_mut().filter(|_| !self.in_ancestor) {
+                current.created_by = Some(Creator { function, goroutine });
             }
         } else if text.starts_with("[originating from goroutine ") && text.ends_with("]:") {
-            self.ancestor = true;
-            self.expects = Expects::Nothing;
+            self.in_ancestor = true;
+            self.position_of = PositionOf::Nothing;
         } else if let Some(count) = line::elided(text) {
             if let Some(goroutine) = self.goroutine.as_mut() {
                 goroutine.elided += count;
@@ -178,39 +190,39 @@ impl Parser {
             if let Some(goroutine) = self.goroutine.as_mut() {
                 goroutine.unavailable = true;
             }
-        } else if self.expects != Expects::Nothing
+        } else if self.position_of != PositionOf::Nothing
             && let Some((file, number)) = line::position(text)
         {
             let file = self.name(file);
-            if self.expects == Expects::Frame
+            if self.position_of == PositionOf::Frame
                 && let Some(frame) = self.goroutine.as_mut().and_then(|goroutine| goroutine.frames.last_mut())
             {
                 frame.place = Some((file, number));
             }
-            self.expects = Expects::Nothing;
-        } else if let Some((function, known)) = line::frame(text, &mut self.words) {
+            self.position_of = PositionOf::Nothing;
+        } else if let Some((function, known)) = line::frame(text, &mut self.arguments) {
             let function = self.name(function);
-            self.expects = if self.ancestor { Expects::Elsewhere } else { Expects::Frame };
-            if let Some(goroutine) = self.goroutine.as_mut().filter(|_| !self.ancestor) {
-                let arguments = self.words.as_slice().into();
+            self.position_of = if self.in_ancestor { PositionOf::Ignored } else { PositionOf::Frame };
+            if let Some(goroutine) = self.goroutine.as_mut().filter(|_| !self.in_ancestor) {
+                let arguments = self.arguments.as_slice().into();
                 goroutine.frames.push(Frame { function, arguments, inlined: !known, place: None });
             }
         } else {
-            self.puzzled();
+            self.count_unparsed();
         }
     }
 
     /// Parses a line of a profile.
     fn profile(&mut self, text: &str) {
-        if let Some(count) = line::group(text) {
+        if let Some(count) = line::profile_count(text) {
             self.end_goroutine();
-            if self.room == 0 {
-                self.full = true;
+            if self.remaining == 0 {
+                self.limit_reached = true;
                 return;
             }
-            self.room -= 1;
+            self.remaining -= 1;
             self.goroutine = Some(Goroutine { count, ..Goroutine::default() });
-        } else if let Some((function, place)) = line::group_frame(text) {
+        } else if let Some((function, place)) = line::profile_frame(text) {
             let function = self.name(function);
             let place = place.map(|(file, number)| (self.name(file), number));
             match self.goroutine.as_mut() {
@@ -222,24 +234,26 @@ impl Parser {
                         place,
                     });
                 }
-                None => self.puzzled(),
+                None => self.count_unparsed(),
             }
         } else if text.starts_with("# labels:") || text.starts_with("#\t0x") {
-            // These are labels of a group, or a frame whose function is not known.
+            // A line with labels, or a frame whose function is not known, needs no action.
         } else {
-            self.puzzled();
+            self.count_unparsed();
         }
     }
 
-    fn puzzled(&mut self) {
+    /// Counts a line that could not be parsed.
+    fn count_unparsed(&mut self) {
         if let Some(dump) = self.dump.as_mut() {
             dump.not_understood += 1;
         }
     }
 
+    /// Returns the shared name for a text.
     fn name(&mut self, text: &str) -> Name {
-        let slot = slot(text);
-        if let Some(Some(name)) = self.recent.get(slot)
+        let index = cache_index(text);
+        if let Some(Some(name)) = self.recent.get(index)
             && **name == *text
         {
             return Name::clone(name);
@@ -251,22 +265,23 @@ impl Parser {
             self.names.insert(text.into(), Name::clone(&name));
             name
         };
-        if let Some(recent) = self.recent.get_mut(slot) {
+        if let Some(recent) = self.recent.get_mut(index) {
             *recent = Some(Name::clone(&name));
         }
         name
     }
 
+    /// Adds the current goroutine to the current dump.
     fn end_goroutine(&mut self) {
-        self.expects = Expects::Nothing;
-        self.ancestor = false;
+        self.position_of = PositionOf::Nothing;
+        self.in_ancestor = false;
         let Some(goroutine) = self.goroutine.take() else { return };
-        self.depth = goroutine.frames.len().min(MOST_FRAMES);
-        if writes_dumps(&goroutine)
+        self.last_frames = goroutine.frames.len().min(MAX_RESERVED_FRAMES);
+        if wrote_the_dump(&goroutine)
             && let Some(dump) =
                 self.dump.as_mut().filter(|dump| dump.form == Form::Traces && !dump.goroutines.is_empty())
         {
-            // This goroutine is always the first of a dump, so its header has begun another dump.
+            // The goroutine that writes a dump is the first in it, so another dump began with its header.
             dump.announced -= 1;
             self.end_dump();
             self.seen.extend(goroutine.id);
@@ -277,9 +292,10 @@ impl Parser {
         }
     }
 
+    /// Completes the current dump.
     fn end_dump(&mut self) {
         self.end_goroutine();
-        if self.done.len() + 1 >= MOST_DUMPS {
+        if self.done.len() + 1 >= MAX_DUMPS {
             return;
         }
         self.seen.clear();
@@ -292,15 +308,16 @@ impl Parser {
     }
 }
 
-/// The index of a name in the cache. Names of a package differ in their ends.
-fn slot(text: &str) -> usize {
+/// Returns the index of a name in the cache: a hash of its length and its last eight bytes, because names of one package
+/// differ at their ends.
+fn cache_index(text: &str) -> usize {
     let end = text.as_bytes().last_chunk::<8>().map_or(0, |end| u64::from_le_bytes(*end));
     let mixed = (end ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 53).unwrap_or(0)
 }
 
-/// Whether this goroutine wrote the dump that contains it.
-fn writes_dumps(goroutine: &Goroutine) -> bool {
+/// Returns whether a goroutine wrote the dump that contains it.
+fn wrote_the_dump(goroutine: &Goroutine) -> bool {
     const WRITERS: [&str; 4] =
         ["dumpStacks", "pprof.writeGoroutineStacks", "runtime/debug.Stack", "WriteGoroutineStacks"];
     &*goroutine.state == "running"

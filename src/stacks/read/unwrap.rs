@@ -1,18 +1,24 @@
-//! Extracts a dump from a log: removes the log's prefix from each line, and unescapes a dump that was logged as one
-//! quoted message.
+//! Removes what a log adds to a dump: the prefix of each line, such as `Nov 21 18:33:10 node-1 containerd[812]: `, and
+//! the quotes and escapes of a dump that was logged as one message.
+//!
+//! Lines of a log go in, lines of a dump come out. Lines without a prefix pass unchanged.
 
-/// Removes the wrapping line by line.
+/// Converts lines of a log into lines of a dump.
 #[derive(Debug, Default)]
-pub struct Unwrap {
-    quoted: Option<Quoted>,
-    taken_at: Option<String>,
+pub struct LogUnwrapper {
+    /// The quoted message whose closing quote has not come yet.
+    message: Option<QuotedMessage>,
+    /// The log's time of the last quoted message.
+    time: Option<String>,
 }
 
-/// The state inside a quoted message.
+/// A quoted message that contains a dump.
 #[derive(Debug, Default)]
-struct Quoted {
+struct QuotedMessage {
+    /// The unescaped text of the current line of the dump.
     line: String,
-    escape: bool,
+    /// Whether the last character was a backslash that begins an escape.
+    after_backslash: bool,
 }
 
 /// The line that containerd and its shim write before a dump.
@@ -20,76 +26,76 @@ pub const BEGIN: &str = "=== BEGIN goroutine stack dump ===";
 /// The line that they write after a dump.
 pub const END: &str = "=== END goroutine stack dump ===";
 
-impl Unwrap {
-    /// Takes one line of the log and passes each line of a dump in it to `line`.
-    pub fn feed(&mut self, raw: &str, line: &mut impl FnMut(&str)) {
-        let bare = raw.get(prefix(raw)..).unwrap_or(raw);
-        // A quoted message without an end must not swallow the lines after it.
-        if self.quoted.is_some() && super::line::header(bare).is_some() {
-            self.end(line);
+impl LogUnwrapper {
+    /// Reads one line of the log and passes each line of a dump in it to `receive_line`.
+    pub fn feed(&mut self, log_line: &str, receive_line: &mut impl FnMut(&str)) {
+        let text = log_line.get(prefix_length(log_line)..).unwrap_or(log_line);
+        // A message without a closing quote must not consume the next dump.
+        if self.message.is_some() && super::line::header(text).is_some() {
+            self.end(receive_line);
         }
-        if let Some(quoted) = &mut self.quoted {
-            // The journal splits a long line; the text after a split belongs to the same message.
-            if quoted.take(bare, line) {
-                self.quoted = None;
+        if let Some(message) = &mut self.message {
+            // The journal splits long lines, so this line continues the message.
+            if message.append(text, receive_line) {
+                self.message = None;
             }
             return;
         }
-        let Some(start) = quoted_dump(bare) else {
-            line(bare);
+        let Some(start) = start_of_quoted_dump(text) else {
+            receive_line(text);
             return;
         };
-        self.taken_at = stamp(bare.get(..start).unwrap_or_default());
-        let mut quoted = Quoted::default();
-        if !quoted.take(bare.get(start..).unwrap_or_default(), line) {
-            self.quoted = Some(quoted);
+        self.time = log_time(text.get(..start).unwrap_or_default());
+        let mut message = QuotedMessage::default();
+        if !message.append(text.get(start..).unwrap_or_default(), receive_line) {
+            self.message = Some(message);
         }
     }
 
-    /// Returns the log's time of the quoted message, once.
-    pub fn taken_at(&mut self) -> Option<String> {
-        self.taken_at.take()
+    /// Returns the log's time of the last quoted message, once for each message.
+    pub fn take_time(&mut self) -> Option<String> {
+        self.time.take()
     }
 
-    /// Ends a quoted message and passes on its incomplete last line.
-    pub fn end(&mut self, line: &mut impl FnMut(&str)) {
-        if let Some(quoted) = self.quoted.take()
-            && !quoted.line.is_empty()
+    /// Ends a quoted message without a closing quote and passes its incomplete last line to `receive_line`.
+    pub fn end(&mut self, receive_line: &mut impl FnMut(&str)) {
+        if let Some(message) = self.message.take()
+            && !message.line.is_empty()
         {
-            line(&quoted.line);
+            receive_line(&message.line);
         }
     }
 }
 
-impl Quoted {
-    /// Unescapes and adds `text`. Returns true if it contains the closing quote.
-    fn take(&mut self, text: &str, line: &mut impl FnMut(&str)) -> bool {
+impl QuotedMessage {
+    /// Unescapes `text` and passes each complete line to `receive_line`. Returns true if `text` has the closing quote.
+    fn append(&mut self, text: &str, receive_line: &mut impl FnMut(&str)) -> bool {
         for character in text.chars() {
-            match (self.escape, character) {
+            match (self.after_backslash, character) {
                 (true, 'n') => {
-                    line(&self.line);
+                    receive_line(&self.line);
                     self.line.clear();
                 }
                 (true, 't') => self.line.push('\t'),
                 (true, other) => self.line.push(other),
                 (false, '\\') => {
-                    self.escape = true;
+                    self.after_backslash = true;
                     continue;
                 }
                 (false, '"') => {
-                    line(&self.line);
+                    receive_line(&self.line);
                     return true;
                 }
                 (false, plain) => self.line.push(plain),
             }
-            self.escape = false;
+            self.after_backslash = false;
         }
         false
     }
 }
 
-/// Returns the position after the opening quote of a quoted dump.
-fn quoted_dump(line: &str) -> Option<usize> {
+/// Returns the position after the opening quote of a dump that was logged as one message.
+fn start_of_quoted_dump(line: &str) -> Option<usize> {
     if !line.as_bytes().contains(&b'"') {
         return None;
     }
@@ -103,8 +109,8 @@ fn quoted_dump(line: &str) -> Option<usize> {
     (super::line::header_id(rest).is_some() && rest.contains("]:\\n")).then_some(at)
 }
 
-/// The value of `time=` or `"time":`.
-fn stamp(before: &str) -> Option<String> {
+/// Returns the value of `time=` or `"time":` in the text before a quoted message.
+fn log_time(before: &str) -> Option<String> {
     let at =
         before.find("time=\"").map(|at| at + 6).or_else(|| before.find("\"time\":\"").map(|at| at + 8))?;
     let rest = before.get(at..)?;
@@ -114,34 +120,36 @@ fn stamp(before: &str) -> Option<String> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The length of the prefix that the journal or a container log puts before a line.
-fn prefix(line: &str) -> usize {
-    prefixed(line).unwrap_or(0)
+/// Returns the length of the prefix that the journal or a container log writes before a line; 0 without a prefix.
+fn prefix_length(line: &str) -> usize {
+    find_prefix(line).unwrap_or(0)
 }
 
-fn prefixed(line: &str) -> Option<usize> {
+/// Finds the end of a prefix: a time, then either the stream of a container log or `host unit[123]:`.
+fn find_prefix(line: &str) -> Option<usize> {
     let after_time = if line.get(..3).is_some_and(|month| MONTHS.contains(&month)) {
         // `Nov 21 18:33:10`, optionally with a fraction.
         let clock = line.get(7..15)?;
-        let looks = clock
+        let is_time = clock
             .bytes()
             .enumerate()
             .all(|(at, byte)| if at == 2 || at == 5 { byte == b':' } else { byte.is_ascii_digit() });
-        looks.then_some(15 + line.get(15..)?.find(' ')?)?
+        is_time.then_some(15 + line.get(15..)?.find(' ')?)?
     } else if line.starts_with('[') {
-        // `[  123.456789]`, since the boot.
+        // `[  123.456789]`: seconds since the boot.
         let end = line.find(']')?;
-        let inside = line.get(1..end)?.trim();
-        let looks = inside.contains('.') && inside.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        looks.then_some(end + 1)?
+        let seconds = line.get(1..end)?.trim();
+        let is_number =
+            seconds.contains('.') && seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        is_number.then_some(end + 1)?
     } else {
         // `2026-11-21T18:33:10…`
-        let looks = line.get(..11)?.bytes().enumerate().all(|(at, byte)| match at {
+        let is_date = line.get(..11)?.bytes().enumerate().all(|(at, byte)| match at {
             4 | 7 => byte == b'-',
             10 => byte == b'T' || byte == b' ',
             _ => byte.is_ascii_digit(),
         });
-        looks.then_some(11 + line.get(11..)?.find(' ')?)?
+        is_date.then_some(11 + line.get(11..)?.find(' ')?)?
     };
     let rest = line.get(after_time..)?.strip_prefix(' ')?;
     for stream in ["stdout F ", "stderr F ", "stdout P ", "stderr P "] {
@@ -150,11 +158,13 @@ fn prefixed(line: &str) -> Option<usize> {
         }
     }
     // `host unit[123]: `
-    let (host, from) = rest.split_once(' ')?;
-    let (unit, _) = from.split_once(':')?;
-    let plain = !host.is_empty() && !unit.is_empty() && !unit.contains([' ', '(', '\t']);
-    let colon = after_time + 1 + host.len() + 1 + unit.len() + 1;
-    plain.then(|| colon + usize::from(line.get(colon..).is_some_and(|rest| rest.starts_with(' '))))
+    let (host, after_host) = rest.split_once(' ')?;
+    let (unit, _) = after_host.split_once(':')?;
+    // A frame of a dump also has colons, but with a space, a tab or a parenthesis before them.
+    let is_prefix = !host.is_empty() && !unit.is_empty() && !unit.contains([' ', '(', '\t']);
+    let after_colon = after_time + 1 + host.len() + 1 + unit.len() + 1;
+    is_prefix
+        .then(|| after_colon + usize::from(line.get(after_colon..).is_some_and(|rest| rest.starts_with(' '))))
 }
 
 #[cfg(test)]
@@ -163,16 +173,16 @@ mod tests {
 
     fn unwrapped(lines: &[&str]) -> Vec<String> {
         let mut found = Vec::new();
-        let mut unwrap = Unwrap::default();
+        let mut unwrapper = LogUnwrapper::default();
         for line in lines {
-            unwrap.feed(line, &mut |line| found.push(line.to_owned()));
+            unwrapper.feed(line, &mut |line| found.push(line.to_owned()));
         }
-        unwrap.end(&mut |line| found.push(line.to_owned()));
+        unwrapper.end(&mut |line| found.push(line.to_owned()));
         found
     }
 
     #[test]
-    fn a_journals_prefix_goes() {
+    fn the_prefix_of_a_journal_or_a_container_log_is_removed() {
         for prefix in [
             "Nov 21 18:33:10 node-1 containerd[812]: ",
             "Nov  1 18:33:10.123456 node-1 crio[1]: ",
@@ -187,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_line_stays_as_it_is() {
+    fn a_line_without_a_prefix_stays_unchanged() {
         for line in [
             "goroutine 1 [select]:",
             "a/b.(*T).f({0x1, 0x2})",
@@ -200,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn one_log_line_is_many() {
+    fn a_quoted_message_becomes_many_lines_and_has_a_time() {
         let line = r#"time="2026-11-21T18:33:10Z" level=info msg="=== BEGIN goroutine stack dump ===\ngoroutine 1 [select labels:{\"a\": \"b\"}]:\nmain.f()\n\t/a.go:1\n=== END goroutine stack dump ===""#;
-        let mut unwrap = Unwrap::default();
+        let mut unwrapper = LogUnwrapper::default();
         let mut found = Vec::new();
-        unwrap.feed(line, &mut |line| found.push(line.to_owned()));
-        assert_eq!(unwrap.taken_at().as_deref(), Some("2026-11-21T18:33:10Z"));
+        unwrapper.feed(line, &mut |line| found.push(line.to_owned()));
+        assert_eq!(unwrapper.take_time().as_deref(), Some("2026-11-21T18:33:10Z"));
         assert_eq!(
             found,
             [BEGIN, "goroutine 1 [select labels:{\"a\": \"b\"}]:", "main.f()", "\t/a.go:1", END]
@@ -213,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_never_ends_does_not_swallow_the_next_dump() {
+    fn a_message_without_a_closing_quote_ends_before_the_next_dump() {
         let lines = [
             r#"msg="=== BEGIN goroutine stack dump ===\ngoroutine 1 [select]:\nmain.f()"#,
             "goroutine 2 [select]:",
@@ -226,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_the_journal_cut_is_joined() {
+    fn a_message_that_the_journal_split_is_joined() {
         let lines = [
             r#"Nov 21 18:33:10 n c[1]: time="t" msg="=== BEGIN goroutine stack dump ===\ngoroutine 1 [sel"#,
             r"Nov 21 18:33:10 n c[1]: ect]:\nmain.f()\",

@@ -43,36 +43,36 @@ impl Client {
         Ok(messages)
     }
 
-    pub async fn ask<T: Message + Default>(&self, rpc: Rpc, request: &impl Message) -> Result<T, Status> {
+    pub async fn unary<T: Message + Default>(&self, rpc: Rpc, request: &impl Message) -> Result<T, Status> {
         let messages = self.messages(rpc, request).await?;
         assert_eq!(messages.len(), 1, "{rpc} answers in one message");
         Ok(T::decode(messages[0].clone()).unwrap())
     }
 
     pub async fn version(&self) -> Result<wire::VersionResponse, Status> {
-        self.ask(Rpc::Version, &wire::VersionRequest::default()).await
+        self.unary(Rpc::Version, &wire::VersionRequest::default()).await
     }
 
     pub async fn sandboxes(&self) -> Result<Vec<String>, Status> {
         let answer: wire::ListPodSandboxResponse =
-            self.ask(Rpc::ListPodSandbox, &wire::ListPodSandboxRequest::default()).await?;
+            self.unary(Rpc::ListPodSandbox, &wire::ListPodSandboxRequest::default()).await?;
         Ok(answer.items.into_iter().map(|sandbox| sandbox.id).collect())
     }
 
     pub async fn containers(&self, filter: Option<wire::ContainerFilter>) -> Result<Vec<String>, Status> {
         let answer: wire::ListContainersResponse =
-            self.ask(Rpc::ListContainers, &wire::ListContainersRequest { filter }).await?;
+            self.unary(Rpc::ListContainers, &wire::ListContainersRequest { filter }).await?;
         Ok(answer.containers.into_iter().map(|container| container.id).collect())
     }
 
     pub async fn container(&self, id: &str) -> Result<Option<wire::ContainerStatus>, Status> {
         let request = wire::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        Ok(self.ask::<wire::ContainerStatusResponse>(Rpc::ContainerStatus, &request).await?.status)
+        Ok(self.unary::<wire::ContainerStatusResponse>(Rpc::ContainerStatus, &request).await?.status)
     }
 
     pub async fn sandbox(&self, id: &str) -> Result<wire::PodSandboxStatusResponse, Status> {
         let request = wire::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        self.ask(Rpc::PodSandboxStatus, &request).await
+        self.unary(Rpc::PodSandboxStatus, &request).await
     }
 
     pub async fn events(&self) -> Result<Streaming<Bytes>, Status> {

@@ -8,7 +8,7 @@ use tonic::Code;
 
 use super::client::Client;
 use crate::support::events::{Attempt, End};
-use crate::support::{CallState, ConnectionEnd, FakeRuntime, Node, RuntimeKind, recording, wire};
+use crate::support::{CallState, ConnectionFault, FakeRuntime, Node, RuntimeKind, recording, wire};
 
 fn event(id: &str) -> wire::ContainerEventResponse {
     wire::ContainerEventResponse { container_id: id.to_owned(), ..Default::default() }
@@ -85,7 +85,7 @@ async fn stalled_stream_sends_no_pushed_events() {
     fake.push_event(event("c2"));
     tokio::select! {
         biased;
-        message = stream.message() => panic!("a stalled stream said {message:?}"),
+        message = stream.message() => panic!("a stalled stream sent {message:?}"),
         version = client.version() => assert!(version.is_ok()),
     }
 }
@@ -93,7 +93,7 @@ async fn stalled_stream_sends_no_pushed_events() {
 #[tokio::test]
 async fn stream_can_lose_its_connection() {
     let fake = FakeRuntime::start(Node::new());
-    fake.streams([Attempt::ending(End::Cut(ConnectionEnd::Close))]);
+    fake.streams([Attempt::ending(End::Cut(ConnectionFault::Close))]);
     let client = Client::connect(&fake).await;
     assert!(client.events().await.is_err());
 }

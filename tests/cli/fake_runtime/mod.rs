@@ -17,7 +17,7 @@ use crate::support::fake::Step;
 use crate::support::socket::NotARuntime;
 use crate::support::wire::{self, pair};
 use crate::support::{
-    CallState, ConnectionEnd, FakeRuntime, Gate, Node, Reply, RuntimeKind, STREAM_BATCH, recording,
+    CallState, ConnectionFault, FakeRuntime, Gate, Node, Reply, RuntimeKind, STREAM_BATCH, recording,
 };
 
 fn two_pods() -> Node {
@@ -35,7 +35,7 @@ fn two_pods() -> Node {
 }
 
 #[tokio::test]
-async fn answers_contain_the_node_of_the_builder() {
+async fn answers_contain_the_pods_that_the_builder_describes() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     assert_eq!(client.version().await.unwrap().runtime_version, "2.1.9+unknown");
@@ -95,8 +95,9 @@ async fn filter_is_honoured_and_recorded() {
     let running = wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() };
     let running = wire::ContainerFilter { state: Some(running), ..Default::default() };
     assert_eq!(client.containers(Some(running)).await.unwrap(), ["c-web"]);
-    let ids: Vec<String> = fake.calls().into_iter().map(|call| call.id).collect();
-    assert_eq!(ids, ["io.kubernetes.pod.uid=uid-db", "state=CONTAINER_RUNNING"]);
+    // For a list call, the log has the filter instead of an id.
+    let filters: Vec<String> = fake.calls().into_iter().map(|call| call.id).collect();
+    assert_eq!(filters, ["io.kubernetes.pod.uid=uid-db", "state=CONTAINER_RUNNING"]);
 }
 
 #[tokio::test]
@@ -150,12 +151,12 @@ async fn replies_are_used_in_order_and_the_last_one_repeats() {
     fake.on(Rpc::Version).times(1, &Reply::fail(cri::Code::Unavailable, "starting"));
     assert_eq!(client.version().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(client.version().await.unwrap_err().code(), Code::Internal);
-    fake.forgive();
+    fake.remove_rules();
     assert!(client.version().await.is_ok());
 }
 
 #[tokio::test]
-async fn answer_can_have_no_status_be_missing_or_be_invalid() {
+async fn rules_can_remove_the_status_or_the_answer_or_make_the_answer_invalid() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     fake.on(Rpc::ContainerStatus).id("c-web").empty();
@@ -180,13 +181,13 @@ async fn answer_above_the_size_limit_is_sent_completely() {
 }
 
 #[tokio::test]
-async fn each_relist_gets_its_step_and_the_last_step_repeats() {
+async fn each_relist_sees_the_next_node_state_and_later_relists_see_the_last() {
     let empty = Step::from(Node::new()).on(Rpc::ListContainers, None, Reply::fail(cri::Code::Unknown, "x"));
     let fake = FakeRuntime::start_steps(RuntimeKind::Containerd21, [empty, two_pods().into()]);
     let client = Client::connect(&fake).await;
     assert_eq!(client.sandboxes().await.unwrap(), [""; 0]);
-    let of_pod = wire::ContainerFilter { id: "c-web".to_owned(), ..Default::default() };
-    assert_eq!(client.containers(Some(of_pod)).await.unwrap_err().code(), Code::Unknown);
+    let one_container = wire::ContainerFilter { id: "c-web".to_owned(), ..Default::default() };
+    assert_eq!(client.containers(Some(one_container)).await.unwrap_err().code(), Code::Unknown);
     for _ in 0..2 {
         assert_eq!(client.sandboxes().await.unwrap(), ["s-web", "s-db"]);
         assert_eq!(client.containers(None).await.unwrap().len(), 3);
@@ -208,7 +209,7 @@ async fn closed_connection_fails_the_call_and_no_other_connection() {
 #[tokio::test]
 async fn half_closed_connection_ends_the_clients_reads() {
     let fake = FakeRuntime::start(two_pods());
-    fake.on(Rpc::Version).reply(Reply::cut(ConnectionEnd::HalfClose));
+    fake.on(Rpc::Version).reply(Reply::connection_fault(ConnectionFault::HalfClose));
     let client = Client::connect(&fake).await;
     assert!(client.version().await.is_err());
 }
@@ -216,7 +217,7 @@ async fn half_closed_connection_ends_the_clients_reads() {
 #[tokio::test]
 async fn frozen_connection_stays_open_and_sends_nothing() {
     let fake = FakeRuntime::start(two_pods());
-    fake.on(Rpc::Version).reply(Reply::cut(ConnectionEnd::Freeze));
+    fake.on(Rpc::Version).reply(Reply::connection_fault(ConnectionFault::Freeze));
     let client = Client::connect(&fake).await;
     let other = Client::connect(&fake).await;
     let mut frozen = Box::pin(client.version());
@@ -344,11 +345,11 @@ async fn recorded_faults_occur_in_their_recorded_step() {
             assert_eq!(client.containers(None).await.is_err(), fails(Rpc::ListContainers));
             for sandbox in recorded_ids(&step["sandboxes"]) {
                 let answer = client.sandbox(sandbox).await.map(|answer| answer.status);
-                assert_eq!(met(&answer), recorded_fault(faults, sandbox), "{sandbox}");
+                assert_eq!(fault_of(&answer), recorded_fault(faults, sandbox), "{sandbox}");
             }
             for container in recorded_ids(&step["containers"]) {
                 let answer = client.container(container).await;
-                assert_eq!(met(&answer), recorded_fault(faults, container), "{container}");
+                assert_eq!(fault_of(&answer), recorded_fault(faults, container), "{container}");
             }
         }
     }
@@ -369,7 +370,7 @@ fn recorded_fault(faults: &Value, id: &str) -> &'static str {
     }
 }
 
-fn met<T>(answer: &Result<Option<T>, Status>) -> &'static str {
+fn fault_of<T>(answer: &Result<Option<T>, Status>) -> &'static str {
     match answer {
         Err(_) => "failed",
         Ok(None) => "no status",
@@ -378,7 +379,7 @@ fn met<T>(answer: &Result<Option<T>, Status>) -> &'static str {
 }
 
 #[test]
-fn sockets_that_are_no_runtime_behave_as_named() {
+fn each_socket_without_a_runtime_behaves_as_its_constructor_says() {
     let first_bytes = |socket: &NotARuntime| {
         let mut stream = UnixStream::connect(socket.path()).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").ok();
@@ -386,7 +387,7 @@ fn sockets_that_are_no_runtime_behave_as_named() {
         stream.read_to_end(&mut bytes).ok();
         bytes
     };
-    assert!(first_bytes(&NotARuntime::speaks_http1()).starts_with(b"HTTP/1.1 400"));
+    assert!(first_bytes(&NotARuntime::answers_http1()).starts_with(b"HTTP/1.1 400"));
     assert_eq!(first_bytes(&NotARuntime::closes_at_once()), b"");
     let silent = NotARuntime::accepts_and_is_silent();
     let mut stream = UnixStream::connect(silent.path()).unwrap();

@@ -226,7 +226,7 @@ spec:
   - {name: data, hostPath: {path: /var/lib/microshift, type: DirectoryOrCreate}}
 ";
 
-fn assert_silent(files: &[(&str, &str)], expected_infos: &[&str]) {
+fn assert_only_infos(files: &[(&str, &str)], expected_infos: &[&str]) {
     let directory = directory(files);
     for version in ["1.28", "1.31", "1.32", "1.36"] {
         let output = lint(directory.path(), &["--kubelet-version", version, "--no-cri", "-o", "json"]);
@@ -250,7 +250,7 @@ fn kubeadm_manifests_have_no_findings() {
         [("kube-apiserver", 6443), ("kube-controller-manager", 10257), ("kube-scheduler", 10259)]
             .map(|(name, port)| kubeadm(name, port, ""));
     let etcd = kubeadm("etcd", 2381, "").replace("cpu: 250m", "cpu: 100m\n        memory: 100Mi");
-    assert_silent(
+    assert_only_infos(
         &[
             ("etcd.yaml", &etcd),
             ("kube-apiserver.yaml", &server),
@@ -263,11 +263,11 @@ fn kubeadm_manifests_have_no_findings() {
 
 #[test]
 fn fixed_uid_of_rke2_is_an_info() {
-    assert_silent(&[("etcd.yaml", RKE2)], &["SP065"]);
+    assert_only_infos(&[("etcd.yaml", RKE2)], &["SP065"]);
 }
 
 #[test]
 fn openshift_and_microshift_manifests_have_no_findings() {
-    assert_silent(&[("kube-apiserver-pod.yaml", OPENSHIFT)], &["SP069"]);
-    assert_silent(&[("microshift-etcd.yaml", MICROSHIFT)], &["SP069"]);
+    assert_only_infos(&[("kube-apiserver-pod.yaml", OPENSHIFT)], &["SP069"]);
+    assert_only_infos(&[("microshift-etcd.yaml", MICROSHIFT)], &["SP069"]);
 }

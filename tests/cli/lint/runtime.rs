@@ -30,6 +30,7 @@ fn nanos(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap())
 }
 
+/// Sets the modification time of a file.
 fn modified(path: &Path, since_epoch: Duration) {
     File::options().write(true).open(path).unwrap().set_modified(UNIX_EPOCH + since_epoch).unwrap();
 }
@@ -41,20 +42,22 @@ fn static_pod(node: Node, name: &str, uid: &str, sandbox: &str) -> Node {
         .annotation("kubernetes.io/config.hash", uid)
 }
 
+/// A node with the static pod of `web.yaml`, without containers.
 fn web() -> Node {
     static_pod(Node::new(), "kube-system/web-node1", UID, "s1")
 }
 
+/// Adds the container of `web.yaml`, as a kubelet creates it.
 fn app(node: Node) -> Node {
     node.container("c1", "app").annotation("io.kubernetes.container.hash", &container_hash("app", IMAGE))
 }
 
-fn look(files: &TempDir, node: Node) -> (Output, Vec<(String, String)>) {
-    look_as(files, node, &[])
+/// Lints the files on this node. Returns the output, and the ids and severities of the findings about the runtime.
+fn runtime_findings(files: &TempDir, node: Node) -> (Output, Vec<(String, String)>) {
+    runtime_findings_with(files, node, &[])
 }
 
-/// The ids and severities of the findings about the runtime.
-fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, String)>) {
+fn runtime_findings_with(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, String)>) {
     let fake = FakeRuntime::start(node);
     let endpoint = fake.endpoint();
     let this = ["-r", &endpoint, "-o", "json", "--as", "/etc/kubernetes/manifests"];
@@ -69,7 +72,7 @@ fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, 
 }
 
 fn assert_found(files: &TempDir, node: Node, expected: &[(&str, &str)]) {
-    let (output, found) = look(files, node);
+    let (output, found) = runtime_findings(files, node);
     let found: Vec<(&str, &str)> = found.iter().map(|(id, severity)| (&**id, &**severity)).collect();
     assert_eq!(found, expected, "{output}");
 }
@@ -101,7 +104,8 @@ fn sp121_a_static_pod_without_a_file() {
     let of_a_url =
         app(web()).pod("default/x", "u2").sandbox("s2").annotation("kubernetes.io/config.source", "http");
     assert_found(&files, of_a_url, &[("SP121", "info")]);
-    // A single file is not everything that the kubelet reads.
+    // If lint reads a single file, it does not know the other files of the kubelet, so it reports no pod without a
+    // file.
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(&files.path().join("web.yaml"), &["-r", &fake.endpoint(), "-o", "json"]);
     assert_eq!(report(&output)["runtimeFindings"], Value::Array(Vec::new()), "{output}");
@@ -120,14 +124,14 @@ fn sp122_an_old_version_of_a_refused_file() {
 fn sp123_other_images_or_containers() {
     let files = old(&[("web.yaml", &GOOD.replace("app:1.0", "app:2.0"))]);
     assert_found(&files, app(web()), &[("SP123", "error")]);
-    let told = web().container("c1", "app").edit_container(|container| {
+    let node = web().container("c1", "app").edit_container(|container| {
         container.image.get_or_insert_default().user_specified_image = IMAGE.to_owned();
     });
-    assert_found(&files, told, &[("SP123", "error")]);
+    assert_found(&files, node, &[("SP123", "error")]);
     let other = app(web()).container("c2", "more");
     assert_found(&old(&[("web.yaml", GOOD)]), other, &[("SP123", "error")]);
     // Before 1.31 the hash does not cover the image.
-    let (output, found) = look_as(&files, app(web()), &["--kubelet-version", "1.30"]);
+    let (output, found) = runtime_findings_with(&files, app(web()), &["--kubelet-version", "1.30"]);
     assert_eq!(found, [], "{output}");
 }
 
@@ -171,7 +175,7 @@ fn sp126_and_sp127_two_sandboxes_at_once() {
 fn sp128_container_that_restarts_repeatedly() {
     let files = old(&[("web.yaml", GOOD)]);
     let crashing = || app(web()).attempt(7).exited(1);
-    let (output, found) = look(&files, crashing());
+    let (output, found) = runtime_findings(&files, crashing());
     assert_eq!(found, [("SP128".to_owned(), "error".to_owned())], "{output}");
     assert!(output.stdout.contains("7 restarts, last exit code 1"), "{output}");
     assert_found(&files, app(web()).attempt(1).exited(1), &[]);
@@ -185,14 +189,14 @@ fn sp128_container_that_restarts_repeatedly() {
 }
 
 #[test]
-fn sp128_asks_for_the_status_of_restarting_containers_only() {
+fn sp128_requests_only_the_status_of_restarting_containers() {
     let files = old(&[("web.yaml", GOOD)]);
     let fake = FakeRuntime::start(
         app(web()).attempt(7).exited(1).pod("default/x", "u").sandbox("s9").container("c9", "x"),
     );
     lint(files.path(), &["-r", &fake.endpoint()]);
-    let asked: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
-    assert_eq!(asked, [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::ContainerStatus]);
+    let rpcs: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
+    assert_eq!(rpcs, [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::ContainerStatus]);
 }
 
 #[test]
@@ -241,9 +245,9 @@ fn findings_about_the_runtime_count_and_can_be_ignored() {
     let endpoint = fake.endpoint();
     assert_eq!(lint(files.path(), &["-r", &endpoint]).code, Some(1));
     assert_eq!(lint(files.path(), &["-r", &endpoint, "--ignore", "SP120"]).code, Some(0));
-    let asked = fake.calls().len();
+    let calls_before = fake.calls().len();
     let output = lint(files.path(), &["-r", &endpoint, "--no-cri", "-o", "json"]);
-    assert_eq!((output.code, fake.calls().len()), (Some(0), asked), "{output}");
+    assert_eq!((output.code, fake.calls().len()), (Some(0), calls_before), "{output}");
     assert_eq!(report(&output)["notChecked"][0]["why"], "--no-cri");
 }
 
@@ -265,9 +269,9 @@ fn without_an_endpoint_only_the_nodes_own_manifests_are_compared() {
     let unnamed = lint(files.path(), &[]);
     assert_eq!((unnamed.code, unnamed.stderr.as_str()), (Some(0), ""), "{unnamed}");
     let host = TempDir::new();
-    let own = host.path().join("etc/kubernetes/manifests");
-    fs::create_dir_all(&own).unwrap();
-    fs::write(own.join("web.yaml"), "").unwrap();
+    let directory = host.path().join("etc/kubernetes/manifests");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("web.yaml"), "").unwrap();
     let root = host.path().display().to_string();
     let output = plegctl(&["static-pods", "lint", "--host-root", &root]);
     assert_eq!(output.code, Some(1), "{output}");
@@ -281,7 +285,8 @@ fn uid_by(text: &str, minor: u8) -> String {
     file.uid.unwrap().unwrap()
 }
 
-fn made(output: &Output) -> Value {
+/// The field `runs` of the first file: whether the running pod was created from the same text, and by which releases.
+fn runs_of_first_file(output: &Output) -> Value {
     report(output)["files"][0]["runs"].clone()
 }
 
@@ -290,13 +295,13 @@ fn equal_uid_names_the_release_that_created_the_pod() {
     let files = old(&[("web.yaml", GOOD)]);
     for (minor, by) in [(28, "1.28"), (30, "1.30"), (32, "1.32"), (34, "1.34"), (36, "1.36")] {
         let node = || app(static_pod(Node::new(), "kube-system/web-node1", &uid_by(GOOD, minor), "s1"));
-        let (output, found) = look(&files, node());
+        let (output, found) = runtime_findings(&files, node());
         assert_eq!(found, [], "{output}");
-        let runs = made(&output);
+        let runs = runs_of_first_file(&output);
         assert_eq!(runs["text"], "same", "{output}");
         assert!(runs["madeBy"].as_array().unwrap().contains(&Value::from(by)), "{output}");
         // With `--kubelet-version 1.36`, lint reports that this release did not create the pod.
-        let (output, found) = look_as(&files, node(), &["--kubelet-version", "1.36"]);
+        let (output, found) = runtime_findings_with(&files, node(), &["--kubelet-version", "1.36"]);
         let expected: &[(String, String)] = match minor {
             36 => &[],
             _ => &[("SP134".to_owned(), "info".to_owned())],
@@ -316,14 +321,14 @@ fn sp123_is_certain_if_the_uids_of_the_node_are_known() {
     let before = before
         .container("c2", "app")
         .annotation("io.kubernetes.container.hash", &container_hash("app", IMAGE));
-    let (output, found) = look(&files, before);
+    let (output, found) = runtime_findings(&files, before);
     assert_eq!(found, [("SP123".to_owned(), "error".to_owned())], "{output}");
     let report = report(&output);
     let message = report["runtimeFindings"][0]["message"].as_str().unwrap();
     assert!(message.contains("arguments") && message.contains("last changed at"), "{message}");
     assert_eq!(report["files"][1]["runs"]["text"], "another", "{output}");
-    // Without a pod whose UID is explained, an unknown UID proves nothing.
-    let (output, found) = look(&old(&[("web.yaml", &edited)]), app(web()));
+    // If no pod of the node has a UID of a known release, another UID proves nothing.
+    let (output, found) = runtime_findings(&old(&[("web.yaml", &edited)]), app(web()));
     assert_eq!(found, [], "{output}");
     let report = crate::cli::lint::report(&output);
     assert!(report["notChecked"][0]["why"].as_str().unwrap().contains("--as"), "{output}");
@@ -340,11 +345,11 @@ fn directory_other_than_the_nodes_has_no_orphans() {
 #[test]
 fn every_path_of_the_nodes_own_directory_is_recognised() {
     let host = TempDir::new();
-    let own = host.path().join("etc/kubernetes/manifests");
-    fs::create_dir_all(&own).unwrap();
-    fs::write(own.join("web.yaml"), GOOD).unwrap();
+    let directory = host.path().join("etc/kubernetes/manifests");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("web.yaml"), GOOD).unwrap();
     let link = host.path().join("link");
-    std::os::unix::fs::symlink(&own, &link).unwrap();
+    std::os::unix::fs::symlink(&directory, &link).unwrap();
     let root = host.path().display().to_string();
     let output = lint(&link, &["--host-root", &root, "-o", "json"]);
     assert!(output.stderr.contains("not compared with the runtime"), "{output}");

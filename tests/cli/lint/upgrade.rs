@@ -45,7 +45,7 @@ fn manifest_that_the_new_release_rejects_is_an_error() {
     let file = &report["upgrade"]["files"][0];
     assert_eq!(code, Some(1), "{report}");
     assert_eq!((&file["verdictFrom"], &file["verdictTo"]), (&"loaded".into(), &"rejected".into()));
-    assert_eq!(file["reason"], "static pods may not reference secrets", "{report}");
+    assert_eq!(file["kubeletReason"], "static pods may not reference secrets", "{report}");
     assert!(ids(&report["files"][0]["findings"]).contains(&"SP140"), "{report}");
 }
 

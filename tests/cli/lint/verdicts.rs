@@ -20,7 +20,7 @@ fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
     }
 }
 
-/// Each file has its own directory, so that no file shadows another.
+/// Writes each file into its own directory, so that no file shadows another.
 fn directories(place: &TempDir, records: &[Value]) -> Vec<PathBuf> {
     let directory = |(number, record): (usize, &Value)| {
         let directory = place.path().join(number.to_string());

@@ -70,15 +70,15 @@ fn status(code: u16) -> String {
     event("ERROR", &json!({"kind": "Status", "code": code, "message": "too old resource version"}))
 }
 
-fn is_watch(asked: &Request) -> bool {
-    asked.path.contains("watch=true")
+fn is_watch(request: &Request) -> bool {
+    request.path.contains("watch=true")
 }
 
-/// Answers lists and watches in the given order; after the last watch a watch stays silent, and the last list repeats.
+/// Answers list and watch requests in the given order. Then further watches stay silent, and the last list repeats.
 fn scripted(lists: Vec<ServerAction>, watches: Vec<ServerAction>) -> Server {
-    Server::start(move |asked, before| {
-        let number = before.iter().filter(|earlier| is_watch(earlier) == is_watch(asked)).count();
-        if is_watch(asked) {
+    Server::start(move |request, before| {
+        let number = before.iter().filter(|earlier| is_watch(earlier) == is_watch(request)).count();
+        if is_watch(request) {
             watches.get(number).cloned().unwrap_or(ServerAction::Lines(Vec::new(), StreamEnd::Stay))
         } else {
             lists.get(number).or(lists.last()).unwrap().clone()
@@ -110,9 +110,10 @@ impl Watch {
     }
 }
 
+/// The resource versions with which watches began.
 fn versions(server: &Server) -> Vec<String> {
-    let version = |asked: &Request| asked.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
-    server.requests().iter().filter(|asked| is_watch(asked)).map(version).collect()
+    let version = |request: &Request| request.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
+    server.requests().iter().filter(|request| is_watch(request)).map(version).collect()
 }
 
 #[test]
@@ -131,12 +132,12 @@ fn list_and_watch_of_the_api_server_give_the_kubelets_updates() {
         vec![ServerAction::Lines(events.to_vec(), StreamEnd::Stay)],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
-    let told: Vec<String> = (0..5).map(|_| watch.next()).collect();
-    assert_eq!(told, ["ADD a", "ADD b", "RECONCILE b", "DELETE a", "REMOVE a"]);
-    let asked = server.requests();
-    assert_eq!(asked[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0");
+    let updates: Vec<String> = (0..5).map(|_| watch.next()).collect();
+    assert_eq!(updates, ["ADD a", "ADD b", "RECONCILE b", "DELETE a", "REMOVE a"]);
+    let requests = server.requests();
+    assert_eq!(requests[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0");
     assert_eq!(
-        asked[1].path,
+        requests[1].path,
         "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=5"
     );
     watch.0.signal("TERM");
@@ -154,10 +155,10 @@ fn closed_watch_continues_from_its_bookmark() {
         ],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
-    let told: Vec<String> = (0..3).map(|_| watch.next()).collect();
-    assert_eq!(told, ["ADD", "ADD a", "ADD b"]);
-    assert_eq!(versions(&server)[..2], ["5", "9"], "nothing is listed anew");
-    assert_eq!(server.requests().iter().filter(|asked| !is_watch(asked)).count(), 1);
+    let updates: Vec<String> = (0..3).map(|_| watch.next()).collect();
+    assert_eq!(updates, ["ADD", "ADD a", "ADD b"]);
+    assert_eq!(versions(&server)[..2], ["5", "9"], "plegctl does not list again");
+    assert_eq!(server.requests().iter().filter(|request| !is_watch(request)).count(), 1);
 }
 
 #[test]
@@ -171,8 +172,8 @@ fn expired_resource_version_causes_a_new_list_without_a_message() {
             vec![gone],
         );
         let mut watch = Watch::start(&scratch, &server, &[]);
-        let told: Vec<String> = (0..3).map(|_| watch.next()).collect();
-        assert_eq!(told, ["ADD a", "REMOVE a", "ADD b"]);
+        let updates: Vec<String> = (0..3).map(|_| watch.next()).collect();
+        assert_eq!(updates, ["ADD a", "REMOVE a", "ADD b"]);
     }
 }
 
@@ -228,7 +229,7 @@ fn rejected_credential_is_read_again() {
             "#!/bin/sh\necho x >> {count}\necho '{{\"kind\": \"ExecCredential\", \"status\": {{\"token\": \"t\"}}}}'\n"
         ),
     );
-    let server = Server::start(|asked, before| match (is_watch(asked), before.len()) {
+    let server = Server::start(|request, before| match (is_watch(request), before.len()) {
         (false, 0) => ServerAction::status(401, "Unauthorized"),
         (false, _) => list(5, &[]),
         (true, _) => ServerAction::Lines(Vec::new(), StreamEnd::Stay),
@@ -274,8 +275,8 @@ fn one_run_lists_once_and_reads_the_kubelets_own_pods_if_permitted() {
     let refused = json!({"kind": "PodList", "apiVersion": "v1", "items": [{
         "metadata": {"name": "a", "namespace": "shop", "uid": "uid-a"}, "spec": {"nodeName": "n1"},
         "status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}}]});
-    let server = Server::start(move |asked, _| {
-        if asked.path == "/api/v1/nodes/n1/proxy/pods" {
+    let server = Server::start(move |request, _| {
+        if request.path == "/api/v1/nodes/n1/proxy/pods" {
             ServerAction::ok(refused.to_string())
         } else {
             list(5, &[pod("a", 1, "Pending"), pod("b", 1, "Running")])
@@ -288,14 +289,14 @@ fn one_run_lists_once_and_reads_the_kubelets_own_pods_if_permitted() {
     assert_eq!(report["pods"].as_array().unwrap().len(), 1, "{output}");
     assert_eq!(report["pods"][0]["verdict"], "refused");
     assert_eq!(report["pods"][0]["why"], "OutOfcpu: Node didn't have enough resource: cpu");
-    assert!(server.requests().iter().all(|asked| !is_watch(asked)));
+    assert!(server.requests().iter().all(|request| !is_watch(request)));
 }
 
 #[test]
 fn missing_permission_on_the_kubelet_is_no_error() {
     let scratch = TestDir::new("no-proxy");
-    let server = Server::start(move |asked, _| {
-        if asked.path.contains("proxy") {
+    let server = Server::start(move |request, _| {
+        if request.path.contains("proxy") {
             ServerAction::status(403, "nodes is forbidden")
         } else {
             list(5, &[])

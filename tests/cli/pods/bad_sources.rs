@@ -15,14 +15,14 @@ use crate::support::{FakeRuntime, Node, Reply};
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec:\n  containers: [{name: main, image: x}]\n";
 
 /// Runs `pods` with the source under test and a good directory.
-fn beside_a_good_one(scratch: &TestDir, arguments: &[&str]) -> Output {
+fn with_a_good_source(scratch: &TestDir, arguments: &[&str]) -> Output {
     let directory = scratch.0.join("good");
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("web.yaml"), MANIFEST).unwrap();
-    alone(&[&["--manifests", directory.to_str().unwrap()], arguments].concat())
+    pods(&[&["--manifests", directory.to_str().unwrap()], arguments].concat())
 }
 
-fn alone(arguments: &[&str]) -> Output {
+fn pods(arguments: &[&str]) -> Output {
     let fixed = ["pods", "-o", "json", "--no-cri", "--node-name", "n1"];
     Invocation::new(&[&fixed, arguments].concat()).run()
 }
@@ -31,62 +31,64 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// Asserts that the bad source is reported: alone with status 2, and with a good source next to that source's pods.
-fn says(scratch: &TestDir, source: &str, arguments: &[&str], words: &[&str]) {
-    let lonely = alone(arguments);
-    assert_eq!(lonely.code, Some(2), "{lonely}");
-    let output = beside_a_good_one(scratch, arguments);
-    assert_eq!(output.code, Some(1), "the good one's pod does not run: {output}");
-    for (output, sources) in [(&lonely, 1), (&output, 2)] {
+/// Asserts that `pods` reports a bad source. If it is the only source, the exit status is 2; with a good source, `pods`
+/// still shows the pods of that source.
+fn assert_reported(scratch: &TestDir, source: &str, arguments: &[&str], words: &[&str]) {
+    let only_bad = pods(arguments);
+    assert_eq!(only_bad.code, Some(2), "{only_bad}");
+    let output = with_a_good_source(scratch, arguments);
+    assert_eq!(output.code, Some(1), "the pod of the good source does not run: {output}");
+    for (output, sources) in [(&only_bad, 1), (&output, 2)] {
         let report = report(output);
         let all = report["sources"].as_array().unwrap();
         assert_eq!(all.len(), sources, "{output}");
-        let bad = all.iter().find(|row| row["name"] == source).unwrap();
-        assert_eq!(bad["ready"], false, "{output}");
+        let row = all.iter().find(|row| row["name"] == source).unwrap();
+        assert_eq!(row["ready"], false, "{output}");
         for word in words {
-            assert!(bad["error"].as_str().unwrap().contains(word), "{word}: {output}");
+            assert!(row["error"].as_str().unwrap().contains(word), "{word}: {output}");
         }
     }
     let report = report(&output);
     assert_eq!(report["pods"][0]["name"], "web-n1", "{output}");
 }
 
-fn url(scratch: &TestDir, act: ServerAction, words: &[&str]) {
+/// Asserts that `pods` reports a manifest URL whose server does this.
+fn assert_url_reported(scratch: &TestDir, act: ServerAction, words: &[&str]) {
     let server = Server::start(move |_, _| act.clone());
-    says(scratch, "http", &["--manifest-url", &format!("{}/pods", server.url())], words);
+    assert_reported(scratch, "http", &["--manifest-url", &format!("{}/pods", server.url())], words);
 }
 
 #[test]
 fn url_with_an_error_a_huge_body_or_no_body_is_reported() {
     let scratch = TestDir::new("bad-url");
-    url(&scratch, ServerAction::Say(500, b"no".to_vec()), &["/pods: 500"]);
-    url(&scratch, ServerAction::ok(vec![b'#'; 11 << 20]), &["more than 10 MiB"]);
-    url(&scratch, ServerAction::ok("<html></html>"), &["neither a Pod nor a PodList"]);
+    assert_url_reported(&scratch, ServerAction::Answer(500, b"no".to_vec()), &["/pods: 500"]);
+    assert_url_reported(&scratch, ServerAction::ok(vec![b'#'; 11 << 20]), &["more than 10 MiB"]);
+    assert_url_reported(&scratch, ServerAction::ok("<html></html>"), &["neither a Pod nor a PodList"]);
     let item = r#"{"metadata": {"name": "a"}, "spec": {}}"#;
     let list = format!(r#"{{"kind": "PodList", "apiVersion": "v1", "items": [{item}]}}"#);
-    url(&scratch, ServerAction::ok(list), &["invalid pod"]);
+    assert_url_reported(&scratch, ServerAction::ok(list), &["invalid pod"]);
 }
 
 #[test]
 fn silent_url_is_given_up_after_ten_seconds() {
     let scratch = TestDir::new("silent-url");
-    url(&scratch, ServerAction::Silent, &["did not answer within 10"]);
+    assert_url_reported(&scratch, ServerAction::Silent, &["did not answer within 10"]);
 }
 
 #[test]
 fn redirects_of_a_url_are_followed_as_in_the_kubelet_up_to_its_limit() {
-    let server = Server::start(|asked, _| match asked.path.as_str() {
+    let server = Server::start(|request, _| match request.path.as_str() {
         "/a" => ServerAction::Redirect("/b/c".to_owned()),
         "/b/c" => ServerAction::Redirect("d".to_owned()),
         "/b/d" => ServerAction::ok(MANIFEST),
         _ => ServerAction::Redirect("/loop".to_owned()),
     });
-    let output = alone(&["--manifest-url", &format!("{}/a", server.url())]);
+    let output = pods(&["--manifest-url", &format!("{}/a", server.url())]);
     assert_eq!(report(&output)["pods"][0]["name"], "web-n1", "{output}");
-    let output = alone(&["--manifest-url", &format!("{}/loop", server.url())]);
+    let output = pods(&["--manifest-url", &format!("{}/loop", server.url())]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stdout.contains("redirects more than 10 times"), "{output}");
-    let nobody = alone(&["--manifest-url", "http://127.0.0.1:1/"]);
+    let nobody = pods(&["--manifest-url", "http://127.0.0.1:1/"]);
     assert_eq!(nobody.code, Some(2), "{nobody}");
     assert!(nobody.stdout.contains("refuses the connection"), "{nobody}");
 }
@@ -98,7 +100,7 @@ fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
         ServerAction::ok([b"# \xff\n", MANIFEST.as_bytes()].concat())
     });
     let place = format!("{}/pods", server.url());
-    let output = alone(&["--manifest-url", &place, "--manifest-url-header", "X-Node: n1"]);
+    let output = pods(&["--manifest-url", &place, "--manifest-url-header", "X-Node: n1"]);
     assert!(server.requests()[0].headers.lines().any(|line| line.eq_ignore_ascii_case("x-node: n1")));
     // Go's YAML reader rejects these bytes; a lossy decoding would turn them into a comment.
     assert_eq!(output.code, Some(2), "{output}");
@@ -108,16 +110,16 @@ fn url_gets_its_headers_and_its_bytes_are_not_decoded() {
 #[test]
 fn truncated_or_invalid_pod_list_is_reported() {
     let scratch = TestDir::new("bad-list");
-    let ServerAction::Say(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
+    let ServerAction::Answer(_, whole) = list(5, &[pod("a", 1, "Running")]) else { panic!() };
     let half = scratch.file("half.json", &whole[..whole.len() / 2]);
-    says(&scratch, "api", &["--api-pods", &half], &["half.json", "it is not JSON: EOF"]);
+    assert_reported(&scratch, "api", &["--api-pods", &half], &["half.json", "it is not JSON: EOF"]);
     let node = scratch.file("node.json", r#"{"kind": "Node"}"#);
-    says(&scratch, "api", &["--api-pods", &node], &["it is a `Node`, not a PodList"]);
+    assert_reported(&scratch, "api", &["--api-pods", &node], &["it is a `Node`, not a PodList"]);
     let shape = scratch.file("shape.json", r#"{"kind": "PodList", "items": 3}"#);
-    says(&scratch, "api", &["--api-pods", &shape], &["it is not a list of pods"]);
+    assert_reported(&scratch, "api", &["--api-pods", &shape], &["it is not a list of pods"]);
     let empty = scratch.file("empty.json", "");
-    says(&scratch, "api", &["--api-pods", &empty], &["is empty"]);
-    says(
+    assert_reported(&scratch, "api", &["--api-pods", &empty], &["is empty"]);
+    assert_reported(
         &scratch,
         "api",
         &["--api-pods", "/nonexistent/list"],
@@ -130,14 +132,19 @@ fn unusable_kubeconfig_is_reported() {
     let scratch = TestDir::new("bad-kubeconfig");
     let exec = scratch
         .kubeconfig("http://127.0.0.1:1", "exec: {apiVersion: v1, command: no-such-credential-program}");
-    says(&scratch, "api", &["--kubeconfig", &exec], &["`no-such-credential-program`", "cannot be run"]);
+    assert_reported(
+        &scratch,
+        "api",
+        &["--kubeconfig", &exec],
+        &["`no-such-credential-program`", "cannot be run"],
+    );
     let password = scratch.kubeconfig("http://127.0.0.1:1", "username: me");
-    says(&scratch, "api", &["--kubeconfig", &password], &["user name and password"]);
+    assert_reported(&scratch, "api", &["--kubeconfig", &password], &["user name and password"]);
     let token = scratch.kubeconfig("http://127.0.0.1:1", "token: x");
-    says(&scratch, "api", &["--kubeconfig", &token], &["refuses the connection"]);
-    says(&scratch, "api", &["--kubeconfig", "/nonexistent"], &["cannot read `/nonexistent`"]);
+    assert_reported(&scratch, "api", &["--kubeconfig", &token], &["refuses the connection"]);
+    assert_reported(&scratch, "api", &["--kubeconfig", "/nonexistent"], &["cannot read `/nonexistent`"]);
     let half = scratch.file("half", "clusters: [{name: ");
-    says(&scratch, "api", &["--kubeconfig", &half], &["is not a kubeconfig"]);
+    assert_reported(&scratch, "api", &["--kubeconfig", &half], &["is not a kubeconfig"]);
 }
 
 #[test]
@@ -151,27 +158,27 @@ fn api_server_with_errors_or_invalid_answers_is_reported() {
         ),
         (ServerAction::Redirect("https://login/".to_owned()), vec!["redirects to `https://login/`"]),
         (ServerAction::ok("<html>"), vec!["cannot be used: it is not JSON"]),
-        (ServerAction::Say(500, b"etcd".to_vec()), vec!["500: etcd"]),
+        (ServerAction::Answer(500, b"etcd".to_vec()), vec!["500: etcd"]),
     ] {
         let server = Server::start(move |_, _| act.clone());
         let config = scratch.kubeconfig(&server.url(), "token: x");
-        says(&scratch, "api", &["--kubeconfig", &config], &words);
+        assert_reported(&scratch, "api", &["--kubeconfig", &config], &words);
     }
 }
 
 #[test]
 fn missing_directory_is_an_answer_and_a_device_is_an_error() {
-    let missing = alone(&["--manifests", "/nonexistent/manifests"]);
-    assert_eq!(missing.code, Some(0), "the kubelet hears an empty set: {missing}");
+    let missing = pods(&["--manifests", "/nonexistent/manifests"]);
+    assert_eq!(missing.code, Some(0), "the kubelet gets an empty set: {missing}");
     let report = report(&missing);
     assert_eq!((&report["sources"][0]["ready"], &report["sources"][0]["pods"]), (&json!(true), &json!(0)));
     assert!(report["sources"][0]["error"].as_str().unwrap().contains("does not exist"), "{missing}");
-    let device = alone(&["--manifests", "/dev/null"]);
+    let device = pods(&["--manifests", "/dev/null"]);
     assert_eq!(device.code, Some(2), "{device}");
     assert!(device.stdout.contains("not a directory or file"), "{device}");
 }
 
-/// Runs as a user without rights: with `setpriv` if the tests run as root.
+/// Runs plegctl as a user who may not read the directory: with `setpriv` if the tests run as root.
 #[test]
 fn directory_without_permission_is_reported() {
     let scratch = TestDir::new("permission");
@@ -202,7 +209,7 @@ fn directory_without_permission_is_reported() {
     assert!(output.stdout.contains("ermission denied"), "{output}");
 }
 
-/// Runs in its own user namespace, whose limit affects nobody else.
+/// Runs plegctl in its own user namespace, so that the test's inotify limit affects no other process.
 #[test]
 fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
     let scratch = TestDir::new("inotify");
@@ -217,7 +224,7 @@ fn inotify_limit_is_reported_with_its_sysctl_and_scans_continue() {
     };
     let can = Command::new("unshare").args(own(&["true"])).output();
     if !can.is_ok_and(|output| output.status.success()) {
-        return skipped("no user name space with limits of its own can be had here");
+        return skipped("cannot create a user namespace with its own limits");
     }
     let plegctl = env!("CARGO_BIN_EXE_plegctl");
     let path = directory.to_str().unwrap();
@@ -259,10 +266,10 @@ fn runtime_that_keeps_failing_is_reported_once() {
     let words = ["pods", "--watch", "--node-name", "n1", "--manifests", path, "-r", &runtime.endpoint()];
     let watch = Invocation::new(&words).spawn();
     runtime.wait_for(Rpc::ListPodSandbox, 4);
-    runtime.forgive();
+    runtime.remove_rules();
     failing("still away");
-    let looks = runtime.calls_of(Rpc::ListPodSandbox).len();
-    runtime.wait_for(Rpc::ListPodSandbox, looks + 4);
+    let relists = runtime.calls_of(Rpc::ListPodSandbox).len();
+    runtime.wait_for(Rpc::ListPodSandbox, relists + 4);
     watch.signal("TERM");
     let output = watch.wait();
     for why in ["going away", "still away"] {
@@ -282,7 +289,7 @@ fn missing_sources_and_an_invalid_selector_are_usage_errors() {
     let output = Invocation::new(&["pods", "--host-root", "/nonexistent"]).run();
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("--kubeconfig FILE"), "{output}");
-    let output = alone(&["--manifests", "/tmp", "-l", "a near (b)"]);
+    let output = pods(&["--manifests", "/tmp", "-l", "a near (b)"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("not a condition on a label"), "{output}");
 }

@@ -26,7 +26,7 @@ fn pod(name: &str, image: &str) -> String {
     .to_string()
 }
 
-fn of_url(body: &str) -> Output {
+fn lint_url(body: &str) -> Output {
     let body = body.to_owned();
     let server = Server::start(move |_, _| ServerAction::ok(body.clone()));
     lint(&["--manifest-url", &format!("{}/pods", server.url())])
@@ -51,7 +51,7 @@ fn verdicts(output: &Output) -> Vec<String> {
 
 #[test]
 fn pod_of_a_url_is_judged_like_a_pod_of_a_file() {
-    let output = of_url(
+    let output = lint_url(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: main\n    image: x\n    comand: [a]\n",
     );
     assert_eq!((output.code, verdicts(&output)), (Some(0), vec![" loaded web-n1".to_owned()]), "{output}");
@@ -65,9 +65,9 @@ fn one_rejected_item_rejects_the_whole_list() {
     let list = |items: &[String]| {
         format!(r#"{{"apiVersion": "v1", "kind": "PodList", "items": [{}]}}"#, items.join(","))
     };
-    let output = of_url(&list(&[pod("a", "x"), pod("b", "x")]));
+    let output = lint_url(&list(&[pod("a", "x"), pod("b", "x")]));
     assert_eq!(verdicts(&output), ["0 loaded a-n1", "1 loaded b-n1"], "{output}");
-    let output = of_url(&list(&[pod("a", "x"), pod("b", "")]));
+    let output = lint_url(&list(&[pod("a", "x"), pod("b", "")]));
     assert_eq!(
         (output.code, verdicts(&output)),
         (Some(1), vec!["0 rejected -".to_owned(), "1 rejected -".to_owned()])
@@ -82,11 +82,11 @@ fn one_rejected_item_rejects_the_whole_list() {
 
 #[test]
 fn url_without_pods_is_reported() {
-    let output = of_url(r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
+    let output = lint_url(r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
     for (act, word) in [
-        (ServerAction::Say(404, Vec::new()), "answers 404"),
+        (ServerAction::Answer(404, Vec::new()), "answers 404"),
         (ServerAction::ok(""), "answers with nothing"),
         (ServerAction::Redirect("/again".to_owned()), "redirects more than 10 times"),
     ] {
@@ -100,7 +100,7 @@ fn url_without_pods_is_reported() {
     assert!(output.stderr.contains("not an http or https URL"), "{output}");
 }
 
-/// Creates a directory with the manifest of `shop/web` of this age, and the API server's pods.
+/// Lints a directory with the manifest of `shop/web`, written this long ago, and these pods of the API server.
 fn with_pods(scratch: &TestDir, age: Duration, pods: &Value) -> Output {
     let directory = scratch.0.join("manifests");
     fs::create_dir_all(&directory).unwrap();
@@ -120,7 +120,7 @@ fn found(output: &Output) -> Vec<String> {
 #[test]
 fn mirror_pod_is_current_outdated_missing_or_another_pod() {
     let scratch = TestDir::new("lint-mirrors");
-    let shown = |hash: Option<&str>| {
+    let mirror_pod = |hash: Option<&str>| {
         let annotations = hash.map(|hash| json!({"kubernetes.io/config.mirror": hash}));
         json!([{"metadata": {"name": "web-n1", "namespace": "shop", "uid": "api", "annotations": annotations},
             "spec": {"nodeName": "n1"}}])
@@ -129,13 +129,13 @@ fn mirror_pod_is_current_outdated_missing_or_another_pod() {
     assert_eq!((nothing.code, found(&nothing)), (Some(0), vec!["SP135".to_owned()]), "{nothing}");
     assert!(nothing.stdout.contains("no namespace shop"), "{nothing}");
     let uid = report(&nothing)["files"][0]["podUid"].as_str().unwrap().to_owned();
-    assert_eq!(found(&with_pods(&scratch, HOUR, &shown(Some(&uid)))), [""; 0]);
-    assert_eq!(found(&with_pods(&scratch, HOUR, &shown(Some("0123")))), ["SP136"]);
-    let taken = with_pods(&scratch, HOUR, &shown(None));
+    assert_eq!(found(&with_pods(&scratch, HOUR, &mirror_pod(Some(&uid)))), [""; 0]);
+    assert_eq!(found(&with_pods(&scratch, HOUR, &mirror_pod(Some("0123")))), ["SP136"]);
+    let taken = with_pods(&scratch, HOUR, &mirror_pod(None));
     assert_eq!((taken.code, found(&taken)), (Some(1), vec!["SP137".to_owned()]), "{taken}");
     // In the first minute, a missing mirror pod is not reported.
     assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &json!([]))), [""; 0]);
-    assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &shown(Some("0123")))), [""; 0]);
+    assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &mirror_pod(Some("0123")))), [""; 0]);
 }
 
 #[test]

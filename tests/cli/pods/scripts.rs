@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use crate::support::plegctl::command;
 
-/// How long the recorder waited for silence after a step; steps that depend on a period of a second wait that much
-/// longer.
+/// A step ends when no update has come for this time, as in the recording.
 const QUIET: Duration = Duration::from_millis(250);
+/// The same time for a source that is read only once a second.
 const QUIET_WITH_PERIOD: Duration = Duration::from_millis(1250);
-/// The time limit for an update that does not come.
-const BOUND: Duration = Duration::from_secs(20);
+/// The time limit for an expected update.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// The number of scripts that run at the same time. They mostly wait.
 const WORKERS: usize = 20;
 
@@ -105,9 +105,10 @@ fn outside(script: &Script) -> PathBuf {
     script.dir.with_file_name("outside")
 }
 
+/// Makes one change of a source: of the manifest directory, of the URL's answer, or of the pod list on stdin.
 fn perform(action: &Action, script: &Script, page: &Page, stdin: Option<&mut ChildStdin>) {
     let file = script.dir.join(&action.file);
-    let beside = outside(script).join(&action.file);
+    let outside_file = outside(script).join(&action.file);
     // An action that fails because its file does not exist is skipped, as in the recorder.
     let _ = match action.op.as_str() {
         "write" => fs::write(&file, &action.text),
@@ -118,8 +119,8 @@ fn perform(action: &Action, script: &Script, page: &Page, stdin: Option<&mut Chi
         "rewrite-same" => fs::read(&file).and_then(|text| fs::write(&file, text)),
         "delete" => fs::remove_file(&file),
         "rename" => fs::rename(&file, script.dir.join(&action.to)),
-        "move-out" => fs::rename(&file, &beside),
-        "move-in" => fs::write(&beside, &action.text).and_then(|()| fs::rename(&beside, &file)),
+        "move-out" => fs::rename(&file, &outside_file),
+        "move-in" => fs::write(&outside_file, &action.text).and_then(|()| fs::rename(&outside_file, &file)),
         "replace" => {
             let hidden = script.dir.join(format!(".tmp-{}", action.file));
             fs::write(&hidden, &action.text).and_then(|()| fs::rename(&hidden, &file))
@@ -233,7 +234,7 @@ fn play(script: &Script) -> Result<(), String> {
         }
         let mut expected: VecDeque<Value> = step.expect.iter().cloned().collect();
         loop {
-            let wait = if expected.is_empty() { quiet } else { BOUND };
+            let wait = if expected.is_empty() { quiet } else { TIME_LIMIT };
             match watched.updates.recv_timeout(wait) {
                 Ok(update) => {
                     let update = as_recorded(&update);

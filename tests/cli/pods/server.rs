@@ -9,7 +9,7 @@ use std::thread;
 #[derive(Clone, Debug)]
 pub enum ServerAction {
     /// Answers with a status and a body.
-    Say(u16, Vec<u8>),
+    Answer(u16, Vec<u8>),
     /// Redirects the client.
     Redirect(String),
     /// Sends nothing and keeps the connection open.
@@ -32,13 +32,13 @@ pub enum StreamEnd {
 impl ServerAction {
     /// Answers with status 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
-        Self::Say(200, body.into())
+        Self::Answer(200, body.into())
     }
 
     /// Rejects the request with the API server's error document.
     pub fn status(code: u16, message: &str) -> Self {
         let status = serde_json::json!({"kind": "Status", "code": code, "message": message});
-        Self::Say(code, status.to_string().into_bytes())
+        Self::Answer(code, status.to_string().into_bytes())
     }
 }
 
@@ -53,7 +53,7 @@ pub struct Request {
 /// The server; its threads end with the test's process.
 pub struct Server {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
@@ -61,8 +61,8 @@ impl Server {
     pub fn start(script: impl Fn(&Request, &[Request]) -> ServerAction + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (script, log) = (Arc::new(script), Arc::clone(&asked));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (script, log) = (Arc::new(script), Arc::clone(&requests));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
@@ -80,7 +80,7 @@ impl Server {
                 });
             }
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
     pub fn url(&self) -> String {
@@ -88,7 +88,7 @@ impl Server {
     }
 
     pub fn requests(&self) -> Vec<Request> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 }
 
@@ -102,7 +102,7 @@ fn request(stream: &TcpStream) -> Request {
 
 fn perform(stream: &mut TcpStream, act: &ServerAction) -> std::io::Result<()> {
     match act {
-        ServerAction::Say(code, body) => {
+        ServerAction::Answer(code, body) => {
             write!(
                 stream,
                 "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

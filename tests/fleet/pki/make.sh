@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes the certificates that the scripted servers show. They are committed: this is how they came about, and how they
-# are made anew. None of the keys is used anywhere else.
+# Creates the certificates of the scripted servers again. The results are committed, so the tests do not run this script.
+# The keys are used only in these tests.
 set -eu
 cd "$(dirname "$0")"
+# authority NAME SUBJECT
 authority() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj "/CN=$2" -keyout "$1.key" -out "$1.crt" \
         -addext basicConstraints=critical,CA:TRUE 2>/dev/null
@@ -21,9 +22,9 @@ authority stranger 'somebody else'
 certificate server authority /CN=n1 'subjectAltName=DNS:localhost,DNS:n1,IP:127.0.0.1' -days 36500
 certificate other-name authority /CN=n2 'subjectAltName=DNS:n2.example' -days 36500
 certificate client authority '/O=system:masters/CN=somebody' 'extendedKeyUsage=clientAuth' -days 36500
-# -days counts backwards too, in every version that there is.
+# A negative number of days gives a certificate that has already expired.
 certificate expired authority /CN=n1 'subjectAltName=IP:127.0.0.1' -days -1 || true
-# Its own authority, as a server shows it for whom one certificate was made by hand.
+# A certificate that is its own authority, as a user creates by hand for a single server.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=n1 -keyout own-authority.key -out own-authority.crt \
     -addext basicConstraints=critical,CA:TRUE -addext 'subjectAltName=DNS:localhost,DNS:n1,IP:127.0.0.1' 2>/dev/null
 rm -f authority.key stranger.key

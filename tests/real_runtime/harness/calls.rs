@@ -20,7 +20,7 @@ use super::messages::{
 /// The default size limit of runtimes.
 const LARGEST_ANSWER: usize = 80 << 20;
 
-/// A connection that is made again after a restart of the daemon.
+/// A connection to the daemon. It connects again after a restart of the daemon.
 pub struct Calls {
     network: Runtime,
     client: Client,

@@ -1,4 +1,5 @@
-//! A private containerd: its directory, its process, and the watcher that cleans up after the test's end.
+//! A private containerd for a test: its directory, its process, and the watcher (`reap.sh`) that removes everything
+//! when the test ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,10 +12,11 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tonic::Code;
 
 use super::calls::Calls;
 use super::packages::{Containerd, Packages, script};
-use super::{PATIENCE, wait_for};
+use super::{TIME_LIMIT, wait_for};
 
 /// The image of every sandbox, by its name in `image.tar`.
 const PAUSE_IMAGE: &str = "registry.local/pause:1";
@@ -22,12 +24,12 @@ const PAUSE_IMAGE: &str = "registry.local/pause:1";
 /// The image of every container.
 pub const BUSYBOX_IMAGE: &str = "registry.local/busybox:1";
 
-/// Room for the test images and some pods; the file is sparse.
+/// The size of a test's disk: enough for the images and some pods. The file is sparse.
 const DISK_BYTES: u64 = 512 << 20;
 
-/// A running private containerd. Dropping it kills it, its shims and its pods, and removes its directory.
+/// A running private containerd. Dropping this kills the daemon, its shims and its pods, and removes its directory.
 ///
-/// Its methods block: do not call them inside an async function.
+/// The methods block: do not call them inside an async function.
 pub struct RealRuntime {
     version: Containerd,
     packages: Packages,
@@ -76,7 +78,7 @@ impl RealRuntime {
         self.directory.join("containerd.sock")
     }
 
-    /// The CRI socket, as `--runtime-endpoint` wants it.
+    /// The CRI socket as an endpoint: `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -86,7 +88,7 @@ impl RealRuntime {
         &self.directory
     }
 
-    /// The name of the directory, which is also that of the cgroup above all its pods.
+    /// The name of the directory. The cgroup that contains all pods of this containerd has the same name.
     pub fn name(&self) -> &str {
         self.directory.file_name().unwrap().to_str().unwrap()
     }
@@ -99,22 +101,7 @@ impl RealRuntime {
 
     /// Starts the daemon after [`Self::kill_daemon`], on the same directories, and waits until it answers.
     pub fn start_daemon(&self) {
-        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
-        let daemon = Command::new(self.packages.program(self.version, "containerd"))
-            .arg("--config")
-            .arg(self.config_file())
-            // Programs in `bin`, which a test may add, precede the tools of the packages.
-            .env(
-                "PATH",
-                format!("{}/bin:{}", self.directory.display(), self.packages.search_path(self.version)),
-            )
-            .env("LD_LIBRARY_PATH", self.packages.library_path())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let daemon = self.with_log(self.daemon_command()).spawn().unwrap();
         let previous = self.daemon.lock().unwrap().replace(daemon);
         assert!(previous.is_none(), "the daemon was running already");
         wait_for("containerd to answer", || {
@@ -123,12 +110,57 @@ impl RealRuntime {
         });
     }
 
-    /// Kills the daemon at once. Shims and containers live on, as they do on a node.
+    /// Starts the daemon with a configuration that keeps it from serving the CRI, and waits until it refuses the CRI or
+    /// has ended. Returns whether it runs.
+    pub fn start_without_cri(&self) -> bool {
+        let mut daemon = self.with_log(self.daemon_command()).spawn().unwrap();
+        let runs = wait_for("containerd to refuse the CRI or to end", || {
+            if daemon.try_wait().unwrap().is_some() {
+                return Some(false);
+            }
+            let answer = self.calls.version(Duration::from_secs(1));
+            answer.is_err_and(|why| why.code() == Code::Unimplemented).then_some(true)
+        });
+        if runs {
+            let previous = self.daemon.lock().unwrap().replace(daemon);
+            assert!(previous.is_none(), "the daemon was running already");
+        }
+        runs
+    }
+
+    /// The command that starts the daemon.
+    pub fn daemon_command(&self) -> Command {
+        let mut command = Command::new(self.packages.program(self.version, "containerd"));
+        command
+            .arg("--config")
+            .arg(self.config_file())
+            // Programs in `bin`, which a test may add, precede the tools of the packages.
+            .env(
+                "PATH",
+                format!("{}/bin:{}", self.directory.display(), self.packages.search_path(self.version)),
+            )
+            .env("LD_LIBRARY_PATH", self.packages.library_path());
+        command
+    }
+
+    fn with_log(&self, mut command: Command) -> Command {
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
+        command
+    }
+
+    /// Replaces the configuration by what `edit` makes of it. The next start of the daemon reads it.
+    pub fn edit_config(&self, edit: impl FnOnce(&str) -> String) {
+        let text = fs::read_to_string(self.config_file()).unwrap();
+        fs::write(self.config_file(), edit(&text)).unwrap();
+    }
+
+    /// Kills the daemon. Its shims and containers keep running, as on a node.
     pub fn kill_daemon(&self) {
         self.end_daemon(Signal::KILL);
     }
 
-    /// Ends the daemon as its service manager would and starts it again. Shims and containers live on.
+    /// Ends the daemon with SIGTERM, as systemd does, and starts it again. Its shims and containers keep running.
     pub fn restart_daemon(&self) {
         self.end_daemon(Signal::TERM);
         self.start_daemon();
@@ -148,8 +180,8 @@ impl RealRuntime {
         assert!(ended.is_none(), "containerd ended by itself: {ended:?}");
     }
 
-    /// Makes a host root with the files of this machine and a process table of this runtime's processes and `others`, so
-    /// that plegctl does not see what other tests run. A second call replaces the first host root.
+    /// Creates a host root with the files of this machine. Its process table has only this runtime's processes and
+    /// `others`, so that plegctl does not see the processes of other tests. A second call replaces the first host root.
     pub fn node_with(&self, others: &[Pid]) -> PathBuf {
         let node = self.directory.join("node");
         let _ = fs::remove_dir_all(&node);
@@ -190,14 +222,15 @@ impl RealRuntime {
             .output()
             .unwrap();
         assert!(output.status.success(), "cannot import the images: {output:?}");
-        // The CRI learns of an import through an event, so it may be late.
+        // containerd reports an import to its CRI plugin with an event, so the CRI may have the image a moment later.
         for image in names {
-            let known = || self.calls.has_image(image, PATIENCE).unwrap().then_some(());
+            let known = || self.calls.has_image(image, TIME_LIMIT).unwrap().then_some(());
             wait_for("the CRI to know the images", known);
         }
     }
 
-    fn config_file(&self) -> PathBuf {
+    /// The configuration file of the daemon.
+    pub fn config_file(&self) -> PathBuf {
         // `reap.sh` finds the daemon by this name.
         self.directory.join("config.toml")
     }
@@ -206,7 +239,7 @@ impl RealRuntime {
         self.directory.join("containerd.log")
     }
 
-    /// The configuration: it uses no path outside of the directory and needs no rights beyond root's.
+    /// The configuration of the daemon, which writes nothing outside of the directory.
     fn config(&self) -> String {
         let directory = self.directory.display();
         let format = if self.version == Containerd::V2 { 3 } else { 2 };
@@ -214,7 +247,7 @@ impl RealRuntime {
             r#"version = {format}
 root = "{directory}/root"
 state = "{directory}/state"
-# It would make /opt/containerd.
+# This plugin would create /opt/containerd.
 disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 [grpc]
@@ -248,7 +281,7 @@ impl Drop for RealRuntime {
         // The end of its stdin tells the watcher to remove everything.
         drop(self.watcher.stdin.take());
         let _ = self.watcher.wait();
-        // The watcher killed the daemon; its parent has to reap it.
+        // The watcher has killed the daemon, which is a child of this process and a zombie until this wait.
         let daemon = self.daemon.get_mut().ok().and_then(Option::take);
         if let Some(mut daemon) = daemon {
             let _ = daemon.wait();
@@ -285,7 +318,7 @@ fn cri_tables_of_2(directory: &Path) -> String {
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "{PAUSE_IMAGE}"
 
-# It would make a socket in /var/run, for all of the machine.
+# This plugin would create a socket in /var/run, outside of the directory.
 [plugins."io.containerd.nri.v1.nri"]
   disable = true
 "#
@@ -303,14 +336,14 @@ pub fn tool(name: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{name} {}: {output:?}", arguments.join(" "));
 }
 
-/// The path is short, because a socket's path may have 107 bytes.
+/// The path of a new directory. It is short, because the path of a socket may have at most 107 bytes.
 fn fresh_directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("plegctl-rt-{}-{count}", std::process::id()))
 }
 
-/// Starts the process that removes `directory` after the end of the tests, and waits until it has created it.
+/// Starts the watcher, which creates `directory` and removes it after the test. Waits until the directory exists.
 fn start_watcher(directory: &Path) -> Child {
     let mut watcher = Command::new("sh")
         .arg(script("reap.sh"))
@@ -325,7 +358,7 @@ fn start_watcher(directory: &Path) -> Child {
     let mut line = String::new();
     let stdout = watcher.stdout.take().unwrap();
     BufReader::new(stdout).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n", "reap.sh cannot make {}", directory.display());
+    assert_eq!(line, "ready\n", "reap.sh cannot create {}", directory.display());
     watcher
 }
 
@@ -334,7 +367,7 @@ fn sweep_stale_directories() {
     SWEPT.get_or_init(|| sweep(&std::env::temp_dir()));
 }
 
-/// Removes what runs whose watcher was killed have left in `place`.
+/// Removes the containerds in `place` whose watcher was killed.
 pub fn sweep(place: &Path) {
     let output = Command::new("sh").arg(script("reap.sh")).arg("sweep").arg(place).output().unwrap();
     assert!(output.status.success(), "cannot sweep old runtimes: {output:?}");

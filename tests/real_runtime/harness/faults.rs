@@ -1,5 +1,5 @@
-//! Real faults: stopped or killed processes, frozen cgroups, and a lock inside containerd that is held for any time.
-//! Dropping the returned guard undoes a fault if that is possible.
+//! Real faults: stopped or killed processes, frozen cgroups, a frozen disk, and a lock that containerd holds as long as
+//! the test wants. Most methods return a guard; dropping the guard ends the fault.
 
 use std::fs;
 use std::io::Write;
@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
-use super::PATIENCE;
+use super::TIME_LIMIT;
 use super::daemon::{RealRuntime, tool};
 use super::messages::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use super::wait_for;
 
-/// A call that normally takes milliseconds and has no answer after this time is blocked.
-const HELD_UP: Duration = Duration::from_secs(2);
+/// A call without an answer within this time is blocked; normally it takes milliseconds.
+const BLOCKED: Duration = Duration::from_secs(2);
 
-/// A process under SIGSTOP. Dropping it lets the process go on.
-#[must_use = "the process goes on as soon as this is dropped"]
+/// A process that is stopped by SIGSTOP. Dropping this continues the process.
+#[must_use = "the process continues as soon as this is dropped"]
 pub struct Stopped {
     pid: Pid,
 }
@@ -40,7 +40,7 @@ impl Drop for Stopped {
     }
 }
 
-/// A pod whose processes are frozen by their cgroup. Dropping it thaws them.
+/// A pod whose processes are frozen by their cgroup. Dropping this thaws the processes.
 #[must_use = "the pod thaws as soon as this is dropped"]
 pub struct Frozen {
     control: PathBuf,
@@ -53,7 +53,7 @@ impl Drop for Frozen {
     }
 }
 
-/// A disk that blocks writes. Dropping it unfreezes the disk.
+/// A disk that blocks writes. Dropping this unfreezes the disk.
 #[must_use = "the disk thaws as soon as this is dropped"]
 pub struct FrozenDisk {
     mount: PathBuf,
@@ -65,7 +65,7 @@ impl Drop for FrozenDisk {
     }
 }
 
-/// A container whose status lock containerd holds. Dropping it continues the shim and so releases the lock.
+/// A container whose status lock containerd holds. Dropping this continues the shim, so containerd releases the lock.
 #[must_use = "the lock is released as soon as this is dropped"]
 pub struct HeldLock<'a> {
     runtime: &'a RealRuntime,
@@ -78,23 +78,23 @@ impl Drop for HeldLock<'_> {
         drop(self.shim.take());
         if let Some(update) = self.update.take() {
             // The wait is limited, because the test may have stopped the daemon too.
-            let _ = self.runtime.calls.block_on(async { tokio::time::timeout(PATIENCE, update).await });
+            let _ = self.runtime.calls.block_on(async { tokio::time::timeout(TIME_LIMIT, update).await });
         }
     }
 }
 
 impl RealRuntime {
-    /// Stops the daemon: its socket still accepts connections, and no call is answered.
+    /// Stops the daemon with SIGSTOP: its socket still accepts connections, but no call gets an answer.
     pub fn stop_daemon(&self) -> Stopped {
         Stopped::stop(self.daemon_pid())
     }
 
-    /// Stops a pod's shim.
+    /// Stops a pod's shim with SIGSTOP.
     pub fn stop_shim(&self, sandbox_id: &str) -> Stopped {
         Stopped::stop(self.shim_pid(sandbox_id))
     }
 
-    /// Kills a pod's shim. Its containers' processes live on as orphans.
+    /// Kills a pod's shim. The processes of its containers keep running without a shim.
     pub fn kill_shim(&self, sandbox_id: &str) {
         self.remember_shims();
         kill_process(self.shim_pid(sandbox_id), Signal::KILL).unwrap();
@@ -110,9 +110,18 @@ impl RealRuntime {
         let pause = self.container_pid(sandbox_id);
         let membership = fs::read_to_string(format!("/proc/{}/cgroup", pause.as_raw_nonzero())).unwrap();
         let freeze = Freezer::of_the_pod_above(&membership);
-        fs::write(&freeze.control, freeze.frozen).unwrap();
         let frozen = Frozen { control: freeze.control, thawed: freeze.thawed };
-        wait_for("the pod to freeze", || is_frozen(&frozen.control).then_some(()));
+        // On cgroup v1, a process that was just being created can keep the cgroup in the state `FREEZING` for ever.
+        // Only another attempt after a thaw freezes it; runc does the same.
+        let mut attempts = 0;
+        wait_for("the pod to freeze", || {
+            if attempts % 50 == 49 {
+                fs::write(&frozen.control, frozen.thawed).unwrap();
+            }
+            attempts += 1;
+            fs::write(&frozen.control, freeze.frozen).unwrap();
+            is_frozen(&frozen.control).then_some(())
+        });
         frozen
     }
 
@@ -124,9 +133,9 @@ impl RealRuntime {
         FrozenDisk { mount }
     }
 
-    /// Makes containerd hold the status lock of a running container: the pod's shim is stopped, and an update of the
-    /// container's resources waits for it with the lock. Meanwhile every `ListContainers` hangs, and `ContainerStatus`
-    /// for this container too.
+    /// Makes containerd hold the status lock of a running container: stops the pod's shim and requests an update of the
+    /// container's resources, which holds the lock while it waits for the shim. Meanwhile every `ListContainers` hangs,
+    /// and `ContainerStatus` for this container too.
     pub fn hold_status_lock(&self, container_id: &str) -> HeldLock<'_> {
         let sandbox_id = self.sandbox_of(container_id);
         let shim = self.stop_shim(&sandbox_id);
@@ -139,7 +148,7 @@ impl RealRuntime {
         let update = self.calls.spawn(async move { client.send(request).await.map(drop) });
         let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
-            let status = self.calls.container_status(container_id, HELD_UP);
+            let status = self.calls.container_status(container_id, BLOCKED);
             matches!(status, Err(status) if status.code() == Code::DeadlineExceeded).then_some(())
         });
         held
@@ -164,7 +173,7 @@ impl RealRuntime {
         Pid::from_raw(pid).unwrap()
     }
 
-    /// A directory for each running container and sandbox, named by its id.
+    /// The directory with one directory for each running container and sandbox, named by its id.
     fn bundles(&self) -> PathBuf {
         self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
     }
@@ -225,7 +234,7 @@ impl Freezer {
 }
 
 fn is_frozen(control: &Path) -> bool {
-    // On cgroup v2 the request and the state are two files.
+    // On cgroup v2, the test writes `cgroup.freeze`, and the kernel reports the state in `cgroup.events`.
     let state = match control.file_name().and_then(|name| name.to_str()) {
         Some("cgroup.freeze") => fs::read_to_string(control.with_file_name("cgroup.events")),
         _ => fs::read_to_string(control),

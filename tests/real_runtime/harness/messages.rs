@@ -57,7 +57,7 @@ pub struct Nothing {}
 #[derive(Clone, PartialEq, Message)]
 pub struct DnsConfig {}
 
-/// The namespaces that are the host's. Pods in the host's network need no CNI plugin.
+/// The namespaces of a pod: its own or the host's. Pods in the host's network need no CNI plugin.
 #[derive(Clone, PartialEq, Message)]
 pub struct NamespaceOption {
     #[prost(enumeration = "NamespaceMode", tag = "1")]
@@ -79,7 +79,7 @@ pub struct LinuxSandboxSecurityContext {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LinuxPodSandboxConfig {
-    /// The parent of all cgroups of the pod, by which the tests find what is left to clean up.
+    /// The parent of all cgroups of the pod. `reap.sh` finds the processes of a test by this cgroup.
     #[prost(string, tag = "1")]
     pub cgroup_parent: String,
     #[prost(message, optional, tag = "2")]
@@ -243,7 +243,7 @@ pub struct LinuxContainerResources {
     pub cpu_shares: i64,
 }
 
-/// Makes containerd take a container's status lock and then wait for the shim.
+/// Makes containerd hold a container's status lock while it waits for the shim.
 #[derive(Clone, PartialEq, Message)]
 pub struct UpdateContainerResourcesRequest {
     #[prost(string, tag = "1")]

@@ -9,18 +9,18 @@ pub mod pods;
 
 use std::time::Duration;
 
-/// A time limit that is long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+/// The time limit of a wait or a call, which is long enough for a busy machine.
+pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Repeats `ask` until it returns `Some`; panics with `what` after the time limit.
-pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    // The wait is for other processes, which do not follow an injected clock.
+/// Repeats `condition` until it returns `Some`; panics with `what` after the time limit.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    // Other processes do not follow a test's clock, so this uses the real one.
     let started = std::time::Instant::now();
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = condition() {
             return answer;
         }
-        assert!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        assert!(started.elapsed() < TIME_LIMIT, "waited {TIME_LIMIT:?} for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

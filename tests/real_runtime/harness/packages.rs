@@ -1,4 +1,4 @@
-//! The programs that the tests run, the place where `fetch.sh` put them, and why they may be missing.
+//! Finds the programs that `fetch.sh` has unpacked for the tests, or the reason why they are missing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// The packages, or why the tests cannot run here.
+    /// The packages, or the reason why the tests cannot run on this machine.
     pub fn find() -> Result<Self, String> {
         static FOUND: OnceLock<Result<Packages, String>> = OnceLock::new();
         FOUND.get_or_init(find).clone()
@@ -59,12 +59,12 @@ impl Packages {
         self.cache.join(version.folder()).join("usr/bin").join(name)
     }
 
-    /// A search path on which that version finds its own shim and the tests' runc.
+    /// A value of `PATH` with that version's shim and the tests' runc.
     pub fn search_path(&self, version: Containerd) -> String {
         let system = std::env::var("PATH").unwrap_or_default();
-        let own = self.cache.join(version.folder()).join("usr/bin");
+        let shim = self.cache.join(version.folder()).join("usr/bin");
         let tools = self.cache.join("tools/usr/sbin");
-        format!("{}:{}:{system}", own.display(), tools.display())
+        format!("{}:{}:{system}", shim.display(), tools.display())
     }
 
     /// The directory of libseccomp for runc, in case the system has none.
@@ -101,7 +101,7 @@ fn find() -> Result<Packages, String> {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache/real-runtime"),
     };
-    // Only CI downloads packages by itself; on a laptop the user has to run `fetch.sh`.
+    // Only CI downloads packages automatically; on other machines the user runs `fetch.sh`.
     if on_ci() {
         fetch(&cache)?;
     }

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 
-use super::PATIENCE;
+use super::TIME_LIMIT;
 use super::calls::{Client, image_named, within};
 use super::daemon::{BUSYBOX_IMAGE, RealRuntime};
 use super::messages::{
@@ -104,7 +104,7 @@ impl PodSpec {
         self
     }
 
-    /// Sets what the kubelet sets for a pod from a file: the UID is the manifest's hash, and annotations have the
+    /// Sets the fields that the kubelet sets for a static pod: the UID is the manifest's hash, and annotations have the
     /// source.
     pub fn static_pod(self, manifest_hash: &str) -> Self {
         self.uid(manifest_hash)
@@ -181,7 +181,7 @@ impl ContainerSpec {
         .annotation("io.kubernetes.container.restartCount", "0")
     }
 
-    /// Runs a line of shell instead.
+    /// Runs a line of shell instead of sleeping.
     pub fn shell(mut self, line: &str) -> Self {
         self.command = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
         self
@@ -257,7 +257,7 @@ impl ContainerSpec {
     }
 }
 
-/// The output of a container, without the prefixes of the CRI's log.
+/// The output of a container, without the prefix that the CRI log format adds to each line.
 pub fn written(runtime: &RealRuntime, pod: &Pod, container: &str) -> String {
     let metadata = pod.config.metadata.as_ref().unwrap();
     let folder = Path::new(&pod.config.log_directory);
@@ -338,11 +338,11 @@ impl RealRuntime {
     }
 
     /// Tries to create a container; returns whether this worked within the time limit.
-    pub fn can_create_container(&self, pod: &Pod, container: &ContainerSpec, patience: Duration) -> bool {
+    pub fn can_create_container(&self, pod: &Pod, container: &ContainerSpec, time_limit: Duration) -> bool {
         let client = self.calls.client();
         let create = create_container(&client, &pod.sandbox_id, &pod.config, container);
         self.calls
-            .block_on(async { tokio::time::timeout(patience, create).await })
+            .block_on(async { tokio::time::timeout(time_limit, create).await })
             .is_ok_and(|made| made.is_ok())
     }
 
@@ -357,14 +357,14 @@ impl RealRuntime {
     pub fn stop_container(&self, container_id: &str) {
         let client = self.calls.client();
         let call = client.send(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
-        self.calls.block_on(within(PATIENCE, call)).unwrap();
+        self.calls.block_on(within(TIME_LIMIT, call)).unwrap();
     }
 
     /// Removes a container.
     pub fn remove_container(&self, container_id: &str) {
         let client = self.calls.client();
         let call = client.send(RemoveContainerRequest { container_id: container_id.to_owned() });
-        self.calls.block_on(within(PATIENCE, call)).unwrap();
+        self.calls.block_on(within(TIME_LIMIT, call)).unwrap();
     }
 
     /// Stops a pod and its containers. Repeats a failed call like a kubelet, because a shim that ends meanwhile causes
@@ -373,11 +373,11 @@ impl RealRuntime {
         wait_for(&format!("{sandbox_id} to be stopped"), || {
             let client = self.calls.client();
             let request = StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
-            self.calls.block_on(within(PATIENCE, client.send(request))).ok()
+            self.calls.block_on(within(TIME_LIMIT, client.send(request))).ok()
         });
         // containerd 2 answers StopPodSandbox a moment before its monitor marks the sandbox as not ready.
         wait_for(&format!("{sandbox_id} to be not ready"), || {
-            let pods = self.calls.list_pods(PATIENCE).ok()?;
+            let pods = self.calls.list_pods(TIME_LIMIT).ok()?;
             let ready =
                 |pod: &PodSandbox| pod.id == sandbox_id && pod.state() == PodSandboxState::SandboxReady;
             (!pods.iter().any(ready)).then_some(())
@@ -389,24 +389,24 @@ impl RealRuntime {
         wait_for(&format!("{sandbox_id} to be removed"), || {
             let client = self.calls.client();
             let request = RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
-            self.calls.block_on(within(PATIENCE, client.send(request))).ok()
+            self.calls.block_on(within(TIME_LIMIT, client.send(request))).ok()
         });
     }
 
     /// All sandboxes.
     pub fn list_pods(&self) -> Vec<PodSandbox> {
-        self.calls.list_pods(PATIENCE).unwrap()
+        self.calls.list_pods(TIME_LIMIT).unwrap()
     }
 
     /// All containers.
     pub fn list_containers(&self) -> Vec<Container> {
-        self.calls.list_containers(PATIENCE).unwrap()
+        self.calls.list_containers(TIME_LIMIT).unwrap()
     }
 
     /// Waits until the container has that state.
     pub fn wait_for_state(&self, container_id: &str, state: ContainerState) -> ContainerStatus {
         wait_for(&format!("{container_id} to be {}", state.as_str_name()), || {
-            let status = self.calls.container_status(container_id, PATIENCE).unwrap();
+            let status = self.calls.container_status(container_id, TIME_LIMIT).unwrap();
             (status.state() == state).then_some(status)
         })
     }
@@ -418,7 +418,7 @@ async fn run_pod(
     containers: Vec<ContainerSpec>,
 ) -> Result<Pod, Status> {
     let request = RunPodSandboxRequest { config: Some(config.clone()) };
-    let sandbox_id = within(PATIENCE, client.send(request)).await?.pod_sandbox_id;
+    let sandbox_id = within(TIME_LIMIT, client.send(request)).await?.pod_sandbox_id;
     let mut container_ids = Vec::new();
     for container in &containers {
         let container_id = create_container(client, &sandbox_id, &config, container).await?;
@@ -440,12 +440,12 @@ async fn create_container(
         config: Some(container.config(pod)),
         sandbox_config: Some(pod.clone()),
     });
-    Ok(within(PATIENCE, call).await?.container_id)
+    Ok(within(TIME_LIMIT, call).await?.container_id)
 }
 
 async fn start_container(client: &Client, container_id: &str) -> Result<(), Status> {
     let call = client.send(StartContainerRequest { container_id: container_id.to_owned() });
-    within(PATIENCE, call).await.map(drop)
+    within(TIME_LIMIT, call).await.map(drop)
 }
 
 /// A UID like the API server's, different for each pod of this process.

@@ -1,7 +1,7 @@
-//! Formats a health report for a person: the verdict and the culprit in the first line, then the reasons,
-//! what to do and what to save. The default fits on one screen; `-o wide` has everything.
+//! Formats a health report as text: the verdict and the culprit in the first line, then the evidence, what to do and
+//! what to save. The default output fits on one screen; `-o wide` has everything.
 //!
-//! All text from outside is escaped here; the report itself holds the original.
+//! The renderer escapes all text from the runtime and the node; the report contains the original text.
 
 mod npd;
 mod prometheus;
@@ -17,84 +17,88 @@ pub use self::npd::npd;
 pub use self::prometheus::prometheus;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
-use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, Verdict};
-use crate::diagnosis::words::plural;
+use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
+use crate::ordered;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
-/// The longest line, however wide the terminal is, so that it can be pasted into a chat.
+/// The longest line, even on a wider terminal, so that the text can be pasted into a chat.
 const COLUMNS: usize = 100;
-/// The number of lines, however high the terminal is.
+/// The largest number of lines, even on a higher terminal.
 const LINES: usize = 24;
-/// The smallest terminal size that counts as real.
-const LEAST: (usize, usize) = (12, 40);
+/// The largest number of lines for findings that are only possible.
+const MAX_POSSIBLE: usize = 4;
+/// The smallest number of lines and columns that the text is fitted to.
+const SMALLEST: (usize, usize) = (12, 40);
 
-/// The style. Colour carries no meaning of its own.
+/// The style of the screen. The text without colour has the same information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct ScreenStyle {
     /// Whether escape sequences for colour may be written.
     pub color: bool,
-    /// Whether everything is shown.
+    /// Whether the whole report is shown (`-o wide`).
     pub wide: bool,
-    /// Lines and columns of the terminal; `None` if it is none.
+    /// The lines and columns of the terminal; `None` if stdout is no terminal.
     pub terminal: Option<(usize, usize)>,
-    /// The age of a saved report.
+    /// The age of the report, if it comes from a file.
     pub saved: Option<Duration>,
 }
 
+/// What a part of the text is, which decides its colour.
 #[derive(Clone, Copy)]
-enum Tone {
+enum TextRole {
     Good,
     Bad,
-    Care,
-    Head,
-    Faint,
+    Warning,
+    Heading,
+    Detail,
 }
 
-impl Style {
-    fn paint(self, tone: Tone, text: &str) -> String {
+impl ScreenStyle {
+    fn paint(self, role: TextRole, text: &str) -> String {
         if !self.color {
             return text.to_owned();
         }
-        let code = match tone {
-            Tone::Good => "32",
-            Tone::Bad => "1;31",
-            Tone::Care => "33",
-            Tone::Head => "1",
-            Tone::Faint => "2",
+        let code = match role {
+            TextRole::Good => "32",
+            TextRole::Bad => "1;31",
+            TextRole::Warning => "33",
+            TextRole::Heading => "1",
+            TextRole::Detail => "2",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
     fn columns(self) -> usize {
-        self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(LEAST.1).min(COLUMNS))
+        self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(SMALLEST.1).min(COLUMNS))
     }
 
-    /// One line of the terminal is left for the next prompt.
+    /// Returns the number of lines to use; one line of the terminal stays free for the next prompt.
     fn lines(self) -> usize {
-        self.terminal.map_or(LINES, |(lines, _)| lines.saturating_sub(1).max(LEAST.0).min(LINES))
+        self.terminal.map_or(LINES, |(lines, _)| lines.saturating_sub(1).max(SMALLEST.0).min(LINES))
     }
 }
 
-/// Prints the pods that hold something up, once each, for a shell loop.
+/// Prints the pod of each culprit once, for a shell loop.
 pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
     let mut pods: Vec<String> =
         report.culprits.iter().filter_map(|of| Some(of.pod.as_ref()?.to_string())).collect();
-    pods.sort_unstable();
+    ordered::sort(&mut pods);
     pods.dedup();
     pods.iter().try_for_each(|pod| writeln!(out, "{}", escaped(pod)))
 }
 
 /// Prints the report.
-pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
-    let mut whole = Vec::new();
+pub fn screen(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
+    let mut text = Vec::new();
     if style.wide {
-        head(report, style).iter().try_for_each(|line| writeln!(whole, "{line}"))?;
-        wide::sections(report, &mut whole, style)?;
+        head(report, style).iter().try_for_each(|line| writeln!(text, "{line}"))?;
+        wide::sections(report, &mut text, style)?;
     } else {
-        short(report, &mut whole, style)?;
+        short(report, &mut text, style)?;
     }
-    out.write_all(&whole)?;
-    let lines = whole.split(|byte| *byte == b'\n').count();
+    out.write_all(&text)?;
+    let lines = text.split(|byte| *byte == b'\n').count();
     if style.terminal.is_some_and(|(rows, _)| lines > rows) {
         // The first line has scrolled away, so the verdict is repeated.
         writeln!(out)?;
@@ -103,31 +107,37 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
     Ok(())
 }
 
-/// Formats the verdict and the sentence in as few lines as the width allows.
-fn sentence(report: &HealthReport, style: Style) -> Vec<String> {
+/// Formats the verdict and the summary, wrapped at the width of the screen.
+fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     let word = report.verdict.as_str().to_uppercase();
-    let tone = match report.verdict {
-        Verdict::Healthy => Tone::Good,
-        Verdict::Degraded | Verdict::Unknown => Tone::Care,
-        Verdict::Unhealthy => Tone::Bad,
+    let role = match report.verdict {
+        Verdict::Healthy => TextRole::Good,
+        Verdict::Degraded | Verdict::Unknown => TextRole::Warning,
+        Verdict::Unhealthy => TextRole::Bad,
     };
     // A report of an earlier release has no summary.
     let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
     let text = if report.summary.is_empty() { title } else { &report.summary };
-    let mut lines = wrapped(&format!("{word}  {}", escaped(text)), style.columns(), "  ");
+    let mut text = format!("{word}  {}", escaped(text));
+    // The time of NotReady stays on one line: it is wrapped as one word.
+    let time = text.rfind(": NotReady ").map(|at| text.split_off(at + 2)).unwrap_or_default();
+    let word_of_time = time.replace(' ', "_");
+    text.push_str(&word_of_time);
+    let lines = wrapped(&text, style.columns(), "  ");
+    let mut lines: Vec<String> = lines.into_iter().map(|line| line.replace(&word_of_time, &time)).collect();
     if let Some(first) = lines.first_mut()
         && let Some(rest) = first.strip_prefix(&word)
     {
-        *first = format!("{}{rest}", style.paint(tone, &word));
+        *first = format!("{}{rest}", style.paint(role, &word));
     }
     lines
 }
 
-/// Formats the sentence, and below it the runtime, the time and the confidence.
-fn head(report: &HealthReport, style: Style) -> Vec<String> {
+/// Formats the verdict and the summary, and below them the confidence, the node, the runtime and the time.
+fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     let mut lines = sentence(report, style);
     if let Some(moment) = &report.moment {
-        let at = brief(moment.at);
+        let at = brief(moment.time);
         let line = match moment.incident {
             Some(number) => format!("as it was at {at}, the worst moment of incident {number}"),
             None => format!("as it was at {at}"),
@@ -141,6 +151,10 @@ fn head(report: &HealthReport, style: Style) -> Vec<String> {
     if let Some(primary) = &report.primary {
         parts.push(format!("{} {}", primary.id, primary.confidence.as_str()));
     }
+    // The time comes before the names, because a long line is cut at its end.
+    let taken = report.taken_at.to_string();
+    let time = taken.get(..19).map_or_else(|| taken.clone(), |text| text.replace('T', " "));
+    parts.push(format!("{time} UTC in {:.1} s", report.duration_seconds));
     if !report.node.is_empty() {
         parts.push(escaped(&report.node).into_owned());
     }
@@ -149,64 +163,90 @@ fn head(report: &HealthReport, style: Style) -> Vec<String> {
         _ => "runtime unknown".to_owned(),
     };
     parts.push(format!("{runtime} at {}", escaped(&report.runtime.endpoint)));
-    let taken = report.taken_at.to_string();
-    let moment = taken.get(..19).map_or_else(|| taken.clone(), |text| text.replace('T', " "));
-    parts.push(format!("{moment} UTC in {:.1} s", report.duration_seconds));
-    lines.push(style.paint(Tone::Faint, &cut(&parts.join(", "), style.columns())));
+    lines.push(style.paint(TextRole::Detail, &cut(&parts.join(", "), style.columns())));
     lines
 }
 
-/// A heading and its lines, already wrapped.
+/// A heading and its wrapped lines, of which the first `shown` are printed.
 struct Part {
     name: &'static str,
     lines: Vec<String>,
     shown: usize,
+    /// The number of first lines that are not left out before lines of other parts.
+    needed: usize,
 }
 
 impl Part {
-    fn new(name: &'static str, texts: impl IntoIterator<Item = String>, most: usize, style: Style) -> Self {
+    fn new(
+        name: &'static str,
+        texts: impl IntoIterator<Item = String>,
+        max_lines: usize,
+        style: ScreenStyle,
+    ) -> Self {
         let lines: Vec<String> = texts
             .into_iter()
             .flat_map(|text| wrapped(&format!("  {}", escaped(&text)), style.columns(), "      "))
             .collect();
-        let shown = lines.len().min(most);
-        Self { name, lines, shown }
+        let shown = lines.len().min(max_lines);
+        Self { name, lines, shown, needed: shown }
+    }
+
+    /// Adds lines that are shown only if there is room.
+    fn add_optional(&mut self, texts: impl IntoIterator<Item = String>, style: ScreenStyle) {
+        if self.shown < self.lines.len() {
+            return;
+        }
+        let more = Self::new(self.name, texts, MAX_POSSIBLE, style);
+        self.shown += more.shown;
+        self.lines.extend(more.lines);
     }
 }
 
-fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+/// Prints the report on one screen: shows fewer lines of the longest parts until all parts fit.
+fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let head = head(report, style);
     let primary = report.primary.as_ref();
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
     let next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
     let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).collect();
-    let sure = rest.iter().filter(|finding| finding.confidence != Confidence::Possible);
-    let also =
-        sure.map(|finding| format!("{} {}: {}", finding.id, finding.confidence.as_str(), finding.title));
-    let not_accepted = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
+    let (possible, likely_or_certain): (Vec<&HealthFinding>, Vec<_>) =
+        rest.into_iter().partition(|finding| finding.confidence == Confidence::Possible);
+    let (hangs, if_room) = possible.into_iter().partition(|finding| may_hang(finding));
+    let also = likely_or_certain
+        .iter()
+        .map(|finding| format!("{} {}: {}", finding.id, finding.confidence.as_str(), finding.title))
+        .chain(possible_lines(hangs));
+    // The kubelet refused plegctl's credential, or plegctl refused the kubelet's certificate.
+    let why_not_queried = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
+    let mut also = Part::new("also", also, 4, style);
+    also.add_optional(possible_lines(if_room), style);
     let mut parts = vec![
         Part::new("why", evidence.into_iter().chain(disagreements), 7, style),
         Part::new("do first", next, 6, style),
         Part::new("keep before any restart", report.keep.clone(), 4, style),
-        Part::new("also", also, 4, style),
-        Part::new("the kubelet was not asked", not_accepted, 2, style),
+        also,
+        Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
     parts.retain(|part| !part.lines.is_empty());
-    let foot = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
+    let footer = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
     let room = style.lines().saturating_sub(head.len() + parts.len());
-    let mut end = foot(0);
-    // A note on the hidden lines is needed, which may take one more line.
+    let mut end = footer(0);
+    // The footer names the number of hidden lines. This may make the footer longer, which hides more lines.
     loop {
         let room = room.saturating_sub(end.len());
         while parts.iter().map(|part| part.shown).sum::<usize>() > room {
+            if let Some(part) = parts.iter_mut().find(|part| part.shown > part.needed) {
+                part.shown -= 1;
+                continue;
+            }
             let Some(longest) = parts.iter_mut().max_by_key(|part| part.shown).filter(|part| part.shown > 1)
             else {
                 break;
             };
             longest.shown -= 1;
         }
-        let longer = foot(parts.iter().map(|part| part.lines.len() - part.shown).sum());
+        let longer = footer(parts.iter().map(|part| part.lines.len() - part.shown).sum());
         let fits = longer.len() <= end.len();
         end = longer;
         if fits {
@@ -214,14 +254,32 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
         }
     }
     head.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    for part in &parts {
-        writeln!(out, "{}", style.paint(Tone::Head, part.name))?;
+    for part in parts.iter().filter(|part| part.shown > 0) {
+        writeln!(out, "{}", style.paint(TextRole::Heading, part.name))?;
         part.lines.iter().take(part.shown).try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(Tone::Faint, line)))
+    end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(TextRole::Detail, line)))
 }
 
-/// Names what is not on the screen, and how to see it.
+/// Whether a possible finding is always on the short screen: a process that may hang shows in no call.
+fn may_hang(finding: &HealthFinding) -> bool {
+    matches!(finding.id, RuleId::D10 | RuleId::D16 | RuleId::D37)
+}
+
+/// Formats possible findings, one line for each rule.
+fn possible_lines(findings: Vec<&HealthFinding>) -> Vec<String> {
+    let mut lines: Vec<(RuleId, usize, String)> = Vec::new();
+    for finding in findings {
+        match lines.iter_mut().find(|(id, ..)| *id == finding.id) {
+            Some((_, more, _)) => *more += 1,
+            None => lines.push((finding.id, 0, format!("{} possible: {}", finding.id, finding.title))),
+        }
+    }
+    let with_more = |(_, more, line)| if more > 0 { format!("{line} (and {more} more)") } else { line };
+    lines.into_iter().map(with_more).collect()
+}
+
+/// Formats the footer: what the screen does not show, and how to see it.
 fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -> String {
     let mut parts = Vec::new();
     if hidden > 0 {
@@ -231,11 +289,6 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
         parts.push("the estimate".to_owned());
     }
     parts.push(plural(report.probes.len(), "probe"));
-    let possible =
-        report.findings.iter().filter(|finding| finding.confidence == Confidence::Possible).count();
-    if possible > 0 {
-        parts.push(plural(possible, "possible finding"));
-    }
     if !report.not_checked.is_empty() {
         parts.push(format!("{} not checked", plural(report.not_checked.len(), "thing")));
     }

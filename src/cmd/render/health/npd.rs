@@ -1,4 +1,4 @@
-//! Writes the line for node-problem-detector.
+//! `health --npd`: formats a health report as one line for node-problem-detector.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::diagnosis::rules;
 /// The longest line that node-problem-detector keeps.
 const NPD_BYTES: usize = 80;
 
-/// Writes one line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run except
-/// the age of a remembered hang.
-pub fn npd(report: &HealthReport, still: Option<Duration>) -> String {
+/// Formats one line of at most 80 ASCII bytes, which starts with the id of the finding. While the problem lasts, only
+/// `hung_for` changes, the age of a hang from the state file.
+pub fn npd(report: &HealthReport, hung_for: Option<Duration>) -> String {
     let line = match &report.primary {
         Some(primary) if report.verdict != Verdict::Healthy => {
             let phrase = rules::row(primary.id).map_or("unknown", |row| row.phrase);
-            let known_for = still.map_or_else(String::new, still_for);
-            let mut line = format!("{} {known_for}{}{phrase}", primary.id, degree(primary));
+            let age = hung_for.map_or_else(String::new, still_after);
+            let mut line = format!("{} {age}{}{phrase}", primary.id, confidence(primary));
             if let Some(pod) = &primary.pod {
                 line.push(' ');
                 line.push_str(&pod.to_string());
@@ -39,7 +39,7 @@ pub fn npd(report: &HealthReport, still: Option<Duration>) -> String {
         .collect()
 }
 
-fn still_for(age: Duration) -> String {
+fn still_after(age: Duration) -> String {
     match age.as_secs() {
         0 => String::new(),
         seconds @ 1..120 => format!("still after {seconds}s: "),
@@ -47,8 +47,8 @@ fn still_for(age: Duration) -> String {
     }
 }
 
-/// Adds the confidence of a silence: a short run cannot be certain.
-const fn degree(primary: &HealthFinding) -> &'static str {
+/// Returns `likely ` for a hang that is only likely, because a short run cannot be certain of it.
+const fn confidence(primary: &HealthFinding) -> &'static str {
     match (primary.id, primary.confidence) {
         (RuleId::D01 | RuleId::D02 | RuleId::D07, Confidence::Likely) => "likely ",
         _ => "",

@@ -1,4 +1,4 @@
-//! Writes a report as metrics for a textfile collector.
+//! `health -o prometheus`: formats a health report as metrics for the textfile collector of the node exporter.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -70,7 +70,7 @@ fn family(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
 }
 
-/// Writes one sample. Empty labels equal absent ones, so they are left out.
+/// Writes one sample. An empty label means the same as no label, so it is left out.
 fn sample(out: &mut dyn Write, name: &str, labels: &[(&str, &str)], value: f64) -> io::Result<()> {
     let mut text = String::new();
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_quoted_and_empty_ones_left_out() {
+    fn labels_are_quoted_and_empty_labels_are_left_out() {
         let mut out = Vec::new();
         sample(&mut out, "m", &[("a", "x\"y\u{7f}"), ("b", "")], 1.0).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "m{a=\"x\\\"y\\\\u{7f}\"} 1\n");

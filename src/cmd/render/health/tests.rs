@@ -1,4 +1,4 @@
-//! The screen in every size, on reports of scripted runs.
+//! Tests the screen for terminals of different sizes, with reports of scripted runtimes.
 
 use super::*;
 use crate::cri::Rpc;
@@ -10,13 +10,13 @@ async fn report(script: Scripted) -> HealthReport {
     judge(&gather(&inputs(script), &|_| ()).await)
 }
 
-fn shown(report: &HealthReport, style: Style) -> String {
+fn shown(report: &HealthReport, style: ScreenStyle) -> String {
     let mut out = Vec::new();
     screen(report, &mut out, style).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-/// Reports of many kinds.
+/// Returns reports of different faults.
 async fn all() -> Vec<HealthReport> {
     let mut many = Scripted::with_pods(60);
     for pod in 0..8 {
@@ -37,7 +37,6 @@ async fn all() -> Vec<HealthReport> {
 async fn a_screen_has_24_lines_of_100_columns_and_fits_the_terminal() {
     for mut report in all().await {
         for findings in [1, 40] {
-            // However much there is to say.
             report.primary.as_mut().unwrap().evidence = vec!["word ".repeat(50); findings];
             for terminal in [None, Some((24, 80)), Some((40, 120)), Some((12, 40)), Some((2, 5))] {
                 let (lines, columns) = match terminal {
@@ -45,7 +44,7 @@ async fn a_screen_has_24_lines_of_100_columns_and_fits_the_terminal() {
                     Some((24, 80)) => (23, 80),
                     _ => (24, 40),
                 };
-                let text = shown(&report, Style { terminal, ..Style::default() });
+                let text = shown(&report, ScreenStyle { terminal, ..ScreenStyle::default() });
                 assert!(text.lines().count() <= lines, "{terminal:?}:\n{text}");
                 assert!(text.lines().all(|line| line.chars().count() <= columns), "{terminal:?}:\n{text}");
             }
@@ -59,34 +58,72 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .on_id(container_id(1), Behaviour::Hangs)
         .on_id(container_id(2), Behaviour::Hangs);
     let report = report(hung).await;
-    let text = shown(&report, Style::default());
-    let first = text.lines().next().unwrap();
-    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer: NotReady by ";
-    assert!(first.starts_with(begins) && text.lines().nth(1).unwrap().starts_with("D01 "), "{text}");
+    let text = shown(&report, ScreenStyle::default());
+    let begins =
+        "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady within ";
+    assert!(text.starts_with(begins) && text.lines().nth(2).unwrap().starts_with("D01 "), "{text}");
     let places: Vec<usize> =
         ["UNHEALTHY", "D01 certain", "\nwhy\n", "\ndo first\n", "\nkeep before", "with -o wide"]
             .iter()
             .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}")))
             .collect();
     assert!(places.is_sorted(), "{text}");
-    assert!(text.contains("crictl --timeout 20s inspect c000"), "{text}");
+    assert!(text.contains("optional, to see it hang: crictl --timeout 20s inspect c000"), "{text}");
+    let first = text.split("\ndo first\n").nth(1).unwrap();
+    assert!(first.starts_with("  pgrep -af c000"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_scrolls_away_is_said_again() {
+async fn possible_findings_are_shown_under_also_if_there_is_room() {
+    let mut report = report(Scripted::with_pods(3)).await;
+    let mut possible = report.primary.clone().unwrap();
+    (possible.id, possible.confidence) = (RuleId::D14, crate::diagnosis::report::Confidence::Possible);
+    possible.title = "the shim may be stopped".into();
+    report.findings.extend([possible.clone(), possible.clone()]);
+    let text = shown(&report, ScreenStyle::default());
+    assert!(text.contains("\nalso\n  D14 possible: the shim may be stopped (and 1 more)\n"), "{text}");
+    report.primary.as_mut().unwrap().evidence = vec!["word".into(); 30];
+    report.primary.as_mut().unwrap().next = vec!["word".into(); 30];
+    report.keep = vec!["word".into(); 30];
+    let text = shown(&report, ScreenStyle { terminal: Some((18, 100)), ..ScreenStyle::default() });
+    assert!(!text.contains("also\n") && text.contains("more lines of this"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_notready_is_not_broken_over_two_lines() {
+    let mut report = report(Scripted::with_pods(3)).await;
+    let time = "NotReady within 2m47s (22:34:51 UTC)";
+    report.summary = format!("a title that is as long as it takes to fill the line of a terminal: {time}");
+    for columns in 60..100 {
+        let text = shown(&report, ScreenStyle { terminal: Some((24, columns)), ..ScreenStyle::default() });
+        assert!(text.lines().any(|line| line.contains(time)), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_line_keeps_its_time_on_a_narrow_terminal() {
+    let mut report = report(Scripted::with_pods(3)).await;
+    report.node = "ip-10-0-17-44.eu-central-1.compute.internal".into();
+    let text = shown(&report, ScreenStyle { terminal: Some((24, 60)), ..ScreenStyle::default() });
+    let second = text.lines().nth(1).unwrap();
+    assert!(second.contains(" UTC in ") && second.ends_with('…'), "{second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_verdict_is_repeated_at_the_end_if_the_text_is_longer_than_the_screen() {
     let report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
-    let style = Style { wide: true, terminal: Some((24, 100)), ..Style::default() };
+    let style = ScreenStyle { wide: true, terminal: Some((24, 100)), ..ScreenStyle::default() };
     let text = shown(&report, style);
     assert!(text.lines().count() > 24, "{text}");
     assert_eq!(text.lines().next(), text.lines().last());
-    let tall = shown(&report, Style { terminal: Some((200, 100)), ..style });
+    let tall = shown(&report, ScreenStyle { terminal: Some((200, 100)), ..style });
     assert_eq!(tall.matches("DEGRADED").count(), 1, "{tall}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_saved_report_says_so_and_how_old_it_is() {
     let report = report(Scripted::with_pods(1)).await;
-    let style = Style { saved: Some(Duration::from_secs(11_520)), ..Style::default() };
+    let style = ScreenStyle { saved: Some(Duration::from_secs(11_520)), ..ScreenStyle::default() };
     assert!(shown(&report, style).lines().nth(1).unwrap().starts_with("SAVED 3h12m ago, "));
 }
 
@@ -95,7 +132,7 @@ async fn disagreements_are_on_the_screen() {
     let mut report = report(Scripted::with_pods(1)).await;
     report.kubelet =
         Some(KubeletReport { disagreements: vec!["it says one thing".into()], ..KubeletReport::default() });
-    assert!(shown(&report, Style::default()).contains("it says one thing"));
+    assert!(shown(&report, ScreenStyle::default()).contains("it says one thing"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +141,7 @@ async fn hostile_names_do_not_reach_the_terminal() {
     script.containers[1].metadata.as_mut().unwrap().name = "app\u{1b}[2J".into();
     let report = report(script).await;
     for wide in [false, true] {
-        assert!(!shown(&report, Style { wide, ..Style::default() }).contains('\u{1b}'));
+        assert!(!shown(&report, ScreenStyle { wide, ..ScreenStyle::default() }).contains('\u{1b}'));
     }
     assert!(!npd(&report, None).contains('\u{1b}'));
 }
@@ -126,9 +163,9 @@ async fn npd_has_80_ascii_bytes_and_says_likely() {
 async fn the_moment_of_a_capture_is_on_the_second_line() {
     let mut report = judge(&gather(&inputs(Scripted::with_pods(3)), &|_| ()).await);
     let at = crate::clock::Wall::from_nanos(1_700_000_000_123_000_000);
-    report.moment = Some(crate::diagnosis::report::JudgedMoment { at, incident: Some(2) });
+    report.moment = Some(crate::diagnosis::report::JudgedMoment { time: at, incident: Some(2) });
     let mut out = Vec::new();
-    screen(&report, &mut out, Style::default()).unwrap();
+    screen(&report, &mut out, ScreenStyle::default()).unwrap();
     let text = String::from_utf8(out).unwrap();
     let line = text.lines().nth(1).unwrap();
     assert_eq!(line, "as it was at 2023-11-14T22:13:20.123Z, the worst moment of incident 2", "{text}");

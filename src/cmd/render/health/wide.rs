@@ -1,16 +1,17 @@
-//! Writes the whole report, section by section.
+//! Formats the whole health report, section by section, for `-o wide`.
 
 use std::io::{self, Write};
 
-use super::{Style, Tone};
+use super::{ScreenStyle, TextRole};
 use crate::diagnosis::report::{
     Confidence, CulpritOutcome, EstimateReport, HealthFinding, HealthReport, KubeletReport, PodRef,
 };
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::seconds;
 use crate::report::escape::escaped;
+use crate::report::plural;
 
 /// Writes everything after the first two lines.
-pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         culprit(primary, out, style)?;
         section(out, style, "evidence", &primary.evidence)?;
@@ -29,9 +30,9 @@ pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style)
     not_checked(report, out, style)
 }
 
-fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     writeln!(out)?;
-    writeln!(out, "{} {}", primary.id, style.paint(Tone::Head, &escaped(&primary.title)))?;
+    writeln!(out, "{} {}", primary.id, style.paint(TextRole::Heading, &escaped(&primary.title)))?;
     let mut row = |name: &str, value: &str| writeln!(out, "  {name:<10} {}", escaped(value));
     if let Some(rpc) = &primary.rpc {
         row("call", rpc)?;
@@ -47,7 +48,7 @@ fn culprit(primary: &HealthFinding, out: &mut dyn Write, style: Style) -> io::Re
     Ok(())
 }
 
-fn culprits(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn culprits(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let lines: Vec<String> = report
         .culprits
         .iter()
@@ -77,16 +78,16 @@ fn pod_text(pod: &PodRef) -> String {
     if pod.uid.is_empty() || pod.name.is_empty() { pod.to_string() } else { format!("{pod} ({})", pod.uid) }
 }
 
-fn section(out: &mut dyn Write, style: Style, name: &str, lines: &[String]) -> io::Result<()> {
+fn section(out: &mut dyn Write, style: ScreenStyle, name: &str, lines: &[String]) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "{}", style.paint(Tone::Head, name))?;
+    writeln!(out, "{}", style.paint(TextRole::Heading, name))?;
     lines.iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
 }
 
-fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn others(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let rest = report.findings.get(1..).unwrap_or_default();
     let (possible, sure): (Vec<&HealthFinding>, Vec<&HealthFinding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
@@ -104,7 +105,7 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
     section(out, style, "also seen, not part of the verdict", &possible)
 }
 
-fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let time =
         |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
     let mut lines = vec![
@@ -145,25 +146,26 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     section(out, style, "estimated relist of the kubelet", &lines)
 }
 
-fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let mut lines = Vec::new();
     lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
     lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
     lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
     lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
     lines.extend(kubelet.disagreements.iter().map(|line| format!("but: {line}")));
-    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events dropped")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("events dropped: {count:.0}")));
     lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
     section(out, style, "the kubelet", &lines)
 }
 
-fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn probes(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let mut lines: Vec<String> = report
         .probes
         .iter()
         .map(|probe| {
             let calls = probe.calls.map(|calls| format!(" x {calls}")).unwrap_or_default();
-            let bytes = probe.response_bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+            let bytes =
+                probe.response_bytes.map(|bytes| format!(", {}", plural(bytes, "byte"))).unwrap_or_default();
             format!(
                 "{}{calls}: {}, {:.3} s{bytes}",
                 probe.name,
@@ -181,7 +183,7 @@ fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
     section(out, style, "probes", &lines)
 }
 
-fn not_checked(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+fn not_checked(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     let lines: Vec<String> =
         report.not_checked.iter().map(|skipped| format!("{}: {}", skipped.what, skipped.why)).collect();
     section(out, style, "not checked", &lines)

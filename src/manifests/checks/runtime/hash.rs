@@ -1,8 +1,10 @@
-//! Computes the kubelet's hash of a container, with which it notices a changed image (releases from 1.31 on).
+//! Computes the kubelet's hash of a container's name and image (releases from 1.31 on).
+//!
+//! The kubelet writes this hash into an annotation of each container and restarts a container whose hash differs.
 
 use std::fmt::Write;
 
-/// The first release that hashes only name and image. The hash of older releases cannot be computed from the file.
+/// The first minor release that hashes only name and image. The hash of older releases cannot be computed from the file.
 pub const SINCE_MINOR: u8 = 31;
 
 /// Returns the value of the annotation `io.kubernetes.container.hash`.
@@ -11,9 +13,9 @@ pub fn container_hash(name: &str, image: &str) -> String {
     // The kubelet hashes Go's printed form of these bytes, not the bytes themselves.
     let mut printed = String::from("([]uint8)[");
     for (index, byte) in json.bytes().enumerate() {
-        let blank = if index == 0 { "" } else { " " };
+        let separator = if index == 0 { "" } else { " " };
         // Writing to a String cannot fail.
-        let _ = write!(printed, "{blank}{byte}");
+        let _ = write!(printed, "{separator}{byte}");
     }
     printed.push(']');
     format!("{:x}", fnv1a(printed.as_bytes()))
@@ -25,7 +27,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
 }
 
-/// Encodes as Go does, which also escapes characters that are special in HTML.
+/// Encodes a text as JSON like Go, which also escapes characters that are special in HTML.
 fn go_json(text: &str) -> String {
     let mut json = String::from("\"");
     for character in text.chars() {
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn container_hashes_equal_the_kubelets() {
+    fn the_hash_equals_the_kubelets_hash() {
         for (name, image, hash) in [
             ("c", "img:1", "93a3bf10"),
             ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.2", "fcc274bb"),

@@ -1,16 +1,22 @@
-//! Compares the running static pods with the files: SP120 to SP134.
+//! Compares the manifest files with the static pods that the runtime runs: SP120 to SP134.
 //!
-//! This makes the runtime's two list calls, and a status call for each container of a static pod that restarts often.
-//! The answers have no command lines, but the pod's UID depends on them: a pod with the UID of a file was made from all
-//! of the file's text.
+//! `running` lists sandboxes and containers, and makes one status call for each container that restarts often. The
+//! answers do not show the command lines of the containers. But the kubelet computes a pod's UID from the whole manifest
+//! (`made`): if a running pod has the UID of a file, the kubelet made the pod from exactly that text.
 
 mod compare;
+mod differences;
 mod hash;
+mod input;
+mod loaded_file;
 mod made;
+mod names;
 mod running;
+mod running_pod;
 
-pub use compare::{CompareInput, RuntimeComparison, compare};
+pub use compare::{RuntimeComparison, compare};
 pub use hash::container_hash;
+pub use input::CompareInput;
 pub use made::MadeFromFile;
 pub use running::{RunningStaticPods, list_static_pods};
 
@@ -20,15 +26,16 @@ use crate::manifests::{Check, PodIdentity, Severity};
 
 /// One difference between a file and the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeFinding {
-    /// The check.
+    /// The check that made the finding.
     pub id: Check,
     /// The severity.
     pub severity: Severity,
     /// The problem, in plain words.
     pub message: String,
-    /// The fix.
+    /// What the user can do about the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// The pod.
@@ -36,13 +43,14 @@ pub struct RuntimeFinding {
     /// The manifest, if the pod has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Full ids of the sandboxes and containers concerned.
+    /// The full ids of the sandboxes and containers that the finding is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
 }
 
 /// The pod of a runtime finding, by the name under which it runs or would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RuntimePodRef {
     /// Its UID, if the pod runs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,8 @@ fn mirror_of(hash: &str, status: Value) -> WantedPod {
     WantedPod { mirror_of, status: status.into(), ..named("shop", "api-uid") }
 }
 
-/// The mirror state of static pod `1`, which has run for `age`, with the given pods in the API server.
+/// Returns the state of the mirror pod and the reason of the verdict, for the static pod `wanted` with the UID `1`, which
+/// has run for `age`, and these pods in the API server.
 fn mirror_after(wanted: WantedPod, age: i64, api: Vec<WantedPod>) -> (MirrorPod, String) {
     let sandbox = sandbox(wanted.identity.clone(), "1", "file", SandboxState::Ready, age);
     let container = container("1", ContainerState::Running);
@@ -33,7 +34,7 @@ fn mirror_after(wanted: WantedPod, age: i64, api: Vec<WantedPod>) -> (MirrorPod,
     let rows =
         pod_rows(&VerdictInput { sources: &sources, runtime: Some(&runtime), kubelet: None, now: NOW });
     let row = rows.into_iter().find(|row| row.source == Some(PodSource::File)).unwrap();
-    assert_eq!(row.verdict, PodVerdict::Running, "a mirror is no reason to say that a pod does not run");
+    assert_eq!(row.verdict, PodVerdict::Running, "the mirror pod does not change the verdict");
     (row.mirror.unwrap(), row.why)
 }
 
@@ -79,7 +80,7 @@ fn another_pod_may_have_the_mirror_pods_name() {
 }
 
 #[test]
-fn a_pod_younger_than_a_minute_misses_no_mirror_pod() {
+fn a_missing_mirror_pod_is_not_reported_for_a_minute() {
     for api in [vec![], vec![mirror_of("0", containers("c0"))], vec![mirror_of("1", containers("c0"))]] {
         let (_, why) = mirror_state(HOUR / 120, api);
         assert_eq!(why, "runs exactly this version, 1 of 1 containers");

@@ -27,8 +27,8 @@ fn sandbox(name: &str, uid: &str, source: &str, state: SandboxState, age: i64) -
     super::sandbox(identity("kube-system", name), uid, source, state, age)
 }
 
-/// One running pod.
-fn living(name: &str, uid: &str, source: &str) -> (Sandbox, Container) {
+/// Returns the sandbox and the container of a running pod.
+fn running(name: &str, uid: &str, source: &str) -> (Sandbox, Container) {
     (sandbox(name, uid, source, SandboxState::Ready, HOUR), container(uid, ContainerState::Running))
 }
 
@@ -52,18 +52,18 @@ fn verdicts(rows: &[(String, PodVerdict, String)]) -> Vec<(&str, PodVerdict)> {
 
 #[test]
 fn the_wanted_version_is_running() {
-    let rows = verdict_rows(&file(vec![pod("etcd-n1", "1")]), [living("etcd-n1", "1", "file")]);
+    let rows = verdict_rows(&file(vec![pod("etcd-n1", "1")]), [running("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Running)]);
 }
 
 #[test]
 fn another_version_with_the_same_name_is_stale() {
-    let rows = verdict_rows(&file(vec![pod("etcd-n1", "2")]), [living("etcd-n1", "1", "file")]);
+    let rows = verdict_rows(&file(vec![pod("etcd-n1", "2")]), [running("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("2", PodVerdict::Stale), ("1", PodVerdict::Terminating)]);
 }
 
 #[test]
-fn a_young_file_is_starting_and_an_old_one_is_missing() {
+fn a_pod_of_a_young_file_is_starting_and_of_an_old_file_is_missing() {
     let young = with(&pod("a", "1"), |pod| pod.changed = Some(Wall::from_nanos(NOW.nanos() - 1_000_000_000)));
     assert_eq!(verdicts(&verdict_rows(&file(vec![young]), [])), [("1", PodVerdict::Starting)]);
     assert_eq!(verdicts(&verdict_rows(&file(vec![pod("a", "1")]), [])), [("1", PodVerdict::Missing)]);
@@ -72,14 +72,14 @@ fn a_young_file_is_starting_and_an_old_one_is_missing() {
 #[test]
 fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
     let mut sources = file(vec![]);
-    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
+    let rows = verdict_rows(&sources, [running("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Orphan)]);
     sources.insert(PodSource::Api, SourceState::default());
-    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file"), living("web", "2", "api")]);
+    let rows = verdict_rows(&sources, [running("etcd-n1", "1", "file"), running("web", "2", "api")]);
     assert_eq!(
         verdicts(&rows),
         [("1", PodVerdict::Orphan)],
-        "pods of a source that was not read are left alone"
+        "a pod of a source that could not be read is not an orphan"
     );
     assert!(rows[0].2.contains("until source api is ready"), "{}", rows[0].2);
 }
@@ -89,7 +89,7 @@ fn pods_of_two_sources_with_one_name_are_duplicates() {
     let mut sources = file(vec![pod("etcd-n1", "1")]);
     sources
         .insert(PodSource::Http, SourceState { pods: Some(vec![pod("etcd-n1", "2")]), refused: Vec::new() });
-    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
+    let rows = verdict_rows(&sources, [running("etcd-n1", "1", "file")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Running), ("2", PodVerdict::Duplicate)]);
 }
 
@@ -109,7 +109,7 @@ fn the_kubelets_reason_of_a_refusal_is_reported() {
 fn a_deleted_pod_is_terminating_and_good() {
     let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
     let sources = [(PodSource::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
-    let rows = verdict_rows(&sources, [living("web", "1", "api")]);
+    let rows = verdict_rows(&sources, [running("web", "1", "api")]);
     assert_eq!(verdicts(&rows), [("1", PodVerdict::Terminating)]);
     assert!(rows[0].1.is_good());
 }
@@ -125,7 +125,7 @@ fn only_a_young_sandbox_without_a_running_container_is_starting() {
 }
 
 #[test]
-fn a_pod_that_may_finish_and_has_finished_is_good() {
+fn a_pod_that_has_ended_is_good_only_if_its_restart_policy_allows_it() {
     let once = with(&pod("job", "1"), |pod| pod.content.spec = json!({"restartPolicy": "Never"}).into());
     let ended =
         (sandbox("job", "1", "file", SandboxState::NotReady, HOUR), container("1", ContainerState::Exited));
@@ -140,7 +140,7 @@ fn the_mirror_of_a_removed_pod_is_stale_until_it_is_deleted() {
         let mut sources = file(vec![pod("etcd-n1", "1")]);
         let pods = Some(vec![with(&mirror, change)]);
         sources.insert(PodSource::Api, SourceState { pods, refused: Vec::new() });
-        verdict_rows(&sources, [living("etcd-n1", "1", "file")])
+        verdict_rows(&sources, [running("etcd-n1", "1", "file")])
     };
     assert_eq!(verdicts(&mirror(|_| {})), [("1", PodVerdict::Running), ("api-uid", PodVerdict::Stale)]);
     let ending = mirror(|pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());

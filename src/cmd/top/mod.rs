@@ -1,0 +1,101 @@
+//! `plegctl top`: one live screen of a node, for the time of an incident.
+//!
+//! ```text
+//! $ plegctl top
+//! ```
+//!
+//! The screen shows the verdict, the age of PLEG, the latency of the relists, the pending calls, the slowest pods and the
+//! transitions. `top` relists as `watch` does and makes the same calls. Without a terminal, on a terminal that cannot
+//! rewrite a line and on a very small one, it runs as `watch`.
+//!
+//! `model` collects what the relists show, `view` has what the user did, and `screen` draws both; all three are pure.
+//! `terminal` owns the terminal, and `session` runs the engine.
+
+mod explanation;
+mod model;
+mod screen;
+mod session;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Command, FromArgMatches};
+
+use super::context::{Context, block_on};
+use super::watch::{self, WatchArgs};
+use super::{Error, Exit, positive_duration};
+use crate::pleg::KubeletVersion;
+
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Pause between the end of a relist and the start of the next
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = positive_duration)]
+    period: Duration,
+
+    /// Age from which on PLEG is not healthy
+    #[arg(long, value_name = "DUR", default_value = "3m", value_parser = positive_duration)]
+    threshold: Duration,
+
+    /// End after this many relists, failed ones included
+    #[arg(long, value_name = "N")]
+    count: Option<NonZeroU64>,
+
+    /// End after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = positive_duration)]
+    lasting: Option<Duration>,
+
+    /// Do not make the kubelet's status calls for changed pods
+    #[arg(long)]
+    no_inspect: bool,
+
+    /// The file to which the key `s` writes a bundle [default: `s` asks for it]
+    #[arg(long, value_name = "FILE.tar.gz")]
+    bundle: Option<PathBuf>,
+
+    /// Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest confirmed]
+    #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
+    kubelet_version: Option<KubeletVersion>,
+}
+
+impl TopArgs {
+    /// Returns the arguments of a `watch` that relists in the same way.
+    fn for_watch(&self) -> Result<WatchArgs, Error> {
+        let duration = |duration: Duration| humantime::format_duration(duration).to_string();
+        let mut words = vec!["watch".to_owned(), "--period".to_owned(), duration(self.period)];
+        words.extend(["--threshold".to_owned(), duration(self.threshold)]);
+        words.extend(self.count.iter().flat_map(|count| ["--count".to_owned(), count.to_string()]));
+        words.extend(self.lasting.iter().flat_map(|lasting| ["--for".to_owned(), duration(*lasting)]));
+        words.extend(self.no_inspect.then(|| "--no-inspect".to_owned()));
+        let version = self.kubelet_version.iter();
+        words.extend(version.flat_map(|version| ["--kubelet-version".to_owned(), version.to_string()]));
+        let command = WatchArgs::augment_args(Command::new("watch"));
+        let matches =
+            command.try_get_matches_from(words).and_then(|found| WatchArgs::from_arg_matches(&found));
+        matches.map_err(|why| Error::Start(io::Error::other(why.to_string())))
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &TopArgs, context: &Context) -> Result<Exit, Error> {
+    if !is_possible() {
+        return watch::run(&arguments.for_watch()?, context);
+    }
+    let endpoint = watch::from_the_start(context.endpoint()?);
+    block_on(session::run(arguments, context, &endpoint))?
+}
+
+/// Whether stdin and stdout are a terminal on which a screen of the smallest size can be drawn.
+fn is_possible() -> bool {
+    let (columns, lines) = screen::SMALLEST;
+    Context::is_seen(&io::stdin())
+        && Context::is_seen(&io::stdout())
+        && Context::can_rewrite()
+        && Context::terminal_size()
+            .is_some_and(|(rows, width)| rows >= usize::from(lines) && width >= usize::from(columns))
+}

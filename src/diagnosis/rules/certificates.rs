@@ -1,0 +1,98 @@
+//! D36: a certificate of the kubelet has expired or is not valid yet.
+
+use super::{Case, finding};
+use crate::diagnosis::kubelet::InvalidCertificate;
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::manifests::preflight::{CertificateUse, date};
+
+/// Applies D36. The date in the file is certain. The effect on a running kubelet is only likely, because the kubelet may
+/// still use a certificate that it read earlier.
+pub(super) fn invalid(case: &Case<'_>) -> Vec<HealthFinding> {
+    case.evidence.kubelet.certificates.iter().map(finding_of).collect()
+}
+
+fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
+    let owner = match certificate.usage {
+        CertificateUse::Client => "the kubelet's client certificate",
+        CertificateUse::Serving => "the kubelet's serving certificate",
+        CertificateUse::CallerAuthority => "the authority of the kubelet's callers",
+        CertificateUse::ServerAuthority => "the authority of the API server",
+    };
+    let when = date(certificate.at);
+    let title = if certificate.is_expired {
+        format!("{owner} expired on {when}")
+    } else {
+        format!("{owner} is valid only from {when} on")
+    };
+    let is_needed = certificate.usage.is_needed_for_the_server() && !certificate.is_replaced_at_start;
+    let (severity, confidence) = if is_needed {
+        (Severity::Critical, Confidence::Likely)
+    } else {
+        (Severity::Warning, Confidence::Certain)
+    };
+    let mut found = finding(RuleId::D36, severity, confidence, title);
+    found.phase = Phase::Kubelet;
+    found.evidence.push(format!("it is in {}", certificate.path));
+    found.evidence.push(
+        match certificate.usage {
+            CertificateUse::Client => {
+                "without it the kubelet cannot report to the API server: the node becomes NotReady"
+            }
+            CertificateUse::ServerAuthority => {
+                "with it the kubelet trusts no API server: the node becomes NotReady"
+            }
+            CertificateUse::Serving => "with it, callers may refuse the kubelet: logs, exec and metrics",
+            CertificateUse::CallerAuthority => {
+                "with it, the kubelet refuses its callers: logs, exec and metrics"
+            }
+        }
+        .to_owned(),
+    );
+    if certificate.is_replaced_at_start {
+        found.evidence.push(
+            "there is a bootstrap kubeconfig: if its token is valid, the kubelet gets a new certificate at its next start"
+                .to_owned(),
+        );
+    }
+    found.next.push("date -u   # is the clock of this node right?".to_owned());
+    let id = if certificate.is_expired { "KP060" } else { "KP061" };
+    found.next.push(format!("plegctl explain {id}"));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(usage: CertificateUse, is_expired: bool, is_replaced_at_start: bool) -> HealthFinding {
+        let path = "/pki/c.pem".to_owned();
+        finding_of(&InvalidCertificate { path, usage, is_expired, at: 1_795_446_000, is_replaced_at_start })
+    }
+
+    #[test]
+    fn certificates_that_the_api_server_needs_are_critical_and_others_a_warning() {
+        let severity_of = |usage, is_replaced| {
+            let found = found(usage, true, is_replaced);
+            (found.severity, found.confidence)
+        };
+        let critical = (Severity::Critical, Confidence::Likely);
+        let warning = (Severity::Warning, Confidence::Certain);
+        assert_eq!(severity_of(CertificateUse::Client, false), critical);
+        assert_eq!(severity_of(CertificateUse::ServerAuthority, false), critical);
+        assert_eq!(severity_of(CertificateUse::Serving, false), warning);
+        assert_eq!(severity_of(CertificateUse::CallerAuthority, false), warning);
+        assert_eq!(severity_of(CertificateUse::Client, true), warning, "the kubelet bootstraps a new one");
+    }
+
+    #[test]
+    fn the_title_has_the_date() {
+        let expired = found(CertificateUse::Serving, true, false);
+        assert_eq!(expired.title, "the kubelet's serving certificate expired on 2026-11-23T15:00:00Z");
+        let early = found(CertificateUse::Client, false, false);
+        assert_eq!(
+            early.title,
+            "the kubelet's client certificate is valid only from 2026-11-23T15:00:00Z on"
+        );
+        assert!(early.next.contains(&"plegctl explain KP061".to_owned()), "{early:?}");
+    }
+}

@@ -1,0 +1,161 @@
+//! D37: tasks wait in the kernel, and the reason is known. The reasons are in `reasons.txt`.
+
+use super::{Case, finding, node};
+use crate::diagnosis::evidence::container_parts::parts_of;
+use crate::diagnosis::kernel_waits::{KernelWait, Reason};
+use crate::diagnosis::limits;
+use crate::diagnosis::old_commands;
+use crate::diagnosis::proc::{Process, Role};
+use crate::diagnosis::report::{Confidence, HealthFinding, KernelReason, RuleId, Severity};
+use crate::ordered;
+use crate::report::duration::elapsed;
+use crate::report::plural;
+
+/// The most findings of this rule.
+const MAX_FINDINGS: usize = 3;
+/// The number of programs that wait for an agent from which on they are no coincidence.
+const UNRELATED_PROGRAMS: usize = 3;
+
+/// Applies D37: one finding for each reason and owner.
+pub(super) fn reasons(case: &Case<'_>) -> Vec<HealthFinding> {
+    let Some(host) = case.evidence.node() else { return Vec::new() };
+    let remote_is_reported = node::remote(case).is_some();
+    let frozen_is_reported = !node::frozen(case).is_empty();
+    let is_reported = |wait: &KernelWait| match wait.reason.rule.id {
+        "KR04" => remote_is_reported,
+        "KR08" => frozen_is_reported,
+        _ => false,
+    };
+    let mut waits: Vec<(&KernelWait, &Process)> = host
+        .waits
+        .iter()
+        .filter(|wait| !is_reported(wait))
+        .filter_map(|wait| Some((wait, host.latest().processes.get(&wait.pid)?)))
+        .collect();
+    // A wait that explains the hang represents the others with the same reason and owner.
+    ordered::sort_by_key(&mut waits, |(wait, process)| {
+        (!explains_hang(case, process), wait.reason.rule.id, wait.pid)
+    });
+    let mut found: Vec<HealthFinding> = Vec::new();
+    let mut seen: Vec<(&str, &Option<String>)> = Vec::new();
+    for (wait, process) in &waits {
+        let kind = (wait.reason.rule.id, &wait.owner);
+        if !seen.contains(&kind) && found.len() < MAX_FINDINGS {
+            seen.push(kind);
+            let all = waits.iter().filter(|(other, _)| (other.reason.rule.id, &other.owner) == kind);
+            found.push(finding_of(case, wait, process, &all.copied().collect::<Vec<_>>()));
+        }
+    }
+    found.extend(lockups(case));
+    found
+}
+
+/// Whether a wait of this process explains the hung call: it is a part of a culprit, or the daemon. Without a culprit, it may
+/// be any process of the runtime.
+fn explains_hang(case: &Case<'_>, process: &Process) -> bool {
+    let is_part = |id: &str| {
+        let parts = parts_of(case.evidence, id);
+        let mut shim_and_runtime = parts.shim.into_iter().chain(parts.oci.iter().copied());
+        shim_and_runtime.any(|part| part.pid == process.pid) || process.container_id.as_deref() == Some(id)
+    };
+    case.stuck()
+        && match process.role {
+            Role::Daemon => true,
+            Role::Kubelet => false,
+            _ if !case.culprits.is_empty() => case.culprits.iter().any(|culprit| is_part(&culprit.id)),
+            role => role != Role::Other,
+        }
+}
+
+fn finding_of(
+    case: &Case<'_>,
+    wait: &KernelWait,
+    process: &Process,
+    all: &[(&KernelWait, &Process)],
+) -> HealthFinding {
+    let evidence = case.evidence;
+    let explains = explains_hang(case, process);
+    let is_old = evidence.node().is_some_and(|host| {
+        process.age >= limits::CNI_PROCESS_STUCK && old_commands::is_old(evidence, host.latest(), process)
+    });
+    let whole_node = wait.reason.rule.id == "KR01" && wait.programs >= UNRELATED_PROGRAMS;
+    let hang_is_certain = case.culprits.iter().any(|culprit| culprit.confidence == Confidence::Certain);
+    let (severity, confidence) = match (explains, is_old || whole_node) {
+        (true, _) if wait.is_proven() && hang_is_certain => (Severity::Critical, Confidence::Certain),
+        (true, _) => (Severity::Critical, Confidence::Likely),
+        (false, true) => (Severity::Warning, Confidence::Likely),
+        (false, false) => (Severity::Warning, Confidence::Possible),
+    };
+    let id = id_of(case, process);
+    let of_pod = id.as_deref().and_then(|id| evidence.names.pod(id));
+    let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
+    let title = format!("{}{of_pod} {}", process.label(), wait.words());
+    let mut found = if explains {
+        case.cause(RuleId::D37, severity, confidence, title)
+    } else {
+        finding(RuleId::D37, severity, confidence, title)
+    };
+    if let Some(id) = id {
+        found = case.about(found, &id);
+    }
+    for (wait, process) in all.iter().take(3) {
+        found.evidence.push(format!(
+            "{}, task {}: in {} in two looks, and did not run between them; started {} ago",
+            process.label(),
+            wait.tid,
+            wait.function,
+            elapsed(process.age)
+        ));
+    }
+    found.evidence.extend(wait.facts.iter().cloned());
+    if wait.reason.rule.id == "KR03" {
+        found.evidence.extend(evidence.journal.as_ref().and_then(|journal| journal.gpu_error.clone()));
+    }
+    if wait.programs > 1 {
+        found.evidence.push(format!("{} wait for the same", plural(wait.programs, "program")));
+    }
+    found.evidence.push(if wait.stack.is_empty() {
+        "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
+    } else {
+        format!("kernel stack: {}", wait.stack.join(" < "))
+    });
+    let rule = wait.reason.rule;
+    found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
+    found.next.push(format!("plegctl explain {}", rule.id));
+    found.kernel_reason = Some(KernelReason {
+        id: rule.id.to_owned(),
+        process: process.comm.clone(),
+        pid: wait.pid,
+        function: wait.function.clone(),
+        owner: wait.owner.clone(),
+    });
+    found
+}
+
+/// Returns the id that the process works on.
+fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
+    let names = &case.evidence.names;
+    let of_culprit = case.culprits.iter().map(|culprit| &culprit.id).find(|id| {
+        let parts = parts_of(case.evidence, id);
+        parts.shim.is_some_and(|shim| shim.pid == process.pid)
+            || parts.oci.iter().any(|part| part.pid == process.pid)
+    });
+    let on_command_line = || process.command.iter().find(|word| names.knows(word));
+    let of_command = case.evidence.node().and_then(|host| host.command_ids.get(&process.pid));
+    process.container_id.clone().or_else(|| of_culprit.or(of_command).or_else(on_command_line).cloned())
+}
+
+/// Reports the kernel's own messages about processors that run no task and about broken hardware.
+fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
+    let lines = &case.evidence.journal.as_ref()?.lockups;
+    let last = lines.last()?;
+    let rule = Reason::of("KR11")?.rule;
+    let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
+    let title = "the kernel reports that a processor or the hardware is stuck";
+    let mut found = finding(RuleId::D37, Severity::Warning, confidence, title);
+    found.evidence.push(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
+    found.evidence.push(last.clone());
+    found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
+    found.next.push(format!("plegctl explain {}", rule.id));
+    Some(found)
+}

@@ -1,0 +1,424 @@
+//! Tests of D37: for what tasks wait in the kernel. The tests on the real kernel need root, and cause the wait themselves
+//! with their own files, mounts and cgroups; elsewhere they print why they are skipped.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::node::{FakeNode, FakeProcess, find, hung};
+use super::scripted::{Scripted, sandbox_id};
+use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
+use crate::host::proc::waits;
+
+/// A wait of the shim of pod 1: function, stack and context switches.
+fn blocked_shim(node: &FakeNode, wchan: &str, stack: &str) {
+    let sandbox = sandbox_id(1);
+    node.process(&FakeProcess {
+        pid: 1001,
+        comm: "containerd-shim",
+        state: 'D',
+        command: &["containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &sandbox],
+        cgroup: "/system.slice/containerd.service",
+        wchan,
+        ..FakeProcess::default()
+    });
+    node.file("proc/1001/task/1001/stack", stack);
+    node.file("proc/1001/task/1001/status", "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t1\n");
+}
+
+/// The stack of a process that opens a file while an agent does not answer, on Linux 6.18.
+const FANOTIFY: &str = "[<0>] fanotify_handle_event+0xb93/0x1b70\n[<0>] fsnotify+0x392/0xfb0\n[<0>] \
+    __fsnotify_parent+0x15c/0x420\n[<0>] do_dentry_open+0x144/0x430\n[<0>] vfs_open+0x2c/0x100\n";
+
+/// Adds a process with a fanotify group. The `fdinfo` is that of a real group on Linux 6.18; class 5 and mask 10000 mean
+/// permission events, class 1 and mask 20 do not.
+fn agent(node: &FakeNode, pid: u32, comm: &str, class: u32, mask: u32) {
+    node.process(&FakeProcess { pid, comm, ..FakeProcess::default() });
+    symlink("anon_inode:[fanotify]", node.proc().join(format!("{pid}/fd/3"))).unwrap();
+    node.file(
+        &format!("proc/{pid}/fdinfo/3"),
+        &format!(
+            "pos:\t0\nflags:\t02000002\nmnt_id:\t17\nino:\t1038\nfanotify flags:{class} event-flags:8000\n\
+             fanotify mnt_id:30 mflags:0 mask:{mask} ignored_mask:0\n"
+        ),
+    );
+}
+
+fn reason(report: &HealthReport) -> Option<(String, Option<String>, Confidence)> {
+    let found = find(report, RuleId::D37)?;
+    let reason = found.kernel_reason.as_ref()?;
+    Some((reason.id.clone(), reason.owner.clone(), found.confidence))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_security_agent_is_named_in_the_first_line() {
+    let node = FakeNode::new("fanotify").with_pods(3);
+    blocked_shim(&node, "fanotify_handle_event", FANOTIFY);
+    agent(&node, 812, "falcon-sensor", 5, 10000);
+    agent(&node, 813, "auditor", 1, 20);
+    let report = node.diagnose(hung(3, 1)).await;
+    let title = "containerd-shim[1001] of default/web-1 waits for the security agent falcon-sensor[812]";
+    assert!(report.summary.starts_with(title), "{}", report.summary);
+    assert_eq!(
+        reason(&report),
+        Some(("KR01".to_owned(), Some("falcon-sensor[812]".to_owned()), Confidence::Certain))
+    );
+    let holder = report.culprits[0].holder.as_deref().unwrap();
+    assert!(holder.ends_with("waits for the security agent falcon-sensor[812]"), "{holder}");
+    let d10 = find(&report, RuleId::D10).unwrap();
+    assert!(d10.title.ends_with("waits for the security agent falcon-sensor[812]"), "{}", d10.title);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_agents_none_is_named_and_without_a_stack_the_reason_is_only_likely() {
+    let node = FakeNode::new("agents").with_pods(3);
+    blocked_shim(&node, "fanotify_handle_event", FANOTIFY);
+    agent(&node, 812, "falcon-sensor", 5, 10000);
+    agent(&node, 813, "mdatp", 4, 20000);
+    let report = node.diagnose(hung(3, 1)).await;
+    assert_eq!(reason(&report), Some(("KR01".to_owned(), None, Confidence::Likely)));
+    fs::remove_dir_all(node.proc().join("813")).unwrap();
+    node.file("proc/1001/task/1001/stack", "");
+    let report = node.diagnose(hung(3, 1)).await;
+    let owner = Some("falcon-sensor[812]".to_owned());
+    assert_eq!(reason(&report), Some(("KR01".to_owned(), owner, Confidence::Likely)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_a_hang_does_not_change_the_verdict() {
+    let node = FakeNode::new("no-hang").with_pods(3);
+    blocked_shim(&node, "fanotify_handle_event", FANOTIFY);
+    agent(&node, 812, "falcon-sensor", 5, 10000);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
+    assert_eq!(find(&report, RuleId::D37).unwrap().confidence, Confidence::Possible);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_context_switches_are_unknown_is_not_judged() {
+    let node = FakeNode::new("no-switches").with_pods(3);
+    blocked_shim(&node, "fanotify_handle_event", FANOTIFY);
+    fs::remove_file(node.proc().join("1001/task/1001/status")).unwrap();
+    assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_is_blamed_only_if_it_completes_no_request() {
+    let node = FakeNode::new("disk").with_pods(3);
+    let stack = "[<0>] io_schedule+0x46/0x80\n[<0>] folio_wait_bit_common+0x13d/0x350\n";
+    blocked_shim(&node, "io_schedule", stack);
+    // `Documentation/admin-guide/iostats.rst`; the twelfth field is the number of requests in flight.
+    node.file("proc/diskstats", " 8 0 sda 100 0 0 0 50 0 0 0 0 0 0\n");
+    let idle = node.diagnose(hung(3, 1)).await;
+    assert_eq!(reason(&idle), None);
+    node.file("proc/diskstats", " 253 0 dm-0 9 0 0 0 9 0 0 0 3 0 0\n 8 0 sda 100 0 0 0 50 0 0 0 3 0 0\n");
+    let stalled = node.diagnose(hung(3, 1)).await;
+    assert_eq!(reason(&stalled), Some(("KR06".to_owned(), Some("sda".to_owned()), Confidence::Certain)));
+}
+
+/// Stacks from the kernel's documentation, from the issues that `docs/kernel-reasons.md` names, and from Linux 6.18.
+#[tokio::test(start_paused = true)]
+async fn documented_stacks_have_their_reason() {
+    for (id, wchan, stack) in [
+        // containernetworking and amazon-vpc-cni-k8s: tasks of plugins while network namespaces are removed.
+        ("KR02", "rtnl_lock", "[<0>] rtnl_lock+0x15/0x20\n[<0>] rtnetlink_rcv_msg+0x128/0x3a0\n"),
+        // NVIDIA/nvidia-container-toolkit: the module's name follows each function.
+        (
+            "KR03",
+            "_nv039897rm",
+            "[<0>] _nv039897rm+0x3c/0x70 [nvidia]\n[<0>] rm_init_adapter+0xc5/0xe0 [nvidia]\n",
+        ),
+        // A frozen ext4 on Linux 6.18.
+        (
+            "KR05",
+            "percpu_rwsem_wait",
+            "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n",
+        ),
+        // containerd's shim while an ext4 is unmounted.
+        (
+            "KR07",
+            "sync_inodes_sb",
+            "[<0>] sync_inodes_sb+0xd0/0x2a0\n[<0>] generic_shutdown_super+0x37/0x130\n",
+        ),
+    ] {
+        let node = FakeNode::new(&format!("stack-{id}")).with_pods(3);
+        blocked_shim(&node, wchan, stack);
+        let report = node.diagnose(hung(3, 1)).await;
+        assert_eq!(reason(&report).map(|(id, ..)| id).as_deref(), Some(id), "{report:#?}");
+    }
+    // The same lock of the kernel without a write: a new process waits while cgroups change.
+    let node = FakeNode::new("fork").with_pods(3);
+    blocked_shim(
+        &node,
+        "percpu_rwsem_wait",
+        "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] cgroup_can_fork+0x1/0x2\n",
+    );
+    assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lockup_in_the_kernels_log_is_reported_and_never_first() {
+    let text = "1.0 n kernel: watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [kworker/3:1:77]\n";
+    let journal = crate::diagnosis::journal::Journal::of(text);
+    assert_eq!(journal.lockups.len(), 1);
+    let corrected = "1.0 n kernel: mce: [Hardware Error]: Machine check: Corrected error\n";
+    assert!(crate::diagnosis::journal::Journal::of(corrected).lockups.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_hangs_is_likely_after_a_minute_and_names_its_pod() {
+    let node = FakeNode::new("create").with_pods(3);
+    let new = super::scripted::id(9, 'd');
+    node.file(
+        &format!("run/bundles/{new}/config.json"),
+        r#"{"annotations":{"io.kubernetes.cri.container-type":"sandbox",
+            "io.kubernetes.cri.sandbox-namespace":"shop","io.kubernetes.cri.sandbox-name":"db-0"}}"#,
+    );
+    let bundle = format!("/run/bundles/{new}");
+    let runc = |verb, age| {
+        node.process(&FakeProcess {
+            pid: 3000,
+            parent: 1001,
+            comm: "runc",
+            age,
+            command: &["runc", verb, "--bundle", &bundle, &new],
+            ..FakeProcess::default()
+        });
+    };
+    runc("create", 40);
+    let young = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(young.verdict, Verdict::Healthy);
+    let found = find(&young, RuleId::D10).unwrap();
+    assert_eq!(found.confidence, Confidence::Possible);
+    assert!(found.title.starts_with("runc[3000] create of shop/db-0 has not finished"), "{}", found.title);
+    runc("create", 70);
+    let old = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(old.verdict, Verdict::Degraded, "{old:#?}");
+    assert_eq!(old.primary.as_ref().unwrap().ids, std::slice::from_ref(&new));
+    assert!(old.summary.starts_with("runc[3000] create of shop/db-0 has not finished"), "{}", old.summary);
+    // An exec may run as long as its user wants.
+    runc("exec", 7000);
+    assert_eq!(node.diagnose(Scripted::with_pods(3)).await.verdict, Verdict::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_plugin_that_hangs_names_pod_and_sandbox() {
+    let node = FakeNode::new("cni-pod").with_pods(3);
+    let new = super::scripted::id(8, 'd');
+    node.file("opt/cni/bin/calico", "");
+    node.process(&FakeProcess { pid: 4001, parent: 200, comm: "calico", age: 90, ..FakeProcess::default() });
+    node.file(
+        "proc/4001/environ",
+        &format!("CNI_CONTAINERID={new}\0CNI_ARGS=K8S_POD_NAMESPACE=shop;K8S_POD_NAME=db-0\0"),
+    );
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(report.summary, "the network plugin calico[4001] of shop/db-0 hangs");
+    assert_eq!(report.primary.as_ref().unwrap().ids, [new]);
+}
+
+/// Processes that are killed at the end, and commands that then undo what the test did.
+#[derive(Default)]
+struct CleanUp {
+    processes: Vec<Child>,
+    commands: Vec<String>,
+}
+
+impl Drop for CleanUp {
+    fn drop(&mut self) {
+        for command in &self.commands {
+            let _ = Command::new("sh").args(["-c", command]).stderr(Stdio::null()).status();
+        }
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl CleanUp {
+    /// Starts a program with its name in the process table; it is a copy, because the kernel's name is that of the file.
+    fn start(&mut self, program: &str, arguments: &[&str]) -> u32 {
+        let mut command = Command::new(program);
+        let child = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        self.processes.push(child);
+        pid
+    }
+}
+
+fn sh(line: &str) -> bool {
+    Command::new("sh").args(["-c", line]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// Whether this test may change mounts; prints why not.
+fn may_mount(node: &FakeNode) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let mount = node.root.join("try");
+    fs::create_dir_all(&mount).unwrap();
+    let mounts = is_root && sh(&format!("mount -t tmpfs none {0} && umount {0}", mount.display()));
+    if !mounts {
+        eprintln!("skipped: only root may mount file systems");
+    }
+    mounts
+}
+
+/// Waits until `pid` is in the same wait in two looks; at its start, a process waits for its files for a moment.
+fn wait_until_blocked(pid: u32) {
+    let mut before = Vec::new();
+    for _ in 0..240 {
+        let look = waits::look(Path::new("/proc"), &[pid], |function| function.contains("lock_inode_wait"));
+        if !look.tasks.is_empty() && look.tasks == before {
+            return;
+        }
+        before = look.tasks;
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    panic!("process {pid} does not wait in the kernel");
+}
+
+/// Makes real processes the shim of pod 1 and others on the node.
+async fn diagnose_with_real(node: &FakeNode, shim: u32, others: &[u32]) -> HealthReport {
+    let _ = fs::remove_dir_all(node.proc().join("1001"));
+    for pid in others.iter().chain([&shim]) {
+        symlink(format!("/proc/{pid}"), node.proc().join(pid.to_string())).unwrap();
+    }
+    let cgroup = super::node::cgroup_of(1);
+    node.process(&FakeProcess { pid: 2001, parent: shim, cgroup: &cgroup, ..FakeProcess::default() });
+    node.diagnose(hung(3, 1)).await
+}
+
+/// Copies a program so that its processes have the name of a shim. `cp` copies it: this process must not have the copy
+/// open for writing, because a process that another test starts would inherit the file and prevent its execution.
+fn shim_of(node: &FakeNode, program: &str) -> String {
+    let copy = node.root.join("containerd-shim").display().to_string();
+    assert!(sh(&format!("cp {program} {copy}")));
+    copy
+}
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test(start_paused = true)]
+async fn a_real_agent_that_does_not_answer_is_named() {
+    let node = FakeNode::new("real-fanotify").with_pods(3);
+    if !may_mount(&node) {
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let mount = node.root.join("watched");
+    fs::create_dir(&mount).unwrap();
+    let at = mount.display().to_string();
+    assert!(sh(&format!("mount -t tmpfs none {at} && touch {at}/file")));
+    clean_up.commands.push(format!("umount -l {at}"));
+    // fanotify_init(FAN_CLASS_CONTENT, O_RDONLY) and fanotify_mark(FAN_MARK_ADD | FAN_MARK_MOUNT, FAN_OPEN_PERM).
+    let agent = "syscall(300, 4, 0) >= 0 or die; syscall(301, 3, 0x11, 0x10000, -100, $ARGV[0]) == 0 or die; \
+                 open(R, '>', $ARGV[1]); close(R); sleep 600";
+    let ready = node.root.join("ready");
+    let agent = clean_up.start("perl", &["-e", agent, &at, &ready.display().to_string()]);
+    for _ in 0..400 {
+        let has_ended = clean_up.processes[0].try_wait().unwrap().is_some();
+        if ready.exists() || has_ended {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    if !ready.exists() {
+        eprintln!("skipped: this kernel or its limits allow no fanotify group with permission events");
+        return;
+    }
+    let shim = clean_up.start(&shim_of(&node, "/bin/cat"), &[&format!("{at}/file")]);
+    wait_until_blocked(shim);
+    let report = diagnose_with_real(&node, shim, &[agent]).await;
+    let owner = Some(format!("perl[{agent}]"));
+    assert_eq!(reason(&report), Some(("KR01".to_owned(), owner, Confidence::Certain)), "{report:#?}");
+    // The agent ends first, so that the waiting process can end.
+    clean_up.processes.swap(0, 1);
+    clean_up.commands.insert(0, format!("kill -9 {agent}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_frozen_file_system_is_named() {
+    let node = FakeNode::new("real-freeze").with_pods(3);
+    if !may_mount(&node) {
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let (image, at) = (node.root.join("image"), node.root.join("frozen"));
+    fs::create_dir(&at).unwrap();
+    let (image, at) = (image.display(), at.display());
+    if !sh(&format!("truncate -s 16M {image} && mkfs.ext4 -q {image} && mount -o loop {image} {at}")) {
+        eprintln!("skipped: no file system can be made in a file");
+        return;
+    }
+    clean_up.commands.push(format!("fsfreeze -u {at}; sleep 0.1; umount -l {at}"));
+    assert!(sh(&format!("fsfreeze -f {at}")));
+    let shim = clean_up.start(&shim_of(&node, "/bin/touch"), &[&format!("{at}/file")]);
+    wait_until_blocked(shim);
+    let report = diagnose_with_real(&node, shim, &[]).await;
+    assert_eq!(reason(&report), Some(("KR05".to_owned(), None, Confidence::Likely)), "{report:#?}");
+    assert!(report.summary.contains("waits for a frozen file system"), "{}", report.summary);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_fuse_daemon_that_is_stopped_is_named() {
+    let node = FakeNode::new("real-fuse").with_pods(3);
+    if !may_mount(&node) || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let at = node.root.join("remote");
+    fs::create_dir(&at).unwrap();
+    let at = at.display().to_string();
+    let serve = format!(
+        "exec 3<>/dev/fuse; mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 s3fs {at} && kill -STOP $$"
+    );
+    let daemon = clean_up.start("sh", &["-c", &serve]);
+    clean_up.commands.push(format!("kill -9 {daemon}; umount -l {at}"));
+    let is_mounted = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!(" {at} "));
+    for _ in 0..2400 {
+        if is_mounted() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    assert!(is_mounted(), "the file system is not mounted");
+    let shim = clean_up.start(&shim_of(&node, "/bin/cat"), &[&format!("{at}/file")]);
+    wait_until_blocked(shim);
+    fs::create_dir_all(node.proc().join("self")).unwrap();
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let own = mountinfo.lines().find(|line| line.contains(&format!(" {at} "))).unwrap();
+    fs::write(node.proc().join("self/mountinfo"), own).unwrap();
+    let report = diagnose_with_real(&node, shim, &[daemon]).await;
+    let d09 = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{report:#?}"));
+    let named = format!("s3fs (fuse) of sh[{daemon}], which is stopped");
+    assert!(d09.evidence.iter().any(|line| line.contains(&named)), "{d09:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_holder_of_a_file_lock_is_named() {
+    let node = FakeNode::new("real-flock").with_pods(3);
+    if !sh("flock --version >/dev/null") || !Path::new("/proc/self/stack").exists() {
+        eprintln!("skipped: no flock");
+        return;
+    }
+    let mut clean_up = CleanUp::default();
+    let file = node.root.join("last_reserved_ip.0").display().to_string();
+    let holder = clean_up.start("flock", &["--no-fork", &file, "sleep", "600"]);
+    let is_held = || !sh(&format!("flock -n {file} true"));
+    for _ in 0..2400 {
+        if Path::new(&file).exists() && is_held() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let flock = ["/usr/bin/flock", "/bin/flock"].into_iter().find(|path| Path::new(path).exists()).unwrap();
+    let shim = clean_up.start(&shim_of(&node, flock), &[&file, "true"]);
+    wait_until_blocked(shim);
+    fs::copy("/proc/locks", node.proc().join("locks")).unwrap();
+    let report = diagnose_with_real(&node, shim, &[holder]).await;
+    let (id, owner, _) = reason(&report).unwrap_or_else(|| panic!("{report:#?}"));
+    assert_eq!((id.as_str(), owner), ("KR09", Some(format!("sleep[{holder}]"))));
+    let found = find(&report, RuleId::D37).unwrap();
+    assert!(found.evidence.iter().any(|line| line.contains("last_reserved_ip.0")), "{found:#?}");
+}

@@ -1,0 +1,472 @@
+//! Decides for every node whether a kubelet of another release would start with the settings that the node's kubelet
+//! reports, and which static pods it would restart.
+//!
+//! Reads `/configz` of each kubelet and the metadata of the pods on its node. `/configz` shows only the fields of the
+//! kubelet's configuration. It does not show flags that set no such field, and neither files nor hardware of the node.
+//! The report lists these as not checked.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::verdict::error_text;
+use super::{ListedNode, NodeReader};
+use crate::clock::Wall;
+use crate::kubelet::KubeletVersion;
+use crate::kubelet::http::{self, HttpSession, encoded};
+use crate::manifests::preflight::{
+    Builder, StartFinding, TargetKubelet, configz_findings, restarts_every_static_pod,
+    unlisted_gates_and_flags,
+};
+use crate::ordered;
+use crate::report::{NotChecked, PodRef, Severity};
+
+/// The number of pods in one page of the list. A node has some hundred at most.
+const PAGE: usize = 500;
+
+/// The maximum number of pages of one node's pods.
+const MAX_PAGES: usize = 20;
+
+/// Asks for the metadata of the pods only, which is a small part of each. A server that cannot do so sends all of it.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// The annotations that a kubelet adds to the mirror pod of a static pod.
+const SOURCE: &str = "kubernetes.io/config.source";
+const HASH: &str = "kubernetes.io/config.hash";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// What was read of one node.
+#[derive(Clone, Debug)]
+pub struct SettingsReading {
+    /// The node in the API server's list.
+    pub listed: ListedNode,
+    /// The kubelet's `/configz`, or the error.
+    pub configz: Result<String, http::Error>,
+    /// The mirror pods of the node's static pods, or why they are not known.
+    pub mirrors: Result<Vec<ListedMirrorPod>, String>,
+}
+
+/// A static pod, as its mirror pod shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedMirrorPod {
+    /// The static pod, with its UID in the runtime.
+    pub pod: PodRef,
+    /// The kubelet's source: `file` or `http`.
+    pub source: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PodPage {
+    #[serde(default)]
+    metadata: super::PageMetadata,
+    items: Vec<PodItem>,
+}
+
+#[derive(Deserialize)]
+struct PodItem {
+    metadata: PodMetadata,
+}
+
+#[derive(Deserialize)]
+struct PodMetadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    annotations: std::collections::HashMap<String, String>,
+}
+
+impl PodItem {
+    /// The static pod of a mirror pod; `None` for any other pod.
+    fn mirrored(self) -> Option<ListedMirrorPod> {
+        let PodMetadata { name, namespace, mut annotations } = self.metadata;
+        annotations.contains_key(MIRROR).then(|| ListedMirrorPod {
+            pod: PodRef { uid: annotations.remove(HASH).unwrap_or_default(), namespace, name },
+            source: annotations.remove(SOURCE),
+        })
+    }
+}
+
+/// Reads the settings of a kubelet and the metadata of its pods.
+#[derive(Clone)]
+pub(super) struct SettingsReader {
+    /// The timeout of one request.
+    pub timeout: Duration,
+}
+
+impl NodeReader for SettingsReader {
+    type Reading = SettingsReading;
+
+    async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> SettingsReading {
+        let url = format!("{server}/api/v1/nodes/{}/proxy/configz", encoded(&listed.name));
+        let configz = session.get(&url, self.timeout).await.and_then(|answer| answer.document(&url));
+        let mirrors = mirrors(session, server, &listed.name, self.timeout).await;
+        SettingsReading { listed, configz, mirrors }
+    }
+}
+
+async fn mirrors(
+    session: &mut HttpSession<'_>,
+    server: &str,
+    node: &str,
+    timeout: Duration,
+) -> Result<Vec<ListedMirrorPod>, String> {
+    let selector = encoded(&format!("spec.nodeName={node}"));
+    let (mut found, mut next) = (Vec::new(), String::new());
+    for _ in 0..MAX_PAGES {
+        let mut url = format!("{server}/api/v1/pods?limit={PAGE}&fieldSelector={selector}");
+        if !next.is_empty() {
+            url.extend(["&continue=", &encoded(&next)]);
+        }
+        let answer = session.get_as(&url, METADATA, timeout).await;
+        let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
+        let page: PodPage =
+            serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
+        found.extend(page.items.into_iter().filter_map(PodItem::mirrored));
+        next = page.metadata.next;
+        if next.is_empty() {
+            break;
+        }
+    }
+    ordered::sort_by(&mut found, |one, other| one.pod.cmp(&other.pod));
+    Ok(found)
+}
+
+/// Whether a kubelet would start, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum StartVerdict {
+    /// A kubelet of the other release would accept all settings that the node's kubelet reports.
+    Starts,
+    /// The settings could not be read.
+    Unknown,
+    /// A kubelet of the other release would refuse a setting and would not start.
+    Refused,
+}
+
+impl StartVerdict {
+    /// All verdicts, the worst first.
+    pub const ALL: [Self; 3] = [Self::Refused, Self::Unknown, Self::Starts];
+
+    /// The name in JSON and in tables.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starts => "starts",
+            Self::Unknown => "unknown",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Whether a kubelet of another release would start on each node of a cluster.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct FleetPreflight {
+    /// When the last node was read.
+    pub taken_at: Wall,
+    /// The API server.
+    pub server: String,
+    /// The kubeconfig context.
+    pub context: String,
+    /// The release that is to start.
+    pub upgrade_to: String,
+    /// The number of nodes with each verdict, and the number of static pods that restart.
+    pub counts: StartCounts,
+    /// The answer in one sentence.
+    pub summary: String,
+    /// The nodes, the worst first.
+    pub nodes: Vec<NodePreflight>,
+    /// What plegctl could not check on any node, and why.
+    pub not_checked: Vec<NotChecked>,
+}
+
+/// The number of nodes with each verdict, and the number of static pods that restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StartCounts {
+    /// All nodes.
+    pub nodes: u64,
+    /// Nodes on which a kubelet of the release would start.
+    pub starts: u64,
+    /// Nodes whose settings could not be read.
+    pub unknown: u64,
+    /// Nodes on which a kubelet of the release would not start.
+    pub refused: u64,
+    /// Static pods that the upgrade restarts.
+    pub restarts: u64,
+}
+
+impl StartCounts {
+    /// The number of nodes with this verdict.
+    pub const fn of(&self, verdict: StartVerdict) -> u64 {
+        match verdict {
+            StartVerdict::Starts => self.starts,
+            StartVerdict::Unknown => self.unknown,
+            StartVerdict::Refused => self.refused,
+        }
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NodePreflight {
+    /// Its name.
+    pub name: String,
+    /// Its verdict.
+    pub verdict: StartVerdict,
+    /// The first error or warning, or why the verdict is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The version of its kubelet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet_version: Option<String>,
+    /// The findings, in the order in which a starting kubelet would find them.
+    pub findings: Vec<StartFinding>,
+    /// The node's static pods.
+    pub pods: Vec<StaticPodRestart>,
+    /// What was not checked on this node, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_checked: Vec<NotChecked>,
+}
+
+/// What the upgrade does with a static pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct StaticPodRestart {
+    /// The pod, with the UID that it has now.
+    pub pod: PodRef,
+    /// The kubelet's source: `file` or `http`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Whether the pod is stopped and started again. Absent if that depends on its manifest, which is not visible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<bool>,
+}
+
+impl NodePreflight {
+    /// The number of static pods that the upgrade restarts; `None` if it is not known for one of them.
+    pub fn restarts(&self) -> Option<usize> {
+        let is_known = self.not_checked.is_empty() && self.pods.iter().all(|pod| pod.restarts.is_some());
+        is_known.then(|| self.restarting().count())
+    }
+
+    fn restarting(&self) -> impl Iterator<Item = &StaticPodRestart> {
+        self.pods.iter().filter(|pod| pod.restarts == Some(true))
+    }
+}
+
+/// Decides the verdicts for the release `target`, the worst first.
+pub fn judge(
+    readings: Vec<SettingsReading>,
+    target: KubeletVersion,
+    taken_at: Wall,
+    server: &str,
+    context: &str,
+) -> FleetPreflight {
+    let mut nodes: Vec<NodePreflight> = readings.into_iter().map(|reading| node(reading, target)).collect();
+    ordered::sort_by(&mut nodes, |one, other| {
+        other.verdict.cmp(&one.verdict).then_with(|| one.name.cmp(&other.name))
+    });
+    let mut counts = StartCounts::default();
+    for node in &nodes {
+        counts.nodes += 1;
+        *(match node.verdict {
+            StartVerdict::Starts => &mut counts.starts,
+            StartVerdict::Unknown => &mut counts.unknown,
+            StartVerdict::Refused => &mut counts.refused,
+        }) += 1;
+        node.restarting().for_each(|_| counts.restarts += 1);
+    }
+    let mut not_checked: Vec<NotChecked> = [
+        (
+            "flags that set no field",
+            "/configz has the merged fields only; plegctl preflight on a node sees the flags",
+        ),
+        ("certificates, swap, cgroups, ports and disks", "only plegctl preflight on a node sees them"),
+    ]
+    .into_iter()
+    .map(|(what, why)| NotChecked { what: what.to_owned(), why: why.to_owned() })
+    .collect();
+    not_checked.extend(unlisted_gates_and_flags(target));
+    FleetPreflight {
+        taken_at,
+        server: server.to_owned(),
+        context: context.to_owned(),
+        upgrade_to: target.to_string(),
+        counts,
+        summary: sentence(&counts, target),
+        nodes,
+        not_checked,
+    }
+}
+
+fn sentence(counts: &StartCounts, target: KubeletVersion) -> String {
+    let nodes = |count| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
+    let mut text = match counts.refused {
+        0 if counts.nodes == counts.unknown => {
+            format!("it is not known whether kubelet {target} would start")
+        }
+        0 => format!("no setting that these kubelets report keeps kubelet {target} from starting"),
+        refused => format!("kubelet {target} would not start on {}", nodes(refused)),
+    };
+    if counts.unknown > 0 && counts.unknown < counts.nodes {
+        text = format!("{text}; {} could not be judged", nodes(counts.unknown));
+    }
+    match counts.restarts {
+        0 => text,
+        1 => format!("{text}; the upgrade restarts 1 static pod"),
+        many => format!(
+            "{text}; the upgrade restarts {many} static pods: upgrade control-plane nodes one after another"
+        ),
+    }
+}
+
+fn node(reading: SettingsReading, target: KubeletVersion) -> NodePreflight {
+    let SettingsReading { listed, configz, mirrors } = reading;
+    let running = listed.kubelet_version.as_deref().and_then(|version| KubeletVersion::parse(version).ok());
+    let kubelet = TargetKubelet { release: target, builder: builder_of(listed.system.as_deref()) };
+    let findings = match configz {
+        // Without an object `kubeletconfig`, the answer does not come from a kubelet's `/configz`.
+        Ok(text) => configz_findings(&text, running, kubelet)
+            .ok_or_else(|| "its /configz answers something else".to_owned()),
+        Err(why @ (http::Error::Unauthorized { .. } | http::Error::Forbidden { .. })) => {
+            Err(format!("no permission to read it: {}", error_text(&why)))
+        }
+        Err(why) => Err(error_text(&why)),
+    };
+    let (verdict, why, findings) = match findings {
+        Err(why) => (StartVerdict::Unknown, Some(why), Vec::new()),
+        Ok(findings) => {
+            let first_with = |least: Severity| findings.iter().find(|finding| finding.severity >= least);
+            let is_refused = first_with(Severity::Error).is_some();
+            let first = first_with(Severity::Error).or_else(|| first_with(Severity::Warning));
+            let verdict = if is_refused { StartVerdict::Refused } else { StartVerdict::Starts };
+            (verdict, first.map(|finding| finding.message.clone()), findings)
+        }
+    };
+    // An upgrade restarts all static pods of the node or none of them, as far as this is known without the manifests.
+    let restarts = running.and_then(|running| restarts_every_static_pod(running, target));
+    let (pods, not_checked) = match mirrors {
+        Ok(mirrors) => {
+            let pods = mirrors.into_iter();
+            let pods = pods.map(|ListedMirrorPod { pod, source }| StaticPodRestart { pod, source, restarts });
+            (pods.collect(), Vec::new())
+        }
+        Err(why) => (Vec::new(), vec![NotChecked { what: "its static pods".to_owned(), why }]),
+    };
+    NodePreflight {
+        name: listed.name,
+        verdict,
+        why,
+        kubelet_version: listed.kubelet_version,
+        findings,
+        pods,
+        not_checked,
+    }
+}
+
+/// Who built the kubelet, from the name of the node's operating system.
+fn builder_of(system: Option<&str>) -> Builder {
+    match system {
+        Some(name) if name.contains("CoreOS") => {
+            let is_openshift = ["Red Hat", "CentOS Stream"].iter().any(|vendor| name.contains(vendor));
+            // Fedora CoreOS runs kubelets of both kinds.
+            if is_openshift { Builder::OpenShift } else { Builder::Unknown }
+        }
+        Some(_) => Builder::Upstream,
+        None => Builder::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(name: &str, version: &str, gates: &str) -> SettingsReading {
+        SettingsReading {
+            listed: ListedNode {
+                name: name.to_owned(),
+                kubelet_version: Some(version.to_owned()),
+                runtime: None,
+                system: Some("Debian GNU/Linux 13 (trixie)".to_owned()),
+                ready: None,
+            },
+            configz: Ok(format!("{{\"kubeletconfig\":{{\"featureGates\":{{{gates}}}}}}}")),
+            mirrors: Ok(vec![ListedMirrorPod {
+                pod: PodRef {
+                    uid: "5".to_owned(),
+                    namespace: "kube-system".to_owned(),
+                    name: format!("etcd-{name}"),
+                },
+                source: Some("file".to_owned()),
+            }]),
+        }
+    }
+
+    fn judged(readings: Vec<SettingsReading>, target: &str) -> FleetPreflight {
+        judge(readings, KubeletVersion::parse(target).unwrap(), Wall::from_nanos(0), "s", "c")
+    }
+
+    #[test]
+    fn a_node_whose_gate_is_removed_is_refused_and_comes_first() {
+        let gate = "\"SidecarContainers\":true";
+        let report = judged(vec![reading("n1", "v1.36.2", ""), reading("n2", "v1.36.2", gate)], "1.37");
+        let verdicts: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.verdict)).collect();
+        assert_eq!(verdicts, [("n2", StartVerdict::Refused), ("n1", StartVerdict::Starts)]);
+        assert!(report.nodes[0].why.as_deref().unwrap().contains("SidecarContainers was removed in 1.37"));
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (2, Some(1)));
+        assert!(report.summary.starts_with("kubelet 1.37 would not start on 1 node;"), "{}", report.summary);
+        assert!(report.summary.ends_with("one after another"), "{}", report.summary);
+    }
+
+    #[test]
+    fn an_upgrade_to_a_patch_release_restarts_no_pod() {
+        let report = judged(vec![reading("n1", "v1.36.2", "")], "1.36");
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, Some(0)));
+    }
+
+    #[test]
+    fn the_number_of_restarts_is_not_known_for_a_release_newer_than_the_tables() {
+        let report = judged(vec![reading("n1", "v1.37.1", "")], "1.38");
+        assert_eq!((report.counts.restarts, report.nodes[0].restarts()), (0, None));
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_read_has_the_verdict_unknown() {
+        let url = String::new();
+        let mut gone = reading("n1", "v1.36.2", "");
+        gone.configz = Err(http::Error::Forbidden { url, text: "no".to_owned() });
+        gone.mirrors = Err("no".to_owned());
+        let report = judged(vec![gone], "1.37");
+        assert_eq!((report.nodes[0].verdict, report.nodes[0].restarts()), (StartVerdict::Unknown, None));
+        assert_eq!(report.nodes[0].why.as_deref(), Some("no permission to read it: no"));
+        assert_eq!(report.summary, "it is not known whether kubelet 1.37 would start");
+    }
+
+    #[test]
+    fn the_operating_system_shows_who_built_the_kubelet() {
+        assert_eq!(builder_of(Some("Red Hat Enterprise Linux CoreOS 418.94")), Builder::OpenShift);
+        assert_eq!(builder_of(Some("Fedora CoreOS 42.20260301")), Builder::Unknown);
+        assert_eq!(builder_of(Some("Ubuntu 24.04.3 LTS")), Builder::Upstream);
+        assert_eq!(builder_of(None), Builder::Unknown);
+    }
+
+    #[test]
+    fn only_mirror_pods_are_static_pods() {
+        let page: PodPage = serde_json::from_str(
+            r#"{"items":[{"metadata":{"name":"web"}},{"metadata":{"name":"etcd-n1","namespace":"kube-system",
+            "annotations":{"kubernetes.io/config.mirror":"5","kubernetes.io/config.hash":"5",
+            "kubernetes.io/config.source":"file"}}}]}"#,
+        )
+        .unwrap();
+        let found: Vec<ListedMirrorPod> = page.items.into_iter().filter_map(PodItem::mirrored).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].pod.uid.as_str(), found[0].source.as_deref()), ("5", Some("file")));
+    }
+}

@@ -1,0 +1,458 @@
+//! Reads what a kubelet shares with the other programs of its node: ports, lock file, file systems, process ids,
+//! descriptors, cgroups and addresses.
+//!
+//! Reading may wait for a disk, so call this in a thread that can be abandoned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::host::disks::{Disk, disk};
+use crate::host::proc::{NodeMount, waits_uninterruptibly};
+use crate::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
+use crate::kubelet::KubeletSettings;
+use crate::ordered::{self, IntoOrdered};
+
+/// A port on which the kubelet listens.
+#[derive(Debug)]
+pub struct KubeletPort {
+    /// The field of the port.
+    pub field: &'static str,
+    /// The flag of the port.
+    pub flag: &'static str,
+    /// The port if nothing sets it.
+    pub default: u16,
+    /// Whether the default holds only without a configuration file.
+    pub only_without_file: bool,
+    /// The field of the address.
+    pub address: &'static str,
+    /// The address if nothing sets it.
+    pub default_address: &'static str,
+}
+
+/// The ports of a kubelet and their defaults (`SetDefaults_KubeletConfiguration` and `applyLegacyDefaults`).
+pub const PORTS: [KubeletPort; 3] = [
+    KubeletPort {
+        field: "port",
+        flag: "port",
+        default: 10250,
+        only_without_file: false,
+        address: "address",
+        default_address: "0.0.0.0",
+    },
+    KubeletPort {
+        field: "readOnlyPort",
+        flag: "read-only-port",
+        default: 10255,
+        only_without_file: true,
+        address: "address",
+        default_address: "0.0.0.0",
+    },
+    KubeletPort {
+        field: "healthzPort",
+        flag: "healthz-port",
+        default: 10248,
+        only_without_file: false,
+        address: "healthzBindAddress",
+        default_address: "127.0.0.1",
+    },
+];
+
+/// The settings that name cgroups, as flag and field.
+const CGROUP_SETTINGS: [(&str, &str); 2] =
+    [("kube-reserved-cgroup", "kubeReservedCgroup"), ("system-reserved-cgroup", "systemReservedCgroup")];
+
+/// The directories below which cgroups are: version 2, and two of the trees of version 1.
+const CGROUP_TREES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd"];
+
+/// The use of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitUse {
+    /// How many are used, without those of the kubelet that runs.
+    pub used: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+/// Another process that listens on one of the kubelet's ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// The process.
+    pub owner: ProcessName,
+}
+
+/// A process by id and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessName {
+    /// The id.
+    pub pid: u32,
+    /// The kernel's name of the process.
+    pub name: String,
+}
+
+/// What the kubelet keeps on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskUse {
+    /// Its root directory: the file system that eviction thresholds call `nodefs`.
+    KubeletRoot,
+    /// The runtime's images: `imagefs`.
+    RuntimeRoot,
+}
+
+/// A file system and what is on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedDisk {
+    /// What is on it.
+    pub usage: DiskUse,
+    /// The directory.
+    pub path: String,
+    /// How full it is.
+    pub disk: Disk,
+}
+
+/// What a kubelet shares with other programs. An absent value was not read.
+#[derive(Clone, Debug, Default)]
+pub struct NodeResources {
+    /// Whether no other program contains the kubelet, so that a setting that nothing sets has its default.
+    pub has_known_defaults: bool,
+    /// Whether the kubelet has a configuration file.
+    pub has_config_file: bool,
+    /// The other processes that listen on the kubelet's ports, as far as the processes are known.
+    pub listeners: Option<Vec<Listener>>,
+    /// The kubelet's lock file, and the process that holds it.
+    pub lock_holder: Option<(String, ProcessName)>,
+    /// The file systems to which the kubelet and the runtime write.
+    pub disks: Vec<UsedDisk>,
+    /// The tasks of the node, without those of the kubelet that runs, and the most that can be.
+    pub tasks: Option<LimitUse>,
+    /// The tasks in the kubelet's own cgroup, and its limit.
+    pub own_tasks: Option<LimitUse>,
+    /// The open files of the node.
+    pub open_files: Option<LimitUse>,
+    /// The largest limit of open files that a process can have.
+    pub most_open_files: Option<u64>,
+    /// The cgroups that the settings name, and whether they exist.
+    pub cgroups: BTreeMap<String, bool>,
+    /// The addresses of the node.
+    pub addresses: Option<BTreeSet<IpAddr>>,
+}
+
+impl NodeResources {
+    /// Reads the node below `host` with the process table `proc`, for a kubelet with these settings. `pid` is the
+    /// kubelet that runs now, and `socket` the runtime's socket.
+    pub fn read(
+        settings: &KubeletSettings,
+        host: &HostRoot,
+        proc: &Path,
+        pid: Option<u32>,
+        socket: Option<&str>,
+        containerd: Option<&ContainerdConfig>,
+    ) -> Self {
+        let mut found = Self {
+            has_known_defaults: settings.is_plain_kubelet(),
+            has_config_file: settings.flag("config").is_some(),
+            disks: disks(settings, host, proc, runtime_root(socket, containerd)),
+            cgroups: cgroups(settings, host),
+            ..Self::default()
+        };
+        // In a container, the process table and the network are the container's own.
+        if pid.is_none() && !host.is_this_system(proc) {
+            return found;
+        }
+        // The kubelet's network is the node's, and so is that of the first process.
+        let network = proc.join(pid.unwrap_or(1).to_string()).join("net");
+        let number = |name: &str| kernel_text(&proc.join("sys").join(name)).ok()?.trim().parse().ok();
+        found.listeners = listeners(&network, proc, pid, &wanted_ports(settings));
+        found.lock_holder = settings.flag("lock-file").and_then(|path| lock_holder(path, host, proc, pid));
+        found.tasks = tasks(proc, pid, number("kernel/pid_max"), number("kernel/threads-max"));
+        found.own_tasks = pid.and_then(|pid| own_tasks(host, proc, pid));
+        found.open_files = open_files(proc);
+        found.most_open_files = number("fs/nr_open");
+        found.addresses = addresses(&network);
+        found
+    }
+}
+
+fn wanted_ports(settings: &KubeletSettings) -> BTreeSet<u16> {
+    let ports = PORTS.iter().filter_map(|port| match settings.setting(port.flag, port.field) {
+        Ok(Some(setting)) => setting.value.parse().ok(),
+        Ok(None) => Some(port.default),
+        Err(_) => None,
+    });
+    ports.into_set()
+}
+
+/// Finds the processes, except the kubelet, that listen on `ports`. A socket whose process cannot be seen, or whose
+/// files cannot be read without the risk of blocking, may be the kubelet's own, so it is left out.
+fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16>) -> Option<Vec<Listener>> {
+    let mut sockets: HashMap<String, (IpAddr, u16)> = HashMap::new();
+    for (index, table) in ["tcp", "tcp6"].into_iter().enumerate() {
+        match kernel_text(&network.join(table)) {
+            Ok(text) => {
+                let listening = text.lines().filter_map(listening);
+                let wanted = listening.filter(|(_, (_, port))| ports.contains(port));
+                sockets.extend(wanted.map(|(inode, place)| (format!("socket:[{inode}]"), place)));
+            }
+            // A kernel without IPv6 has no such table.
+            Err(_) if index > 0 => {}
+            Err(_) => return None,
+        }
+    }
+    if sockets.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut owners: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for process in KernelDir::open(proc).ok()?.numbered() {
+        let dir = proc.join(process.to_string());
+        if waits_uninterruptibly(&dir) {
+            continue;
+        }
+        let Ok(descriptors) = fs::read_dir(dir.join("fd")) else { continue };
+        for target in descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()) {
+            let target = target.to_string_lossy().into_owned();
+            if sockets.contains_key(&target) {
+                owners.entry(target).or_default().push(process);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (socket, processes) in owners {
+        let Some((address, port)) = sockets.get(&socket).copied() else { continue };
+        if let Some(owner) = processes.first().filter(|_| !processes.iter().any(|one| Some(*one) == pid)) {
+            found.push(Listener { address, port, owner: process_name(proc, *owner) });
+        }
+    }
+    ordered::sort_by_key(&mut found, |listener| (listener.port, listener.address));
+    Some(found)
+}
+
+/// Parses a line of `/proc/net/tcp` or `tcp6`: the inode, the address and the port of a listening socket.
+fn listening(line: &str) -> Option<(&str, (IpAddr, u16))> {
+    // The kernel's number of the state TCP_LISTEN.
+    const LISTEN: &str = "0A";
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+    let (address, port) = local.split_once(':')?;
+    let place = (hexadecimal_address(address)?, u16::from_str_radix(port, 16).ok()?);
+    (*state == LISTEN).then_some((*inode, place))
+}
+
+/// The kernel prints an address as words of 32 bits in the byte order of the machine; all machines of Kubernetes with
+/// this product are little-endian.
+fn hexadecimal_address(text: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(text.get(at..at + 8)?, 16).ok()?.swap_bytes());
+    match text.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let whole = words.into_iter().fold(0_u128, |whole, word| (whole << 32) | u128::from(word));
+            let address = Ipv6Addr::from(whole);
+            Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
+        }
+        _ => None,
+    }
+}
+
+fn process_name(proc: &Path, pid: u32) -> ProcessName {
+    let name = kernel_text(&proc.join(pid.to_string()).join("comm")).unwrap_or_default();
+    ProcessName { pid, name: name.trim().to_owned() }
+}
+
+/// The path, and the process, except the kubelet, that holds a lock on the file there.
+fn lock_holder(path: &str, host: &HostRoot, proc: &Path, pid: Option<u32>) -> Option<(String, ProcessName)> {
+    let about = fs::metadata(host.path(path)).ok()?;
+    let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", about.ino());
+    let text = kernel_text(&proc.join("locks")).ok()?;
+    let holder = text.lines().find_map(|line| {
+        // `1: POSIX  ADVISORY  WRITE 1234 08:01:131 0 EOF`; a line of a waiting process has `->` behind the number.
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, kind, _, _, holder, locked, ..] = words.as_slice() else { return None };
+        (*kind != "->" && *locked == file).then(|| holder.parse::<u32>().ok()).flatten()
+    })?;
+    (Some(holder) != pid).then(|| (path.to_owned(), process_name(proc, holder)))
+}
+
+/// The tasks of the node and the most that can be, as the kubelet counts `pid.available` (`pkg/kubelet/stats/pidlimit`).
+fn tasks(proc: &Path, pid: Option<u32>, pid_max: Option<u64>, threads_max: Option<u64>) -> Option<LimitUse> {
+    let limit = [pid_max, threads_max].into_iter().flatten().min()?;
+    // The fourth field is the number of running and existing tasks.
+    let load = kernel_text(&proc.join("loadavg")).ok()?;
+    let all: u64 = load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
+    let of_kubelet = pid.map_or(0, |pid| {
+        let tasks = KernelDir::open(&proc.join(pid.to_string()).join("task"));
+        tasks.map_or(0, |tasks| tasks.numbered().iter().map(|_| 1_u64).sum())
+    });
+    Some(LimitUse { used: all.saturating_sub(of_kubelet), limit })
+}
+
+/// The tasks in the cgroup of the kubelet that runs, and the smallest limit of that cgroup and its parents.
+fn own_tasks(host: &HostRoot, proc: &Path, pid: u32) -> Option<LimitUse> {
+    let text = kernel_text(&proc.join(pid.to_string()).join("cgroup")).ok()?;
+    let (tree, path) = text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        match (parts.next()?, parts.next()?, parts.next()?) {
+            ("0", "", path) => Some(("/sys/fs/cgroup", path)),
+            (_, "pids", path) => Some(("/sys/fs/cgroup/pids", path)),
+            _ => None,
+        }
+    })?;
+    let directory = host.path(tree).join(path.trim_start_matches('/'));
+    let number = |name: &str| kernel_text(&directory.join(name)).ok()?.trim().parse().ok();
+    // Without a limit, the file has the word `max`.
+    Some(LimitUse { used: number("pids.current")?, limit: number("pids.max")? })
+}
+
+/// The first field of `file-nr` is the number of open files, and the third is the most that can be.
+fn open_files(proc: &Path) -> Option<LimitUse> {
+    let text = kernel_text(&proc.join("sys/fs/file-nr")).ok()?;
+    let mut words = text.split_ascii_whitespace().map(str::parse);
+    let (used, limit) = (words.next()?.ok()?, words.nth(1)?.ok()?);
+    Some(LimitUse { used, limit })
+}
+
+/// Returns the directory with the runtime's data: the one of containerd's configuration, otherwise the runtime's default.
+fn runtime_root<'a>(socket: Option<&str>, containerd: Option<&'a ContainerdConfig>) -> Option<&'a str> {
+    if let Some(root) = containerd.and_then(|config| config.root.as_deref()) {
+        return Some(root);
+    }
+    match socket? {
+        socket if socket.ends_with("containerd/containerd.sock") && !socket.contains("k3s") => {
+            Some("/var/lib/containerd")
+        }
+        socket if socket.ends_with("crio/crio.sock") => Some("/var/lib/containers/storage"),
+        _ => None,
+    }
+}
+
+fn disks(settings: &KubeletSettings, host: &HostRoot, proc: &Path, runtime: Option<&str>) -> Vec<UsedDisk> {
+    // Paths are resolved in this process's own mount namespace.
+    let mounts = NodeMount::all(&kernel_text(&proc.join("self/mountinfo")).unwrap_or_default());
+    let kubelet = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
+    let wanted = [(DiskUse::KubeletRoot, Some(kubelet)), (DiskUse::RuntimeRoot, runtime)];
+    let read = wanted.into_iter().filter_map(|(usage, path)| {
+        let path = path?;
+        let disk = disk(host.as_path(), &mounts, Path::new(path)).ok()?;
+        Some(UsedDisk { usage, path: path.to_owned(), disk })
+    });
+    read.collect()
+}
+
+/// The cgroups that the settings name, and whether they exist in one of the forms that the two cgroup drivers use.
+fn cgroups(settings: &KubeletSettings, host: &HostRoot) -> BTreeMap<String, bool> {
+    if !host.path("/sys/fs/cgroup").is_dir() {
+        return BTreeMap::new();
+    }
+    let names =
+        CGROUP_SETTINGS.iter().filter_map(|(flag, field)| settings.setting(flag, field).ok().flatten());
+    let exists = |name: &str| {
+        CGROUP_TREES.iter().any(|tree| {
+            let tree = host.path(tree);
+            cgroup_paths(name).into_iter().any(|path| tree.join(path).is_dir())
+        })
+    };
+    names.map(|setting| (setting.value.clone(), exists(&setting.value))).into_map()
+}
+
+/// The directories of a cgroup: the path itself for cgroupfs, and the slices for systemd, which uses only the last part
+/// of the name and reads a hyphen as a level (`ParseSystemdToCgroupName` and `ToSystemd`).
+fn cgroup_paths(name: &str) -> [PathBuf; 2] {
+    let plain = name.trim_matches('/');
+    let last = plain.rsplit('/').next().unwrap_or_default();
+    let mut slices = PathBuf::new();
+    let mut slice = String::new();
+    for part in last.trim_end_matches(".slice").split('-') {
+        if !slice.is_empty() {
+            slice.push('-');
+        }
+        slice.push_str(part);
+        slices.push(format!("{slice}.slice"));
+    }
+    [PathBuf::from(plain), slices]
+}
+
+/// The addresses in a network namespace, from its table of local routes and its list of IPv6 addresses.
+fn addresses(network: &Path) -> Option<BTreeSet<IpAddr>> {
+    let routes = kernel_text(&network.join("fib_trie")).ok()?;
+    let mut found = BTreeSet::new();
+    let mut last = None;
+    for line in routes.lines() {
+        let line = line.trim();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse::<Ipv4Addr>().ok();
+        } else if line.ends_with("host LOCAL") {
+            found.extend(last.map(IpAddr::V4));
+        }
+    }
+    // A kernel without IPv6 has no such table.
+    for line in kernel_text(&network.join("if_inet6")).unwrap_or_default().lines() {
+        let address =
+            line.split_ascii_whitespace().next().and_then(|text| u128::from_str_radix(text, 16).ok());
+        found.extend(address.map(|address| IpAddr::V6(Ipv6Addr::from(address))));
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listening_socket_has_an_address_a_port_and_an_inode() {
+        let of_ipv4 = "   0: 0100007F:2808 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0";
+        let (inode, place) = listening(of_ipv4).unwrap();
+        assert_eq!((inode, place), ("777", ("127.0.0.1".parse().unwrap(), 10248)));
+        assert_eq!(listening(&of_ipv4.replace(" 0A ", " 01 ")), None, "a connection does not listen");
+        let of_ipv6 = of_ipv4.replace("0100007F", "00000000000000000000000001000000");
+        assert_eq!(listening(&of_ipv6).unwrap().1.0, "::1".parse::<IpAddr>().unwrap());
+        let mapped = of_ipv4.replace("0100007F", "0000000000000000FFFF00000100007F");
+        assert_eq!(listening(&mapped).unwrap().1.0, "127.0.0.1".parse::<IpAddr>().unwrap());
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+        assert_eq!(listening(heading), None);
+    }
+
+    #[test]
+    fn systemd_reads_a_hyphen_in_the_name_of_a_cgroup_as_a_level() {
+        let of = |name| cgroup_paths(name).map(|path| path.display().to_string());
+        assert_eq!(of("/kube-reserved"), ["kube-reserved", "kube.slice/kube-reserved.slice"]);
+        assert_eq!(of("/system.slice"), ["system.slice", "system.slice"]);
+        assert_eq!(of("/a/runtime.slice"), ["a/runtime.slice", "runtime.slice"]);
+    }
+
+    #[test]
+    fn the_disk_of_the_runtime_is_the_one_that_containerd_is_configured_to_use() {
+        let socket = Some("/run/containerd/containerd.sock");
+        let moved =
+            ContainerdConfig { root: Some("/data/containerd".to_owned()), ..ContainerdConfig::default() };
+        assert_eq!(runtime_root(socket, Some(&moved)), Some("/data/containerd"));
+        assert_eq!(runtime_root(socket, Some(&ContainerdConfig::default())), Some("/var/lib/containerd"));
+        assert_eq!(runtime_root(socket, None), Some("/var/lib/containerd"));
+        assert_eq!(runtime_root(Some("/run/crio/crio.sock"), None), Some("/var/lib/containers/storage"));
+        assert_eq!(runtime_root(None, None), None);
+    }
+
+    #[test]
+    fn the_files_of_a_process_in_uninterruptible_sleep_are_not_read() {
+        let proc = std::env::temp_dir().join(format!("plegctl-listeners-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&proc);
+        let network = proc.join("1/net");
+        fs::create_dir_all(&network).unwrap();
+        let line = "0: 0100007F:2808 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 777 1 0";
+        fs::write(network.join("tcp"), line).unwrap();
+        fs::create_dir_all(proc.join("7/fd")).unwrap();
+        fs::write(proc.join("7/comm"), "nginx").unwrap();
+        std::os::unix::fs::symlink("socket:[777]", proc.join("7/fd/3")).unwrap();
+        let owners = |state: &str| {
+            fs::write(proc.join("7/stat"), format!("7 (nginx) {state} 1 7 7 0 -1 0")).unwrap();
+            listeners(&network, &proc, None, &BTreeSet::from([10248])).unwrap().len()
+        };
+        assert_eq!((owners("S"), owners("D")), (1, 0));
+        let _ = fs::remove_dir_all(&proc);
+    }
+}

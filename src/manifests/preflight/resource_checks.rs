@@ -1,0 +1,531 @@
+//! Judges what a kubelet shares with the other programs of its node. A pure function of [`NodeResources`].
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+
+use super::catalogue::StartCheck;
+use super::command_line::ParsedFlags;
+use super::finding::StartFinding;
+use super::node_resources::{DiskUse, KubeletPort, LimitUse, NodeResources, PORTS, UsedDisk};
+use super::settings::{MergedSettings, Origin};
+use crate::manifests::quantity::Quantity;
+use crate::manifests::tree::ManifestNode;
+use crate::report::{Confidence, Severity};
+
+/// The eviction thresholds that a kubelet has without evictionHard (`pkg/kubelet/eviction/defaults_linux.go`), as far
+/// as they concern disks.
+const DEFAULT_THRESHOLDS: [(&str, &str); 3] =
+    [("imagefs.available", "15%"), ("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")];
+
+/// The most open files of a kubelet without maxOpenFiles.
+const DEFAULT_OPEN_FILES: i128 = 1_000_000;
+
+/// With fewer free process ids on the node, a kubelet and its runtime soon cannot start a thread.
+const FEW_TASKS: u64 = 100;
+
+/// With fewer free tasks in its own cgroup, a kubelet soon cannot start a thread.
+const FEW_OWN_TASKS: u64 = 10;
+
+/// With fewer free descriptors on the node, programs soon cannot open a file.
+const FEW_FILES: u64 = 1000;
+
+/// Judges the resources of the node.
+pub fn check(resources: &NodeResources, settings: &MergedSettings, flags: &ParsedFlags) -> Vec<StartFinding> {
+    let mut judge = ResourceJudge { resources, settings, flags, findings: Vec::new() };
+    judge.reserved_cgroups();
+    for port in &PORTS {
+        judge.port(port);
+    }
+    judge.node_ip();
+    judge.lock();
+    for disk in &resources.disks {
+        judge.disk(disk);
+    }
+    judge.tasks();
+    judge.open_files();
+    judge.findings
+}
+
+struct ResourceJudge<'a> {
+    resources: &'a NodeResources,
+    settings: &'a MergedSettings,
+    flags: &'a ParsedFlags,
+    findings: Vec<StartFinding>,
+}
+
+/// An eviction threshold.
+enum Threshold {
+    Percent(f64),
+    Amount(Quantity),
+}
+
+impl Threshold {
+    fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix('%') {
+            Some(percent) => percent.parse().ok().map(Self::Percent),
+            None => Quantity::parse(text).ok().map(Self::Amount),
+        }
+    }
+
+    /// Whether less is left than the threshold demands.
+    fn is_above(&self, left: u64, all: u64) -> bool {
+        match self {
+            Self::Percent(percent) => share(left, all) < *percent,
+            Self::Amount(amount) => {
+                amount.cmp_whole(i64::try_from(left).unwrap_or(i64::MAX)) == Ordering::Greater
+            }
+        }
+    }
+}
+
+/// The part in percent.
+fn share(left: u64, all: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for comparing and showing")]
+    let (left, all) = (left as f64, all as f64);
+    100.0 * left / all
+}
+
+impl ResourceJudge<'_> {
+    /// Checks the cgroups in which the kubelet enforces reservations. It does not create them.
+    fn reserved_cgroups(&mut self) {
+        let enforced =
+            self.settings.list("enforceNodeAllocatable").map(|list| list.value).unwrap_or_default();
+        for (field, key, words) in [
+            ("systemReservedCgroup", "system-reserved", "System Reserved"),
+            ("kubeReservedCgroup", "kube-reserved", "Kube Reserved"),
+        ] {
+            let compressible = format!("{key}-compressible");
+            let words = if enforced.iter().any(|one| one == key) {
+                words.to_owned()
+            } else if enforced.contains(&compressible) {
+                format!("{words} Compressible")
+            } else {
+                continue;
+            };
+            let Some(name) = self.settings.non_empty(field) else { continue };
+            let path = name.value;
+            if self.resources.cgroups.get(&path) == Some(&false) {
+                self.findings.push(
+                    StartFinding::new(
+                        StartCheck::ReservedCgroupMissing,
+                        format!("there is no cgroup {path}, in which the kubelet is to enforce {key}"),
+                    )
+                    .at(&name.origin)
+                    .on(field)
+                    .with_reason(format!(
+                        "\"Failed to start ContainerManager\" err=\"Failed to enforce {words} Cgroup Limits on {path:?}"
+                    ))
+                    .with_fix(format!("create the cgroup, or remove {key} from enforceNodeAllocatable")),
+                );
+            }
+        }
+    }
+
+    /// The value of a setting that is an integer; its default if that is known.
+    fn integer(&self, field: &str, default: Option<i128>) -> Option<i128> {
+        match self.settings.int(field) {
+            Some(found) => Some(found.value),
+            None => default.filter(|_| self.resources.has_known_defaults && !self.settings.is_set(field)),
+        }
+    }
+
+    fn port(&mut self, port: &KubeletPort) {
+        let is_health = port.field == "healthzPort";
+        if !is_health && !self.settings.is_on("enableServer", true) {
+            return;
+        }
+        let has_default = !(port.only_without_file && self.resources.has_config_file);
+        let value = self.integer(port.field, has_default.then_some(port.default.into()));
+        let value = match value {
+            // Zero is the default of this port, and switches the others off.
+            Some(0) if port.field == "port" => port.default,
+            Some(value) if value != 0 => u16::try_from(value).unwrap_or_default(),
+            _ => return,
+        };
+        let address = self.settings.non_empty(port.address);
+        let address = address.as_ref().map_or(port.default_address, |address| address.value.as_str());
+        let Ok(address) = address.parse::<IpAddr>() else { return };
+        let listeners = self.resources.listeners.iter().flatten();
+        let mut taken = listeners.filter(|listener| listener.port == value);
+        let Some(listener) = taken.find(|listener| overlaps(address, listener.address)) else { return };
+        let (pid, name) = (listener.owner.pid, &listener.owner.name);
+        let finding = StartFinding::new(
+            StartCheck::PortTaken,
+            format!("{name} (pid {pid}) listens on port {value} of {}", listener.address),
+        )
+        .at(&self.settings.origin(port.field))
+        .on(port.field)
+        .with_fix(format!("stop {name}, or set another {}", port.field));
+        let words = format!("listen tcp {address}:{value}: bind: address already in use");
+        self.findings.push(if is_health {
+            // The kubelet tries again every five seconds, and its health checks fail until then.
+            finding.with_reason("\"Failed to start healthz server\"").with_severity(Severity::Warning)
+        } else {
+            // The message of the read-only port was not recorded.
+            let is_recorded = port.field == "port" && address.is_ipv4();
+            finding
+                .with_reason(format!("\"Failed to listen and serve\" err={words:?}"))
+                .with_confidence(if is_recorded { Confidence::Certain } else { Confidence::Likely })
+        });
+    }
+
+    fn node_ip(&mut self) {
+        let (Some(value), Some(own)) = (self.flags.last("node-ip"), &self.resources.addresses) else {
+            return;
+        };
+        for text in value.split(',').map(str::trim) {
+            let Ok(address) = text.parse::<IpAddr>() else { continue };
+            // The unspecified address lets the kubelet choose, and a loopback address is refused as such.
+            if address.is_unspecified() || address.is_loopback() || own.contains(&address) {
+                continue;
+            }
+            self.findings.push(
+                StartFinding::new(
+                    StartCheck::NodeIpNotHere,
+                    format!("--node-ip {address} is not an address of this node"),
+                )
+                .at(&Origin::Flag("node-ip".to_owned()))
+                .with_reason(format!(
+                    "\"Failed to set some node status fields\" err=\"failed to validate nodeIP: node IP: \\\"{address}\\\" not found in the host's network interfaces\""
+                ))
+                .with_fix("correct --node-ip, or give the node this address"),
+            );
+        }
+    }
+
+    fn lock(&mut self) {
+        let (Some((path, holder)), true) =
+            (&self.resources.lock_holder, self.flags.last("lock-file").is_some())
+        else {
+            return;
+        };
+        self.findings.push(
+            StartFinding::new(
+                StartCheck::LockFileHeld,
+                format!("{} (pid {}) holds the lock file {path}", holder.name, holder.pid),
+            )
+            .at(&Origin::Flag("lock-file".to_owned()))
+            .with_reason(format!("\"Acquiring file lock\" path={path:?}"))
+            .with_confidence(Confidence::Likely)
+            .with_fix(format!("end process {} if it is an old kubelet", holder.pid)),
+        );
+    }
+
+    /// The hard eviction threshold of a signal and its place.
+    fn threshold(&self, signal: &str) -> Option<(Threshold, String, Origin)> {
+        let mut set = self.settings.entries("evictionHard");
+        if let Some((_, placed)) = set.find(|(key, _)| *key == signal) {
+            let text = placed.value.as_str()?;
+            return Some((Threshold::parse(text)?, text.to_owned(), placed.origin.clone()));
+        }
+        // Any threshold, even in an empty list, replaces all defaults.
+        let is_replaced = self.settings.entries("evictionHard").next().is_some()
+            || self.settings.node("evictionHard").is_some_and(|placed| !ManifestNode::is_null(&placed.value));
+        let merges = self.settings.is_on("mergeDefaultEvictionSettings", false);
+        if !self.resources.has_known_defaults || (is_replaced && !merges) {
+            return None;
+        }
+        let (_, text) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == signal)?;
+        Some((Threshold::parse(text)?, (*text).to_owned(), Origin::Default))
+    }
+
+    fn disk(&mut self, used: &UsedDisk) {
+        let UsedDisk { usage, path, disk } = used;
+        let system = match usage {
+            DiskUse::KubeletRoot => "nodefs",
+            DiskUse::RuntimeRoot => "imagefs",
+        };
+        for (what, signal, left, all, usable) in [
+            ("space", "available", disk.available, disk.size, disk.free),
+            ("inodes", "inodesFree", disk.free_inodes, disk.inodes, disk.free_inodes),
+        ] {
+            // Some file systems have no limit of inodes.
+            if all == 0 {
+                continue;
+            }
+            if usable == 0 {
+                self.findings.push(
+                    StartFinding::new(
+                        StartCheck::DiskFull,
+                        format!("the file system of {path} has no {what} left"),
+                    )
+                    .with_severity(Severity::Error)
+                    .with_confidence(Confidence::Likely)
+                    .with_fix(format!("delete files below {path} that nothing needs")),
+                );
+                continue;
+            }
+            let signal = format!("{system}.{signal}");
+            let Some((threshold, text, origin)) = self.threshold(&signal) else { continue };
+            if threshold.is_above(left, all) {
+                self.findings.push(
+                    StartFinding::new(
+                        StartCheck::DiskFull,
+                        format!(
+                            "the file system of {path} has {:.1} % of its {what} left, below the eviction threshold {signal}<{text}",
+                            share(left, all)
+                        ),
+                    )
+                    .at(&origin)
+                    .on(&format!("evictionHard.{signal}"))
+                    .with_fix("make room, or the kubelet evicts pods and reports DiskPressure"),
+                );
+            }
+        }
+    }
+
+    fn tasks(&mut self) {
+        if let Some(LimitUse { used, limit }) = self.resources.tasks {
+            let left = limit.saturating_sub(used);
+            let threshold = self.threshold("pid.available");
+            let below = threshold.filter(|(threshold, ..)| threshold.is_above(left, limit));
+            if let Some((_, text, origin)) = below {
+                self.findings.push(
+                    StartFinding::new(
+                        StartCheck::FewProcessIds,
+                        format!("{left} of {limit} process ids are left, below the eviction threshold pid.available<{text}"),
+                    )
+                    .at(&origin)
+                    .on("evictionHard.pid.available")
+                    .with_fix("find the process with too many threads, or raise kernel.pid_max"),
+                );
+            } else if left < FEW_TASKS {
+                self.findings.push(
+                    StartFinding::new(
+                        StartCheck::FewProcessIds,
+                        format!("{left} of {limit} process ids are left"),
+                    )
+                    .with_confidence(Confidence::Likely)
+                    .with_fix("find the process with too many threads, or raise kernel.pid_max"),
+                );
+            }
+        }
+        if let Some(LimitUse { used, limit }) = self.resources.own_tasks
+            && limit.saturating_sub(used) < FEW_OWN_TASKS
+        {
+            self.findings.push(
+                StartFinding::new(
+                    StartCheck::FewProcessIds,
+                    format!("the kubelet's cgroup has {used} tasks, and its limit is {limit}"),
+                )
+                .with_confidence(Confidence::Likely)
+                .with_fix("raise TasksMax of the kubelet's unit"),
+            );
+        }
+    }
+
+    fn open_files(&mut self) {
+        if let Some(most) = self.resources.most_open_files
+            && let Some(wanted) = self.integer("maxOpenFiles", Some(DEFAULT_OPEN_FILES))
+            && wanted > i128::from(most)
+        {
+            self.findings.push(
+                StartFinding::new(
+                    StartCheck::FewDescriptors,
+                    format!("maxOpenFiles is {wanted}, and fs.nr_open allows {most}: the kubelet keeps the limit that it inherits"),
+                )
+                .at(&self.settings.origin("maxOpenFiles"))
+                .on("maxOpenFiles")
+                .with_reason("\"Failed to set rlimit on max file handles\"")
+                .with_fix(format!("sysctl -w fs.nr_open={wanted}")),
+            );
+        }
+        if let Some(LimitUse { used, limit }) = self.resources.open_files
+            && limit.saturating_sub(used) < FEW_FILES
+        {
+            self.findings.push(
+                StartFinding::new(
+                    StartCheck::FewDescriptors,
+                    format!("the node has {used} open files, and fs.file-max is {limit}"),
+                )
+                .with_confidence(Confidence::Likely)
+                .with_fix("find the process with too many open files, or raise fs.file-max"),
+            );
+        }
+    }
+}
+
+/// Whether a socket on `own` cannot be opened while another one listens on `other`. Go listens on all addresses of both
+/// families if the address is unspecified.
+fn overlaps(own: IpAddr, other: IpAddr) -> bool {
+    own.is_unspecified() || other.is_unspecified() || own == other
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::command_line;
+    use super::super::node_resources::{Listener, ProcessName};
+    use super::super::release::TargetKubelet;
+    use super::*;
+    use crate::host::disks::Disk;
+    use crate::host::shell_words;
+    use crate::manifests::reader::read;
+
+    /// A plain kubelet with a configuration file.
+    fn plain() -> NodeResources {
+        NodeResources { has_known_defaults: true, has_config_file: true, ..NodeResources::default() }
+    }
+
+    /// The findings for a configuration and a command line.
+    fn found(resources: &NodeResources, text: &str, flags: &str) -> Vec<StartFinding> {
+        let flags = command_line::parse(&shell_words(flags), TargetKubelet::upstream("1.36"));
+        let mut settings = MergedSettings::default();
+        settings.add_file(&read(text.as_bytes()).root.unwrap(), &Arc::from("c.yaml"));
+        settings.add_flags(&flags.flags);
+        check(resources, &settings, &flags)
+    }
+
+    /// The checks, severities and lines of the findings.
+    fn ids(resources: &NodeResources, text: &str, flags: &str) -> Vec<(StartCheck, Severity, Option<u32>)> {
+        let findings = found(resources, text, flags).into_iter();
+        findings.map(|finding| (finding.id, finding.severity, finding.line)).collect()
+    }
+
+    fn listening(address: &str, port: u16) -> NodeResources {
+        let owner = ProcessName { pid: 812, name: "nginx".to_owned() };
+        let listener = Listener { address: address.parse().unwrap(), port, owner };
+        NodeResources { listeners: Some(vec![listener]), ..plain() }
+    }
+
+    #[test]
+    fn a_taken_port_stops_the_kubelet_and_a_taken_health_port_only_its_health_check() {
+        let taken = |severity, line| [(StartCheck::PortTaken, severity, line)];
+        let everywhere = listening("0.0.0.0", 10250);
+        assert_eq!(ids(&everywhere, "a: 1", ""), taken(Severity::Error, None));
+        let finding = &found(&everywhere, "a: 1", "")[0];
+        assert_eq!(finding.message, "nginx (pid 812) listens on port 10250 of 0.0.0.0");
+        assert_eq!(
+            finding.kubelet_reason.as_deref(),
+            Some(
+                "\"Failed to listen and serve\" err=\"listen tcp 0.0.0.0:10250: bind: address already in use\""
+            )
+        );
+        assert_eq!(ids(&everywhere, "a: 1\nport: 10350\n", ""), []);
+        assert_eq!(ids(&listening("::1", 10350), "a: 1\nport: 10350\n", ""), taken(Severity::Error, Some(2)));
+        assert_eq!(ids(&everywhere, "enableServer: false", ""), []);
+        let elsewhere = listening("10.0.0.9", 10250);
+        assert_eq!(ids(&elsewhere, "address: 10.0.0.4", ""), []);
+        assert_eq!(ids(&elsewhere, "a: 1", ""), taken(Severity::Error, None));
+        assert_eq!(ids(&listening("127.0.0.1", 10248), "a: 1", ""), taken(Severity::Warning, None));
+        assert_eq!(ids(&listening("10.0.0.9", 10248), "a: 1", ""), []);
+        assert_eq!(ids(&listening("127.0.0.1", 10248), "healthzPort: 0", ""), []);
+    }
+
+    #[test]
+    fn the_read_only_port_has_a_default_only_without_a_configuration_file() {
+        let taken = listening("0.0.0.0", 10255);
+        assert_eq!(ids(&taken, "a: 1", ""), []);
+        assert_eq!(ids(&taken, "a: 1\nreadOnlyPort: 10255", "").len(), 1);
+        let without_file = NodeResources { has_config_file: false, ..taken.clone() };
+        assert_eq!(ids(&without_file, "a: 1", "").len(), 1);
+        assert_eq!(ids(&without_file, "a: 1", "--read-only-port=0"), []);
+        let inside_another_program = NodeResources { has_known_defaults: false, ..without_file };
+        assert_eq!(ids(&inside_another_program, "a: 1", ""), []);
+    }
+
+    #[test]
+    fn a_reserved_cgroup_is_needed_only_where_it_is_enforced() {
+        let missing = NodeResources {
+            cgroups: [("/runtime".to_owned(), false), ("/system".to_owned(), true)].into(),
+            ..plain()
+        };
+        let text = "kubeReservedCgroup: /runtime\nsystemReservedCgroup: /system\n";
+        assert_eq!(ids(&missing, text, ""), []);
+        let enforced = format!("{text}enforceNodeAllocatable: [pods, system-reserved, kube-reserved]\n");
+        let finding = &found(&missing, &enforced, "")[0];
+        assert_eq!((finding.id, finding.line), (StartCheck::ReservedCgroupMissing, Some(1)));
+        let reason = finding.kubelet_reason.as_deref().unwrap();
+        assert!(
+            reason.ends_with("Failed to enforce Kube Reserved Cgroup Limits on \"/runtime\""),
+            "{reason}"
+        );
+        let compressible = format!("{text}enforceNodeAllocatable: [pods, kube-reserved-compressible]\n");
+        let reason = found(&missing, &compressible, "")[0].kubelet_reason.clone().unwrap();
+        assert!(reason.contains("enforce Kube Reserved Compressible Cgroup"), "{reason}");
+        assert_eq!(found(&missing, &enforced, "").len(), 1, "the other cgroup exists");
+    }
+
+    #[test]
+    fn a_node_ip_of_another_machine_is_a_warning() {
+        let own = ["10.0.0.4", "fd00::4"].map(|address| address.parse().unwrap());
+        let node = NodeResources { addresses: Some(own.into()), ..plain() };
+        for good in ["10.0.0.4", "10.0.0.4,fd00:0::4", "0.0.0.0", "::", "127.0.0.1", "x"] {
+            assert_eq!(ids(&node, "a: 1", &format!("--node-ip={good}")), [], "{good}");
+        }
+        let finding = &found(&node, "a: 1", "--node-ip=10.0.0.5")[0];
+        assert_eq!((finding.id, finding.severity), (StartCheck::NodeIpNotHere, Severity::Warning));
+        assert_eq!(finding.field.as_deref(), Some("--node-ip"));
+        assert!(finding.kubelet_reason.as_deref().unwrap().contains("node IP: \\\"10.0.0.5\\\" not found"));
+        assert_eq!(ids(&plain(), "a: 1", "--node-ip=10.0.0.5"), [], "the addresses are not known");
+    }
+
+    fn with_disk(usage: DiskUse, available: u64, free_inodes: u64) -> NodeResources {
+        let disk =
+            Disk { size: 1000, free: available, available, inodes: 1000, free_inodes, ..Disk::default() };
+        NodeResources { disks: vec![UsedDisk { usage, path: "/d".to_owned(), disk }], ..plain() }
+    }
+
+    #[test]
+    fn a_disk_below_an_eviction_threshold_is_a_warning_and_a_full_one_an_error() {
+        let full = |severity, line| [(StartCheck::DiskFull, severity, line)];
+        let root = |available, inodes| with_disk(DiskUse::KubeletRoot, available, inodes);
+        assert_eq!(ids(&root(101, 51), "a: 1", ""), []);
+        assert_eq!(ids(&root(99, 51), "a: 1", ""), full(Severity::Warning, None));
+        assert_eq!(ids(&root(101, 49), "a: 1", ""), full(Severity::Warning, None));
+        assert_eq!(ids(&root(0, 500), "a: 1", ""), full(Severity::Error, None));
+        assert_eq!(ids(&root(500, 0), "a: 1", ""), full(Severity::Error, None));
+        let images = with_disk(DiskUse::RuntimeRoot, 140, 500);
+        assert_eq!(ids(&images, "a: 1", ""), full(Severity::Warning, None));
+        let own = "evictionHard:\n  nodefs.available: 20%\n";
+        assert_eq!(ids(&root(150, 500), own, ""), full(Severity::Warning, Some(2)));
+        assert_eq!(ids(&root(500, 40), own, ""), [], "own thresholds replace all defaults");
+        assert_eq!(ids(&root(500, 40), &format!("{own}mergeDefaultEvictionSettings: true"), "").len(), 1);
+        assert_eq!(ids(&root(50, 500), "evictionHard: {}", ""), []);
+        assert_eq!(ids(&root(50, 500), "evictionHard: {nodefs.available: '60'}", "").len(), 1);
+        assert_eq!(
+            ids(&root(50, 500), "evictionHard: {nodefs.available: 0%, nodefs.inodesFree: 0%}", ""),
+            []
+        );
+        let without_inodes = Disk { size: 1000, free: 500, available: 500, ..Disk::default() };
+        let disks =
+            vec![UsedDisk { usage: DiskUse::KubeletRoot, path: "/d".to_owned(), disk: without_inodes }];
+        assert_eq!(ids(&NodeResources { disks, ..plain() }, "a: 1", ""), []);
+    }
+
+    #[test]
+    fn few_process_ids_are_a_warning_on_the_node_and_in_the_kubelets_cgroup() {
+        let node = |used| NodeResources { tasks: Some(LimitUse { used, limit: 10_000 }), ..plain() };
+        let few = |line| [(StartCheck::FewProcessIds, Severity::Warning, line)];
+        assert_eq!(ids(&node(9000), "a: 1", ""), []);
+        assert_eq!(ids(&node(9950), "a: 1", ""), few(None));
+        assert_eq!(ids(&node(9000), "evictionHard: {pid.available: 20%}", ""), few(Some(1)));
+        let own = |used| NodeResources { own_tasks: Some(LimitUse { used, limit: 64 }), ..plain() };
+        assert_eq!(ids(&own(40), "a: 1", ""), []);
+        assert_eq!(ids(&own(60), "a: 1", ""), few(None));
+    }
+
+    #[test]
+    fn descriptors_are_too_few_if_the_kernel_allows_fewer_than_the_kubelet_wants() {
+        let kernel = |most| NodeResources { most_open_files: Some(most), ..plain() };
+        let few = |line| [(StartCheck::FewDescriptors, Severity::Warning, line)];
+        assert_eq!(ids(&kernel(1_048_576), "a: 1", ""), []);
+        assert_eq!(ids(&kernel(65_536), "a: 1", ""), few(None));
+        assert_eq!(ids(&kernel(65_536), "maxOpenFiles: 2000000", ""), few(Some(1)));
+        assert_eq!(ids(&kernel(65_536), "maxOpenFiles: 65536", ""), []);
+        let node = |used| NodeResources { open_files: Some(LimitUse { used, limit: 100_000 }), ..plain() };
+        assert_eq!(ids(&node(90_000), "a: 1", ""), []);
+        assert_eq!(ids(&node(99_500), "a: 1", ""), few(None));
+    }
+
+    #[test]
+    fn a_held_lock_file_stops_the_kubelet_that_is_to_wait_for_it() {
+        let holder = ProcessName { pid: 41, name: "kubelet".to_owned() };
+        let held = NodeResources { lock_holder: Some(("/run/k.lock".to_owned(), holder)), ..plain() };
+        let finding = &found(&held, "a: 1", "--lock-file=/run/k.lock")[0];
+        assert_eq!((finding.id, finding.severity), (StartCheck::LockFileHeld, Severity::Error));
+        assert_eq!(finding.kubelet_reason.as_deref(), Some("\"Acquiring file lock\" path=\"/run/k.lock\""));
+        assert_eq!(ids(&held, "a: 1", ""), [], "without the flag there is no lock");
+    }
+}

@@ -1,0 +1,267 @@
+//! `plegctl top`: in terminals of tmux (skipped without tmux, with a message; with `CI=true` they fail), and without a
+//! terminal.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use plegctl::cri::Rpc;
+
+use crate::support::captures::{CaptureDir, argument, record};
+use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::socket::TempDir;
+use crate::support::{FakeRuntime, Node};
+
+/// How often a screen is read until it shows what a test expects.
+const READS: usize = 600;
+
+/// The pause between two reads.
+const PAUSE: Duration = Duration::from_millis(100);
+
+fn has_tmux() -> bool {
+    if std::process::Command::new("tmux").arg("-V").output().is_ok() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "tmux is needed where CI=true");
+    eprintln!("skipped: tmux is not installed");
+    false
+}
+
+/// A shell in a terminal.
+struct Shell {
+    folder: TempDir,
+}
+
+impl Shell {
+    /// Starts bash with job control in a terminal of this size.
+    fn open((columns, lines): (usize, usize)) -> Self {
+        let shell = Self { folder: TempDir::new() };
+        let (x, y) = (columns.to_string(), lines.to_string());
+        let run = "exec env PS1='ready> ' bash --norc --noprofile -i";
+        shell.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &x, "-y", &y, run]);
+        shell.shows("ready>");
+        shell
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Invocation::program("tmux", &[&["-u", "-L", "top"], arguments].concat())
+            .env("TMUX_TMPDIR", self.folder.path())
+            .env("LANG", "C.UTF-8")
+            .env("SHELL", "/bin/sh")
+            .run();
+        assert_eq!(output.code, Some(0), "{output}");
+        output.stdout
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen shows `words`; returns the screen.
+    fn shows(&self, words: &str) -> String {
+        self.until(words, |screen| screen.contains(words))
+    }
+
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        for _ in 0..READS {
+            let screen = self.screen();
+            if wanted(&screen) {
+                return screen;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("the screen does not show {what}:\n{}", self.screen())
+    }
+
+    /// Presses keys by tmux's names.
+    fn press(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// Types a text.
+    fn types(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Runs a command line in the shell.
+    fn run(&self, line: &str) {
+        self.types(line);
+        self.press(&["Enter"]);
+    }
+
+    /// Starts plegctl in the shell.
+    fn top(&self, arguments: &str) {
+        self.run(&format!("clear; '{}' top {arguments}", env!("CARGO_BIN_EXE_plegctl")));
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Writes the settings of the terminal to a file and returns them.
+    fn settings(&self, name: &str) -> String {
+        let path = self.path(name);
+        self.run(&format!("clear; stty -a > {path}; echo {name}-$((40 + 2))"));
+        self.shows(&format!("{name}-42"));
+        fs::read_to_string(path).unwrap()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = Invocation::program("tmux", &["-L", "top", "kill-server"])
+            .env("TMUX_TMPDIR", self.folder.path())
+            .run();
+    }
+}
+
+fn small_node() -> Node {
+    Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web")
+}
+
+#[test]
+fn top_makes_the_calls_of_watch() {
+    let calls = |command: &str| {
+        let fake = FakeRuntime::start(small_node());
+        let arguments = [command, "-r", &fake.endpoint(), "--count", "3", "--period", "50ms"];
+        let output = Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &arguments).run();
+        assert_eq!(output.code, Some(0), "{output}");
+        let is_screen = output.stdout.contains("\u{1b}[?1049h");
+        let calls: Vec<(Rpc, String)> = fake.calls().into_iter().map(|call| (call.rpc, call.id)).collect();
+        (is_screen, calls)
+    };
+    let ((watch_is_screen, watch), (top_is_screen, top)) = (calls("watch"), calls("top"));
+    assert!(!watch_is_screen && top_is_screen);
+    assert_eq!(watch, top);
+    assert!(top.len() >= 7, "{top:?}");
+}
+
+#[test]
+fn without_a_terminal_on_a_dumb_one_and_on_a_small_one_top_runs_as_watch() {
+    let arguments = ["top", "-r", "sim:crash-loop", "--at", "0s", "--count", "2", "--period", "50ms"];
+    let binary = env!("CARGO_BIN_EXE_plegctl");
+    for output in [
+        plegctl(&arguments),
+        Invocation::in_terminal_of((24, 80), binary, &arguments).env("TERM", "dumb").run(),
+        Invocation::in_terminal_of((14, 80), binary, &arguments).run(),
+        Invocation::in_terminal_of((24, 59), binary, &arguments).run(),
+    ] {
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stdout.contains("2 relists in "), "{output}");
+        assert!(!output.stdout.contains("\u{1b}[?1049h"), "{output}");
+    }
+}
+
+#[test]
+fn an_unreachable_runtime_is_an_error_and_no_screen() {
+    let arguments = ["top", "-r", "/nonexistent.sock"];
+    let output = Invocation::in_terminal_of((24, 80), env!("CARGO_BIN_EXE_plegctl"), &arguments).run();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(!output.stdout.contains("\u{1b}[?1049h") && output.stdout.contains("error: "), "{output}");
+}
+
+#[test]
+fn keys_filter_explain_pause_and_save_a_bundle() {
+    if !has_tmux() {
+        return;
+    }
+    let shell = Shell::open((80, 24));
+    shell.top("-r sim:hung-list --at 0s");
+    shell.shows("ListContainers has not answered for 5s");
+    let screen = shell.shows("UNHEALTHY  ListContainers has not answered");
+    assert!(screen.contains("NotReady in 2m"), "{screen}");
+    shell.press(&["Down", "Enter"]);
+    let screen = shell.shows("to look further");
+    assert!(screen.contains("UNHEALTHY"), "the verdict stays in sight:\n{screen}");
+    shell.press(&["Escape"]);
+    shell.shows("TRANSITIONS");
+    shell.press(&["?"]);
+    shell.shows("pause the screen");
+    shell.press(&["q"]);
+    shell.shows("TRANSITIONS");
+    shell.press(&["/"]);
+    shell.types("no such pod");
+    shell.press(&["Enter"]);
+    shell.shows("TRANSITIONS  filter: no such pod");
+    shell.press(&["p"]);
+    shell.shows("PAUSED");
+    shell.press(&["p"]);
+    shell.until("that it continues", |screen| !screen.contains("PAUSED"));
+    let bundle = shell.path("node.tar.gz");
+    shell.press(&["s"]);
+    shell.types(&bundle);
+    shell.press(&["Enter"]);
+    shell.shows("bundle (unhealthy) in ");
+    let output = plegctl(&["health", "--from", &bundle]);
+    assert_eq!(output.code, Some(1), "{output}");
+    shell.press(&["q"]);
+    shell.shows("ready>");
+}
+
+#[test]
+fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
+    if !has_tmux() {
+        return;
+    }
+    let shell = Shell::open((80, 24));
+    let before = shell.settings("before");
+    let own = |text: &str| text.contains("PENDING CALLS");
+    let pid = shell.path("pid");
+    shell.run(&format!(
+        "clear; echo earlier text; bash -c 'echo $$ > {pid}; exec {} top -r sim:quiet --at 0s'",
+        env!("CARGO_BIN_EXE_plegctl")
+    ));
+    shell.shows("PENDING CALLS");
+    // The screen adapts to a new size.
+    shell.tmux(&["resize-window", "-x", "120", "-y", "40"]);
+    shell.until("the wide screen", |screen| {
+        own(screen) && screen.lines().any(|line| line.chars().count() > 100)
+    });
+    shell.tmux(&["resize-window", "-x", "50", "-y", "12"]);
+    shell.shows("is too small");
+    shell.tmux(&["resize-window", "-x", "80", "-y", "24"]);
+    shell.shows("PENDING CALLS");
+    // While it is suspended, the shell has its terminal back.
+    shell.press(&["C-z"]);
+    let screen = shell.shows("Stopped");
+    assert!(!own(&screen) && screen.contains("earlier text"), "{screen}");
+    assert_eq!(shell.settings("suspended"), before);
+    shell.run("fg");
+    shell.shows("PENDING CALLS");
+    let number = fs::read_to_string(&pid).unwrap();
+    let status = std::process::Command::new("kill").args(["-TERM", number.trim()]).status().unwrap();
+    assert!(status.success());
+    shell.until("the shell", |screen| !own(screen));
+    assert_eq!(shell.settings("terminated"), before);
+    shell.top("-r sim:quiet --at 0s");
+    shell.shows("PENDING CALLS");
+    shell.press(&["C-c"]);
+    shell.until("the shell", |screen| !own(screen) && screen.contains("ready>"));
+    assert_eq!(shell.settings("interrupted"), before);
+}
+
+#[test]
+fn a_capture_is_played_and_the_arrow_keys_move_in_it() {
+    if !has_tmux() {
+        return;
+    }
+    let captures = CaptureDir::make();
+    let capture = captures.path("capture");
+    let times = ["--count", "4", "--period", "1s", "--slow", "100ms", "--no-diagnose"];
+    record("sim:slow-status", &capture, &times);
+    let shell = Shell::open((80, 24));
+    shell.top(&format!("-r capture:{}", argument(&capture)));
+    shell.shows("capture ");
+    shell.press(&["End"]);
+    shell.shows("  end");
+    let at_end = shell.screen();
+    assert!(at_end.contains("relist 4"), "{at_end}");
+    shell.press(&["p", "Home"]);
+    shell.until("the start", |screen| screen.contains("paused") && screen.contains("relist 0"));
+    shell.press(&["Right"]);
+    shell.until("a later moment", |screen| screen.contains("paused") && !screen.contains("relist 0"));
+    shell.press(&["p", "+"]);
+    shell.shows("  end");
+    shell.press(&["q"]);
+    shell.shows("ready>");
+}
