@@ -23,7 +23,7 @@ use crate::support::{FakeRuntime, Gate, Node, Reply, RuntimeKind};
 const RELISTS: usize = 14;
 
 /// The time limit for the test.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 // The values of ContainerEventType in the CRI.
 const CREATED: i32 = 0;

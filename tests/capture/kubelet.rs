@@ -17,7 +17,7 @@ use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node};
 
 /// The time limit for the test.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The number of the document kind for the kubelet's metrics, in captures of every release of plegctl.
 const METRICS_KIND: u32 = 6;

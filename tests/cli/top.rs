@@ -13,7 +13,7 @@ use crate::support::socket::TempDir;
 use crate::support::{FakeRuntime, Node};
 
 /// How often a screen is read until it shows what a test expects.
-const READS: usize = 600;
+const READS: usize = 3000;
 
 /// The pause between two reads.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -293,6 +293,8 @@ fn proxy_of_the_api_server_gives_all_three_documents() {
     let mut paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     paths.sort();
     let proxy = "/api/v1/nodes/n1/proxy";
+    // On a busy machine, plegctl also asks whether another page answers while the metrics are late.
+    paths.retain(|path| *path != format!("{proxy}/metrics/probes"));
     assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");
     // The kubeconfig of the environment is sufficient.
     let arguments = ["health", "-r", "sim:quiet", "-o", "json", "--node", "n1"];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plegctl::cri::Rpc;
 
 /// The time limit for the calls that a test expects.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// One received call.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,10 +23,10 @@ use std::thread;
 use std::time::Duration;
 
 /// The time limit of a run.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The time limit for reading the stderr of a killed program.
-const STDERR_TIME_LIMIT: Duration = Duration::from_secs(5);
+const STDERR_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The host root of the empty node. Only a test build of plegctl accepts it (`PLEGCTL_TEST_NODE`).
 const EMPTY_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node");

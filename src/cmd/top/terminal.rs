@@ -60,13 +60,18 @@ impl Terminal {
             }
         })?;
         let (pressed, keys) = unbounded_channel();
-        thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&pressed))?;
         let print = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             leave();
             print(info);
         }));
         enter()?;
+        // Starts after `enter`: before, the terminal reports Ctrl-D as the end of its input, which would end `top`.
+        let reader = thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&pressed));
+        if let Err(error) = reader {
+            leave_in_time();
+            return Err(error);
+        }
         Ok(Self { frames, is_writing, shown: empty((0, 0)), keys })
     }
 

@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(250);
 /// The same time for a source that is read only once a second.
 const QUIET_WITH_PERIOD: Duration = Duration::from_millis(1250);
 /// The time limit for an expected update.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// The number of scripts that run at the same time. They mostly wait.
 const WORKERS: usize = 20;
 
