@@ -1,5 +1,6 @@
-//! Checks that the table of releases, the rules for manifests, the recordings and the documents know the same kubelet
-//! releases. `docs/adding-a-kubelet-release.md` lists what to change for a new release.
+//! Checks that a new kubelet release was added everywhere: the table `RELEASES` in `src/kubelet/release.rs`, the rules in
+//! `src/manifests`, the recordings in `tests/recordings` and the documents. `docs/adding-a-kubelet-release.md` lists what to
+//! change for a new release.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,16 +15,13 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn minors() -> BTreeSet<u8> {
-    RELEASES.iter().map(|release| release.minor).collect()
-}
-
+/// The names of the recorded files.
 fn recordings() -> Vec<String> {
     let entries = fs::read_dir(root().join("tests/recordings")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The oldest release and `newest`, as files and documents write them.
+/// The oldest release and `newest` with `between` between them: `1.28-1.36`.
 fn range(between: &str, newest: KubeletVersion) -> String {
     format!("{}{between}{newest}", KubeletVersion::OLDEST)
 }
@@ -43,7 +41,8 @@ fn releases_follow_each_other_without_a_gap() {
 }
 
 #[test]
-fn every_release_has_judged_the_recorded_manifests() {
+fn every_release_has_recorded_verdicts_about_manifests() {
+    // Each line has one manifest and the verdict of each real kubelet about it.
     let name = format!("static-pods-{}.jsonl.gz", range("-", KubeletVersion::CONFIRMED));
     let file = fs::File::open(root().join("tests/recordings").join(&name))
         .unwrap_or_else(|why| panic!("{name}: {why}"));
@@ -56,6 +55,7 @@ fn every_release_has_judged_the_recorded_manifests() {
             *judged.entry(KubeletVersion::parse(version).unwrap().minor()).or_default() += 1;
         }
     }
+    // A release about which something is inferred has files of its own: see below.
     let recorded = RELEASES.iter().filter(|release| release.inferred.is_none());
     assert_eq!(
         judged.keys().copied().collect::<BTreeSet<_>>(),
@@ -86,15 +86,16 @@ fn every_era_begins_with_a_recorded_kubelet() {
     for release in RELEASES {
         first.entry(release.era).or_insert(release.minor);
     }
-    assert!(recorded.is_subset(&minors()), "a recording is of an unknown release: {recorded:?}");
+    let known: BTreeSet<u8> = RELEASES.iter().map(|release| release.minor).collect();
+    assert!(recorded.is_subset(&known), "a recording is of an unknown release: {recorded:?}");
     assert!(
         first.values().all(|minor| recorded.contains(minor)),
         "eras begin at {first:?}, recorded are {recorded:?}"
     );
 }
 
-/// Every Rust file of the rules for manifests, and the table of a Pod's fields.
-fn rules() -> Vec<PathBuf> {
+/// The files that contain rules for manifests: Rust code and tables.
+fn rule_files() -> Vec<PathBuf> {
     fn below(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -110,8 +111,9 @@ fn rules() -> Vec<PathBuf> {
     found
 }
 
-/// The minor versions with which a source line compares a release.
-fn compared(line: &str) -> Vec<u8> {
+/// The minor versions in a source line, with which a rule compares the kubelet's release: in Rust code `at_least(31)` or a
+/// constant of the type `u8`, in a table `since=35`, `until=36`, `printed=31` or `gate=XGate:35`.
+fn compared_minors(line: &str) -> Vec<u8> {
     let after = |name: &str| line.split_once(name).map_or("", |(_, rest)| rest);
     let number = |word: &str| {
         let digits: String = word.trim().chars().take_while(char::is_ascii_digit).collect();
@@ -122,16 +124,17 @@ fn compared(line: &str) -> Vec<u8> {
     markers.iter().map(|marker| after(marker)).chain([gate]).filter_map(number).collect()
 }
 
-/// A constant with a release that plegctl does not know yet: release notes announced what it will require.
+/// The one line with a release that does not exist yet: the kubelet's release notes announce what 1.38 will require.
 const ANNOUNCED: &str = "const NEEDS_RUNTIME_CONFIG: u8 = 38;";
 
 #[test]
-fn every_rule_has_a_known_release() {
+fn rules_compare_only_with_known_releases() {
     let mut seen = BTreeSet::new();
-    for path in rules() {
+    for path in rule_files() {
         let text = fs::read_to_string(&path).unwrap();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| *line != ANNOUNCED) {
-            for minor in compared(line).into_iter().filter(|minor| *minor > 20 && *minor < u8::MAX) {
+            // A smaller number is no release, and `u8::MAX` stands for "never".
+            for minor in compared_minors(line).into_iter().filter(|minor| *minor > 20 && *minor < u8::MAX) {
                 let known = minor > KubeletVersion::OLDEST.minor() && minor <= KubeletVersion::NEWEST.minor();
                 assert!(known, "{}:{}: 1.{minor} in `{}`", path.display(), number + 1, line.trim());
                 seen.insert(minor);
@@ -147,12 +150,12 @@ fn every_rule_has_a_known_release() {
 
 #[test]
 fn version_comparisons_are_found_in_source_lines() {
-    assert_eq!(compared("x X string since=35 until=36"), [35, 36]);
-    assert_eq!(compared("x X string since=34 gate=XGate:35"), [34, 35]);
-    assert_eq!(compared("x X string printed=31"), [31]);
-    assert_eq!(compared("    if !judge.version.at_least(31) {"), [31]);
-    assert_eq!(compared("const BAN: u8 = 34;"), [34]);
-    assert!(compared("x X string gate=XGate").is_empty());
+    assert_eq!(compared_minors("x X string since=35 until=36"), [35, 36]);
+    assert_eq!(compared_minors("x X string since=34 gate=XGate:35"), [34, 35]);
+    assert_eq!(compared_minors("x X string printed=31"), [31]);
+    assert_eq!(compared_minors("    if !judge.version.at_least(31) {"), [31]);
+    assert_eq!(compared_minors("const BAN: u8 = 34;"), [34]);
+    assert!(compared_minors("x X string gate=XGate").is_empty());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Exports a part of a capture to one file, with the original names or with pseudonyms.
 //!
-//! The file can be read like any other capture. For each request it also contains the last call before the exported part, so
+//! [`export`] reads all entries of the capture in order, selects those of the part, replaces their names and writes them
+//! again. The file can be read like any other capture. It also contains the last call of each request before the part, so
 //! that a replay of the file finds the same answers as a replay of the whole capture.
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +11,7 @@ use prost::bytes::Bytes;
 
 use super::anonymise::Pseudonyms;
 use super::answer_encoder::{AnswerEncoder, ListKey};
-use super::entry::{Body, CaptureEntry, StoredMessage, rpc};
+use super::entry::{Body, CaptureEntry, StoredMessage, rpc, unencoded};
 use super::message_cache::MessageCache;
 use super::read::Capture;
 use super::segment::{self, Entries, framed};
@@ -41,7 +42,7 @@ pub struct Exported {
     pub entries: u64,
     /// The number of replaced names.
     pub names: usize,
-    /// The number of answers, messages and documents that were left out, because unpacking them exceeds the limit.
+    /// The number of entries that lost an answer, a message or a document, because unpacking it would exceed the limit.
     pub left_out: u64,
 }
 
@@ -57,7 +58,7 @@ pub fn export(
     }
     let before = last_calls_before(capture, range);
     let (encoder, stored_numbers) = (AnswerEncoder::new(), MessageCache::default());
-    let mut writer = ExportWriter { out, encoder, stored_numbers, calls: HashMap::new(), session: 0 };
+    let mut writer = ExportWriter { out, encoder, stored_numbers, open_calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
     let mut exported = Exported::default();
     for (number, state) in capture.segments.iter().enumerate() {
@@ -66,32 +67,15 @@ pub fn export(
             continue;
         }
         for (_, mut entry) in Entries::of(&bytes) {
-            if !writer.wants(&entry, range, &before) {
+            if !writer.selects(&entry, range, &before) {
                 continue;
             }
             let refusals = capture.refusals();
-            if let Some(Body::CallFinished(ended)) = &mut entry.body {
-                let ids = ended.answers.iter().map(|answer| (number, answer.number));
-                let messages = capture.messages_with_ids(ids);
-                ended.omitted |= messages.is_none();
-                ended.answers =
-                    messages.unwrap_or_default().into_iter().map(super::entry::unencoded).collect();
-            }
-            if let Some(Body::StreamMessage(streamed)) = &mut entry.body {
-                let Some(message) = capture.message((number, streamed.answer.number)) else {
-                    exported.left_out += u64::from(capture.refusals() > refusals);
-                    continue;
-                };
-                streamed.answer = super::entry::unencoded(message);
-            }
-            if let Some(Body::Document(document)) = &mut entry.body {
-                let Some(text) = capture.document(document) else {
-                    exported.left_out += u64::from(capture.refusals() > refusals);
-                    continue;
-                };
-                (document.text, document.inflated) = (text, 0);
-            }
+            let has_content = unpack(capture, number, &mut entry);
             exported.left_out += u64::from(capture.refusals() > refusals);
+            if !has_content {
+                continue;
+            }
             if let Some(names) = &mut names {
                 let answered_rpc = writer.rpc_of(&entry);
                 names.entry(&mut entry, answered_rpc);
@@ -104,7 +88,32 @@ pub fn export(
     Ok(exported)
 }
 
-/// Registers all names of the capture, so that each text that contains a name gets the right pseudonym.
+/// Replaces the content of an entry by the full content. A segment stores only the number of an answer, and answers and
+/// documents in packed form. Returns false if a message or document cannot be read, so that its entry is useless.
+fn unpack(capture: &Capture, segment: usize, entry: &mut CaptureEntry) -> bool {
+    match &mut entry.body {
+        Some(Body::CallFinished(ended)) => {
+            let ids = ended.answers.iter().map(|answer| (segment, answer.number));
+            let messages = capture.messages_with_ids(ids);
+            // The end of a call is useful without its answer too.
+            ended.omitted |= messages.is_none();
+            ended.answers = messages.unwrap_or_default().into_iter().map(unencoded).collect();
+        }
+        Some(Body::StreamMessage(streamed)) => {
+            let Some(message) = capture.message((segment, streamed.answer.number)) else { return false };
+            streamed.answer = unencoded(message);
+        }
+        Some(Body::Document(document)) => {
+            let Some(text) = capture.document(document) else { return false };
+            (document.text, document.inflated) = (text, 0);
+        }
+        _ => {}
+    }
+    true
+}
+
+/// Registers all names of the capture before the first text is written, because a text can contain a name that only a later
+/// answer shows to be a name.
 fn register_names(capture: &Capture, names: &mut Pseudonyms) {
     for session in &capture.sessions {
         names.add_node(&session.session.node);
@@ -122,7 +131,7 @@ fn register_names(capture: &Capture, names: &mut Pseudonyms) {
     }
 }
 
-/// Returns the last call before the range for each request, as session id and call number.
+/// Returns the last call of each request before the range, as session id and call number.
 fn last_calls_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
     let Some(from) = range.from else { return HashSet::new() };
     let mut last: HashMap<(Rpc, &Bytes), (u64, u64)> = HashMap::new();
@@ -138,17 +147,19 @@ fn last_calls_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
 struct ExportWriter<'a> {
     out: &'a mut dyn Write,
     encoder: AnswerEncoder,
-    /// The numbers of the messages that are already in the export.
+    /// The numbers of messages that are already in the export. A repeated message is written as its number.
     stored_numbers: MessageCache<Option<ListKey>, u32>,
-    /// The open calls of the export, by session id and call number, with the key of the requested list.
-    calls: HashMap<(u64, u64), (Rpc, Option<ListKey>)>,
+    /// The calls that have begun in the export but have not ended, by session id and call number. The key is that of the
+    /// requested list; `None` for a call that requests no list.
+    open_calls: HashMap<(u64, u64), (Rpc, Option<ListKey>)>,
     /// The id of the present session.
     session: u64,
 }
 
 impl ExportWriter<'_> {
-    /// Whether the export contains an entry. It contains the end of a call if it contains the start.
-    fn wants(&mut self, entry: &CaptureEntry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
+    /// Whether the export contains an entry. It contains the end of a call if it contains the beginning, even if the call
+    /// ended after the range.
+    fn selects(&mut self, entry: &CaptureEntry, range: Range, before: &HashSet<(u64, u64)>) -> bool {
         let wall = Wall::from_nanos(entry.wall);
         match &entry.body {
             Some(Body::Session(session)) => {
@@ -158,11 +169,11 @@ impl ExportWriter<'_> {
             // Each segment repeats the open calls, but the export contains each call only once.
             Some(Body::CallStarted(started)) => {
                 let call = (self.session, started.call);
-                !self.calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
+                !self.open_calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
             }
-            Some(Body::CallFinished(ended)) => self.calls.contains_key(&(self.session, ended.call)),
+            Some(Body::CallFinished(ended)) => self.open_calls.contains_key(&(self.session, ended.call)),
             Some(Body::StreamMessage(streamed)) => {
-                range.has(wall) && self.calls.contains_key(&(self.session, streamed.call))
+                range.has(wall) && self.open_calls.contains_key(&(self.session, streamed.call))
             }
             Some(Body::Incident(incident)) => {
                 let ends = Wall::known(incident.to);
@@ -174,28 +185,28 @@ impl ExportWriter<'_> {
         }
     }
 
-    /// Returns the RPC of the call whose end the entry is.
+    /// Returns the RPC of the call that ends with this entry; `None` for any other entry.
     fn rpc_of(&self, entry: &CaptureEntry) -> Option<Rpc> {
         match &entry.body {
             Some(Body::CallFinished(ended)) => {
-                self.calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc)
+                self.open_calls.get(&(self.session, ended.call)).map(|(rpc, _)| *rpc)
             }
             _ => None,
         }
     }
 
-    /// Encodes and writes one entry, and updates the open calls.
+    /// Packs the content of one entry, writes the entry, and updates the open calls.
     fn write(&mut self, mut entry: CaptureEntry) -> io::Result<()> {
         match &mut entry.body {
             Some(Body::CallStarted(started)) => {
                 if let Some(rpc) = rpc(started.rpc) {
-                    let list = matches!(rpc, Rpc::ListPodSandbox | Rpc::ListContainers);
-                    let key = list.then(|| (started.rpc, self.encoder.hash(&started.request)));
-                    self.calls.insert((self.session, started.call), (rpc, key));
+                    let is_list = matches!(rpc, Rpc::ListPodSandbox | Rpc::ListContainers);
+                    let key = is_list.then(|| (started.rpc, self.encoder.hash(&started.request)));
+                    self.open_calls.insert((self.session, started.call), (rpc, key));
                 }
             }
             Some(Body::CallFinished(ended)) => {
-                let list = self.calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
+                let list = self.open_calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
                 for answer in &mut ended.answers {
                     let bytes = std::mem::take(&mut answer.bytes);
                     if let Some(number) = self.stored_numbers.get(list, &bytes) {

@@ -254,7 +254,7 @@ impl Context {
             crictl_config: self.crictl_config.as_deref(),
             kubelet: if is_named { None } else { self.kubelet() },
             host: &self.host,
-            own_schemes: &[CAPTURE_SCHEME],
+            custom_schemes: &[CAPTURE_SCHEME],
         })?;
         if self.host.assumed {
             self.note(1, &format!("using {} as the node's root directory", self.host.as_path().display()));
@@ -273,7 +273,7 @@ impl Context {
         let client = match endpoint {
             Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
-            Endpoint::Own { name, .. } => self.replay_server(name)?.client(deadline),
+            Endpoint::Custom { name, .. } => self.replay_server(name)?.client(deadline),
         };
         Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),

@@ -1,17 +1,16 @@
-//! What the help and the man page of a command have in addition to its arguments: examples, and of the global options
-//! only those that the command uses. `help.txt` has both.
+//! Adds examples to the help and the man page of each command, and hides the global options that the command does not
+//! use. `help.txt` lists the examples and the used options of each command.
 //!
-//! An unused global option is hidden but still accepted, so that scripts which give every command the same options
-//! keep working.
+//! A hidden option is still accepted, so that a script can give every command the same options.
 
 use clap::Command;
 
-/// The sections of all commands.
+/// A section for each command: a heading `== name: options`, then the examples.
 const HELP: &str = include_str!("help.txt");
 
-/// Adds the examples of a command, and hides the global options that the command does not use; does the same for its
-/// sub-commands when clap builds them.
-pub fn complete(command: Command) -> Command {
+/// Adds the examples to the help of a command, and hides the global options that the command does not use. Does the same
+/// for its sub-commands when clap builds them.
+pub fn with_examples(command: Command) -> Command {
     let used = section(command.get_name()).map_or("", |(used, _)| used);
     let examples = examples(command.get_name());
     command
@@ -23,7 +22,7 @@ pub fn complete(command: Command) -> Command {
             let hidden = !argument.get_long().is_some_and(is_used);
             argument.hide(hidden)
         })
-        .mut_subcommands(|command| command.defer(complete))
+        .mut_subcommands(|command| command.defer(with_examples))
         .after_help(examples)
 }
 
@@ -32,7 +31,7 @@ pub fn examples(name: &str) -> String {
     format!("Examples:\n{}", section(name).map_or("", |(_, examples)| examples))
 }
 
-/// Returns the global options and the examples of a command.
+/// Returns the global options that a command uses, separated by spaces, and its examples.
 fn section(name: &str) -> Option<(&'static str, &'static str)> {
     HELP.split("\n== ").find_map(|section| {
         let (heading, examples) = section.split_once('\n')?;
@@ -47,7 +46,7 @@ mod tests {
     use crate::cmd::Cli;
     use clap::{CommandFactory, Parser};
 
-    /// All commands with their sub-commands, completely built.
+    /// All commands with their sub-commands, with all their arguments.
     fn commands() -> Vec<Command> {
         fn collect(command: &Command, all: &mut Vec<Command>) {
             all.push(command.clone());

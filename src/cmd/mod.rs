@@ -155,7 +155,7 @@ fn with_own_description(
 ) -> clap::Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let long_about = command.get_long_about().cloned();
-    let command = help::complete(augment(command)).about(about);
+    let command = help::with_examples(augment(command)).about(about);
     match long_about {
         Some(long_about) => command.long_about(long_about),
         None => command.long_about(None::<&str>),

@@ -188,8 +188,8 @@ async fn preflight(
     let report = fleet::judge_settings(readings, release, taken_at, &cluster.server, &cluster.context);
     arguments.output.print(&document(&report), |out| match arguments.output {
         Output::Name => {
-            let mut refused = report.nodes.iter().filter(|node| node.verdict != StartVerdict::Starts);
-            refused.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)))
+            let mut not_starting = report.nodes.iter().filter(|node| node.verdict != StartVerdict::Starts);
+            not_starting.try_for_each(|node| writeln!(out, "{}", escaped(&node.name)))
         }
         output => render::preflight(&report, output == Output::Wide, context.style(), out),
     })?;
@@ -214,7 +214,8 @@ async fn query_and_print(
         && Context::is_seen(&io::stdout())
         && Context::can_rewrite();
     let mut screen = Screen { arguments, context, shown: in_place.then(Vec::new) };
-    // Until the first report is printed, an interrupt kills the process. Later it ends the watch with success.
+    // During the first query, Ctrl-C kills the process, because there is no answer yet. After it, Ctrl-C is the normal end
+    // of the watch.
     let (mut before, mut report) = query_once(&request, context, &cluster, None, context.quiet).await?;
     if !arguments.watch {
         let exit = exit(&report);

@@ -32,8 +32,9 @@ pub enum Endpoint {
         /// The name of the scenario.
         scenario: String,
     },
-    /// Answers that the caller provides itself: a scheme of [`Sources::own_schemes`].
-    Own {
+    /// A runtime that the program itself provides, for example from a capture. Its scheme is in
+    /// [`Sources::custom_schemes`].
+    Custom {
         /// The scheme, without its colon.
         scheme: &'static str,
         /// The text after the colon, as the user gave it.
@@ -46,7 +47,7 @@ impl Endpoint {
     pub fn path_on_node(&self) -> Option<&str> {
         match self {
             Self::Unix { name, .. } => name.strip_prefix("unix://"),
-            Self::Sim { .. } | Self::Own { .. } => None,
+            Self::Sim { .. } | Self::Custom { .. } => None,
         }
     }
 }
@@ -56,7 +57,7 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Unix { name, .. } => f.write_str(name),
             Self::Sim { scenario } => write!(f, "sim:{scenario}"),
-            Self::Own { scheme, name } => write!(f, "{scheme}:{name}"),
+            Self::Custom { scheme, name } => write!(f, "{scheme}:{name}"),
         }
     }
 }
@@ -162,8 +163,8 @@ pub struct Sources<'a> {
     pub kubelet: Option<&'a KubeletProcess>,
     /// The node's root.
     pub host: &'a HostRoot,
-    /// The schemes whose answers the caller provides itself.
-    pub own_schemes: &'static [&'static str],
+    /// The schemes of the runtimes that the program itself provides, without their colons.
+    pub custom_schemes: &'static [&'static str],
 }
 
 /// A value, followed by the description of its source.
@@ -313,15 +314,15 @@ fn tried_sources(sources: &Sources<'_>) -> Vec<String> {
     tried_sources
 }
 
-/// Parses `unix:///path`, `unix:/path`, `/path`, `sim:SCENARIO` or one of the caller's own schemes.
+/// Parses `unix:///path`, `unix:/path`, `/path`, `sim:SCENARIO` or an endpoint with one of the custom schemes.
 fn parse(value: &str, from: &str, sources: &Sources<'_>) -> Result<Endpoint, EndpointError> {
-    let Sources { host, own_schemes, .. } = sources;
+    let Sources { host, custom_schemes, .. } = sources;
     if let Some(scenario) = value.strip_prefix("sim:") {
         return Ok(Endpoint::Sim { scenario: scenario.to_owned() });
     }
-    for scheme in *own_schemes {
+    for scheme in *custom_schemes {
         if let Some(name) = value.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(':')) {
-            return Ok(Endpoint::Own { scheme, name: name.to_owned() });
+            return Ok(Endpoint::Custom { scheme, name: name.to_owned() });
         }
     }
     let path = match value.split_once("://") {
@@ -355,7 +356,7 @@ mod tests {
 
     fn sources(host: &HostRoot) -> Sources<'_> {
         let (flag, variable, crictl_config, kubelet) = (None, None, None, None);
-        Sources { flag, variable, crictl_config, kubelet, host, own_schemes: &["recording"] }
+        Sources { flag, variable, crictl_config, kubelet, host, custom_schemes: &["recording"] }
     }
 
     fn parsed(value: &str) -> Result<Endpoint, EndpointError> {
@@ -373,7 +374,7 @@ mod tests {
     #[test]
     fn the_caller_has_schemes_of_its_own() {
         let endpoint = parsed("recording:/a:b").unwrap();
-        assert_eq!(endpoint, Endpoint::Own { scheme: "recording", name: "/a:b".to_owned() });
+        assert_eq!(endpoint, Endpoint::Custom { scheme: "recording", name: "/a:b".to_owned() });
         assert_eq!(endpoint.to_string(), "recording:/a:b");
     }
 
@@ -446,7 +447,7 @@ mod tests {
             crictl_config: Some(Path::new("/nowhere/at/all")),
             kubelet: None,
             host: &host,
-            own_schemes: &[],
+            custom_schemes: &[],
         };
         let resolved = resolve(&sources).unwrap();
         assert_eq!(resolved.endpoint.to_string(), "unix:///a.sock");
@@ -462,7 +463,7 @@ mod tests {
             crictl_config: Some(Path::new("/nowhere/at/all")),
             kubelet: None,
             host: &host,
-            own_schemes: &[],
+            custom_schemes: &[],
         };
         assert!(matches!(resolve(&sources), Err(EndpointError::Settings(_))));
     }
@@ -484,7 +485,7 @@ mod tests {
                 crictl_config,
                 kubelet: None,
                 host: &host,
-                own_schemes: &[],
+                custom_schemes: &[],
             })
         };
         let resolved = found(None).unwrap();

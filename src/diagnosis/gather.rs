@@ -18,7 +18,7 @@ use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
     AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, limits,
-    node_files, offload, old_commands, runtime_start, stacks,
+    node_files, offload, overdue_processes, runtime_start, stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
@@ -184,11 +184,11 @@ async fn read_node<R: Runtime + 'static>(
     if let Some(host) = &mut evidence.host {
         host.network_plugins = files.network_plugins;
     }
-    let commands = old_commands::identify(run, evidence).await;
-    for (pid, id) in commands {
+    let overdue = overdue_processes::identify(run, evidence).await;
+    for (pid, id) in overdue {
         evidence.names.learn_outside(std::slice::from_ref(&id));
         if let Some(host) = &mut evidence.host {
-            host.command_ids.insert(pid, id.id);
+            host.overdue_ids.insert(pid, id.id);
         }
     }
     let look =

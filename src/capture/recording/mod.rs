@@ -3,8 +3,12 @@
 //! A diagnosis runs while the incident lasts, because afterwards its evidence is gone. A call that hangs is never repeated.
 //! A disk that is full or does not answer stops only the writing.
 //!
-//! The recording knows no terminal, no flags and no rule of the diagnosis. The command `record` provides these as a
-//! [`RecordingHost`] and [`RecordingSignals`].
+//! The recording prints nothing, catches no signal and applies no rule of the diagnosis. The command `record` does this for
+//! it, through the traits [`RecordingHost`] and [`RecordingSignals`].
+//!
+//! [`Recording::run`] waits for the next relist or makes it, and meanwhile does the [`ParallelWork`]: signals, samples of the
+//! node, checks for incidents, and the event stream. `incident_handler` acts on what a check finds, `background` has the
+//! tasks that run next to the relists, and `state` has what the relists and the checks share.
 
 mod background;
 mod incident_handler;
@@ -57,7 +61,8 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 /// The time limit for writing the queued entries when `--count` ends the recording, because nobody waits for that end.
 const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The reason that the capture contains if the recording ends after the requested number of relists.
+/// The reason that the capture contains if the recording ends after the number of relists in
+/// [`RecordingSettings::count`].
 const ENDED_BY_COUNT: &str = "--count";
 
 /// The settings of a recording.
@@ -186,7 +191,8 @@ struct ParallelWork<'a, H, S> {
     sample_ticks: Interval,
     guarded_stream: Option<GuardedStream>,
     availability: StreamAvailability,
-    /// The session, until the runtime has answered Version.
+    /// The session as the capture has it, while the name of the runtime is missing in it; `None` as soon as the runtime has
+    /// answered Version.
     unnamed_session: Option<Session>,
 }
 
@@ -206,9 +212,10 @@ enum Interruption {
 /// them.
 #[derive(Default)]
 struct StreamAvailability {
-    /// The known reason for which this runtime ends its stream without any event, for example a disabled feature.
+    /// The error with which this runtime ends the stream at once, because its events are switched off; `None` if it has no
+    /// such error.
     reason_of_empty: Cell<Option<&'static str>>,
-    /// Whether the stream ended without any event for that reason.
+    /// Whether the stream has ended with the error in `reason_of_empty`.
     ended_at_once: Cell<bool>,
     /// Whether the user knows that the stream cannot be opened at the moment.
     reported_unavailable: Cell<bool>,
@@ -500,7 +507,7 @@ impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
 
 /// Returns the event stream, if the runtime allows a second reader next to the kubelet.
 fn guarded_stream(host: &impl RecordingHost, version: Version) -> Option<GuardedStream> {
-    let replayed = matches!(host.endpoint(), Endpoint::Own { .. });
+    let replayed = matches!(host.endpoint(), Endpoint::Custom { .. });
     if replayed || readers_of(&version) != StreamReaders::Several {
         return None;
     }

@@ -450,7 +450,7 @@ fn inputs(
             inputs.cpu_time = cpu_and_waiting_time;
             add_simulated_processes(&mut inputs, context, scenario)?;
         }
-        Endpoint::Own { .. } => {
+        Endpoint::Custom { .. } => {
             forget_own_healthz(&mut inputs.kubelet);
             if let Some(playback) = context.playback() {
                 recorded::fill_inputs(&mut inputs, playback);
@@ -553,7 +553,7 @@ fn own_api(
 ) -> Result<Option<LazyKubeletApi>, Error> {
     let api = match endpoint {
         Endpoint::Unix { .. } => given.api_or_own(context),
-        Endpoint::Sim { .. } | Endpoint::Own { .. } => given.api(context),
+        Endpoint::Sim { .. } | Endpoint::Custom { .. } => given.api(context),
     };
     match api {
         Ok(api) => Ok(api.map(LazyKubeletApi::known)),

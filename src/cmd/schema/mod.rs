@@ -39,12 +39,12 @@ pub struct SchemaArgs {
 /// Runs the command.
 pub fn run(arguments: &SchemaArgs) -> Result<Exit, Error> {
     let texts = texts()?;
-    let kinds: Vec<(String, &str)> = texts.split('\0').map(|text| (word(text, "title"), text)).collect();
+    let kinds: Vec<(String, &str)> = texts.split('\0').map(|text| (text_of(text, "title"), text)).collect();
     let mut out = io::BufWriter::new(io::stdout().lock());
     let Some(wanted) = arguments.kind.as_deref() else {
         let width = kinds.iter().map(|(kind, _)| kind.len()).max().unwrap_or_default();
         for (kind, text) in &kinds {
-            writeln!(out, "{kind:width$}  {}", word(text, "description"))?;
+            writeln!(out, "{kind:width$}  {}", text_of(text, "description"))?;
         }
         out.flush()?;
         return Ok(Exit::Good);
@@ -64,7 +64,7 @@ pub fn run(arguments: &SchemaArgs) -> Result<Exit, Error> {
 
 /// Returns the names of all kinds.
 pub fn kinds() -> Vec<String> {
-    texts().unwrap_or_default().split('\0').map(|text| word(text, "title")).collect()
+    texts().unwrap_or_default().split('\0').map(|text| text_of(text, "title")).collect()
 }
 
 /// Decompresses the texts of all schemas.
@@ -74,8 +74,8 @@ fn texts() -> io::Result<String> {
     Ok(texts)
 }
 
-/// Returns a top-level text of a schema.
-fn word(schema: &str, key: &str) -> String {
+/// Returns the text of a top-level key of a schema; empty if the schema has no such text.
+fn text_of(schema: &str, key: &str) -> String {
     let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

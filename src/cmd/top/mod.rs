@@ -9,15 +9,19 @@
 //! rewrite a line and on a very small one, it runs as `watch`.
 //!
 //! `model` collects what the relists show, `view` has what the user did, and `screen` draws both; all three are pure.
-//! `terminal` owns the terminal, and `session` runs the engine.
+//! `terminal` owns the terminal, and `ui` waits for keys and signals. `session` runs the engine, `actions` does what the
+//! keys ask for, and `seek` moves in a capture.
 
+mod actions;
 mod explanation;
 mod model;
 mod screen;
+mod seek;
 mod session;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod ui;
 mod view;
 
 use std::io;

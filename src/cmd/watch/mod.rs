@@ -193,8 +193,8 @@ pub enum WatchOutput {
 /// Adds the beginning of the recording to a capture endpoint without a time.
 pub fn from_the_start(endpoint: Endpoint) -> Endpoint {
     match endpoint {
-        Endpoint::Own { scheme, name } if capture::split_path_and_time(&name).1.is_none() => {
-            Endpoint::Own { scheme, name: format!("{name}@+0s") }
+        Endpoint::Custom { scheme, name } if capture::split_path_and_time(&name).1.is_none() => {
+            Endpoint::Custom { scheme, name: format!("{name}@+0s") }
         }
         endpoint => endpoint,
     }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_capture_without_a_moment_is_played_from_its_start() {
         let played = |name: &str| {
-            from_the_start(Endpoint::Own { scheme: CAPTURE_SCHEME, name: name.to_owned() }).to_string()
+            from_the_start(Endpoint::Custom { scheme: CAPTURE_SCHEME, name: name.to_owned() }).to_string()
         };
         assert_eq!(played("/var/cap"), "capture:/var/cap@+0s");
         assert_eq!(played("/var/cap@03:00:00"), "capture:/var/cap@03:00:00");

@@ -160,8 +160,8 @@ pub struct HostEvidence {
     pub throttled_at_end: Option<(Duration, Throttled)>,
     /// The file systems to which the runtime and the kubelet write.
     pub disks: Vec<WrittenDisk>,
-    /// The ids for which old OCI runtime processes and network plugins work, by process id.
-    pub command_ids: BTreeMap<u32, String>,
+    /// The ids of the sandboxes and containers for which overdue processes work, by process id.
+    pub overdue_ids: BTreeMap<u32, String>,
     /// The tasks that wait in the kernel in two looks, with the reason.
     pub waits: Vec<KernelWait>,
 }

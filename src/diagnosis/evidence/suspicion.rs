@@ -3,7 +3,7 @@
 use super::oddities::first_oddities;
 use super::{Evidence, StatusRecord};
 use crate::diagnosis::limits;
-use crate::diagnosis::old_commands;
+use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Psi, Role};
 
 /// Returns whether a call is silent or a list fails.
@@ -33,7 +33,7 @@ pub fn of_node(evidence: &Evidence) -> bool {
     let sample = &host.first;
     let pressed = |psi: Option<Psi>, at: f64| psi.is_some_and(|psi| psi.all_waited() >= at);
     of_calls(evidence)
-        || old_commands::exist(evidence)
+        || overdue_processes::exist(evidence)
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
         || sample
             .processes

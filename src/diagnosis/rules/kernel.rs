@@ -4,7 +4,7 @@ use super::{Case, finding, node};
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::kernel_waits::{KernelWait, Reason};
 use crate::diagnosis::limits;
-use crate::diagnosis::old_commands;
+use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, KernelReason, RuleId, Severity};
 use crate::ordered;
@@ -76,7 +76,8 @@ fn finding_of(
     let evidence = case.evidence;
     let explains = explains_hang(case, process);
     let is_old = evidence.node().is_some_and(|host| {
-        process.age >= limits::CNI_PROCESS_STUCK && old_commands::is_old(evidence, host.latest(), process)
+        process.age >= limits::CNI_PROCESS_STUCK
+            && overdue_processes::is_overdue(evidence, host.latest(), process)
     });
     let whole_node = wait.reason.rule.id == "KR01" && wait.programs >= UNRELATED_PROGRAMS;
     let hang_is_certain = case.culprits.iter().any(|culprit| culprit.confidence == Confidence::Certain);
@@ -141,7 +142,7 @@ fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
             || parts.oci.iter().any(|part| part.pid == process.pid)
     });
     let on_command_line = || process.command.iter().find(|word| names.knows(word));
-    let of_command = case.evidence.node().and_then(|host| host.command_ids.get(&process.pid));
+    let of_command = case.evidence.node().and_then(|host| host.overdue_ids.get(&process.pid));
     process.container_id.clone().or_else(|| of_culprit.or(of_command).or_else(on_command_line).cloned())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Case, finding, state};
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::limits;
-use crate::diagnosis::old_commands;
+use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
@@ -177,7 +177,7 @@ pub(super) fn blocking_processes(case: &Case<'_>) -> Vec<HealthFinding> {
         runtime.shims.iter().filter(|record| record.is_silent() && runtime.silence.hangs(record.duration));
     found.extend(silent_shims.map(|record| silent_shim(case, &record.target.id, record.duration)));
     if found.is_empty() {
-        found.extend(old_oci_processes(case));
+        found.extend(overdue_oci_processes(case));
         found.extend(stopped_shims(case));
     }
     found
@@ -321,15 +321,16 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> HealthFinding {
 }
 
 /// Reports OCI runtime processes that are older than a normal command takes.
-fn old_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
+fn overdue_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
     };
-    let old = old_commands::old_commands(case.evidence, host.latest());
-    old.filter(|process| process.role == Role::OciRuntime)
+    let overdue = overdue_processes::find(case.evidence, host.latest());
+    overdue
+        .filter(|process| process.role == Role::OciRuntime)
         .take(5)
         .map(|process| {
-            let creates = old_commands::creates(process);
+            let creates = overdue_processes::creates(process);
             let hangs = creates && process.age >= limits::OCI_CREATE_STUCK;
             let confidence = if hangs { Confidence::Likely } else { Confidence::Possible };
             let verb = if creates { " create" } else { "" };
@@ -337,7 +338,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<HealthFinding> {
             let age = seconds(process.age);
             let title = format!("{}{verb}{of_pod} has not finished for {age}", process.label());
             let known = |word: &&String| case.evidence.names.knows(word);
-            let id = process.container_id.as_ref().or_else(|| host.command_ids.get(&process.pid));
+            let id = process.container_id.as_ref().or_else(|| host.overdue_ids.get(&process.pid));
             let id = id.or_else(|| process.command.iter().find(known)).cloned();
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {

@@ -9,7 +9,7 @@ use crate::diagnosis::advice::DaemonFamily;
 use crate::diagnosis::evidence::oddities::{OddKind, Oddity, first_oddities, oddities};
 use crate::diagnosis::evidence::{Evidence, StatusRecord, container_parts};
 use crate::diagnosis::limits;
-use crate::diagnosis::old_commands;
+use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role, Shims, monitored_ids};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
@@ -77,12 +77,12 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
         title = String::from("the network is not ready");
         signs.push(condition_text(condition));
     }
-    for plugin in old_plugins(evidence) {
+    for plugin in overdue_plugins(evidence) {
         if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
             confidence = Confidence::Likely;
             title = format!("the network plugin {}{} hangs", plugin.label(), pod_of(evidence, plugin));
         }
-        let id = evidence.node().and_then(|host| host.command_ids.get(&plugin.pid));
+        let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
         let sandbox = id.map(|id| format!(" of sandbox {}", evidence.names.describe(id))).unwrap_or_default();
         signs.push(format!("{}{sandbox} is {} old", plugin.label(), seconds(plugin.age)));
         about = about.or_else(|| id.cloned());
@@ -109,16 +109,16 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns the old network plugins.
-fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
+/// Returns the overdue network plugins.
+fn overdue_plugins(evidence: &Evidence) -> Vec<&Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
-    let commands = old_commands::old_commands(evidence, host.latest());
-    commands.filter(|process| process.role == Role::Other).collect()
+    let overdue = overdue_processes::find(evidence, host.latest());
+    overdue.filter(|process| process.role == Role::Other).collect()
 }
 
-/// Formats the pod for which an old command works: ` of shop/db-0`.
+/// Formats the pod for which an overdue process works: ` of shop/db-0`.
 pub(super) fn pod_of(evidence: &Evidence, process: &Process) -> String {
-    let id = evidence.node().and_then(|host| host.command_ids.get(&process.pid));
+    let id = evidence.node().and_then(|host| host.overdue_ids.get(&process.pid));
     let pod = id.and_then(|id| evidence.names.pod(id));
     pod.map(|pod| format!(" of {pod}")).unwrap_or_default()
 }

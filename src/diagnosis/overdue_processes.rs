@@ -1,5 +1,6 @@
-//! Finds OCI runtime processes and network plugins that are so old that they may hang, and the pod for which each of them
-//! runs. While they hang, no list has the pod's sandbox or container.
+//! Finds overdue processes: OCI runtime processes and network plugins that run for so long that they may hang. Finds also
+//! the sandbox or container for which each of them works. A sandbox or container whose creation hangs is in no list of the
+//! runtime, so its name comes from the process.
 
 use std::path::Path;
 
@@ -14,20 +15,21 @@ use super::report::PodRef;
 use super::{HealthRun, limits, offload};
 use crate::host::kernel_bytes;
 
-/// Returns whether an OCI runtime process or a network plugin is so old that it may hang.
+/// Returns whether the node has an overdue process.
 pub fn exist(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
-    old_commands(evidence, &host.first).next().is_some()
+    find(evidence, &host.first).next().is_some()
 }
 
-/// Returns the OCI runtime processes and network plugins that are so old that they may hang.
-pub fn old_commands<'a>(evidence: &'a Evidence, sample: &'a ProcSample) -> impl Iterator<Item = &'a Process> {
-    sample.processes.values().filter(|process| is_old(evidence, sample, process))
+/// Returns the overdue processes.
+pub fn find<'a>(evidence: &'a Evidence, sample: &'a ProcSample) -> impl Iterator<Item = &'a Process> {
+    sample.processes.values().filter(|process| is_overdue(evidence, sample, process))
 }
 
-/// Whether a process is an OCI runtime process of the runtime, or a child of the daemon with the name of an installed
-/// network plugin, and so old that it may hang. Other children, such as image unpackers, may run for any time.
-pub fn is_old(evidence: &Evidence, sample: &ProcSample, process: &Process) -> bool {
+/// Whether a process is overdue: older than [`limits::OCI_PROCESS_OLD`], and either an OCI runtime process of the runtime or
+/// a child of the daemon with the name of an installed network plugin. Other children, such as image unpackers, may run
+/// for any time.
+pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -> bool {
     let parent = || sample.processes.get(&process.parent).map(|parent| parent.role);
     let plugins = evidence.node().map(|host| &host.network_plugins);
     process.age >= limits::OCI_PROCESS_OLD
@@ -51,12 +53,12 @@ pub fn creates(process: &Process) -> bool {
     process.command.iter().any(|word| word == "create")
 }
 
-/// Finds for which sandbox or container each old command works: by the bundle of an OCI runtime process, and by the
-/// environment of a network plugin.
+/// Finds for which sandbox or container each overdue process works: by the bundle of an OCI runtime process, and by the
+/// environment of a network plugin. Returns it by process id.
 pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<(u32, OutsideId)> {
     let (Some(host), Some(proc)) = (evidence.node(), run.inputs.proc.clone()) else { return Vec::new() };
-    let commands: Vec<Process> = old_commands(evidence, &host.first).cloned().collect();
-    if commands.is_empty() {
+    let overdue: Vec<Process> = find(evidence, &host.first).cloned().collect();
+    if overdue.is_empty() {
         return Vec::new();
     }
     let root = run.inputs.host_root.clone();
@@ -65,12 +67,13 @@ pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> V
             Role::OciRuntime => of_runtime_command(&root, process),
             _ => of_plugin(&proc.join(process.pid.to_string())),
         };
-        commands.iter().filter_map(|process| Some((process.pid, identity(process)?))).collect()
+        overdue.iter().filter_map(|process| Some((process.pid, identity(process)?))).collect()
     };
     offload::value(FILES_TIME_LIMIT.min(run.budget.left()), find).await.unwrap_or_default()
 }
 
-/// Returns the container of an OCI runtime process: its id is the last word of `create`, and the bundle has its names.
+/// Returns the container of an OCI runtime process. Its id is the last word of the command line that has the form of an id;
+/// the names of its pod and of the container are in the bundle.
 fn of_runtime_command(root: &Path, process: &Process) -> Option<OutsideId> {
     let id = process.command.iter().filter_map(|word| container_id(word)).next_back()?;
     let bundle = process.flag("bundle").or_else(|| process.flag("b"));
@@ -78,10 +81,10 @@ fn of_runtime_command(root: &Path, process: &Process) -> Option<OutsideId> {
     Some(identity.unwrap_or_else(|| OutsideId::bare(id)))
 }
 
-/// Returns the sandbox of a network plugin. The CNI passes it in the environment (CNI specification, "Parameters"); both
-/// containerd and CRI-O pass the pod in `CNI_ARGS`.
+/// Returns the sandbox of a network plugin. The runtime passes its id in the environment (CNI specification, "Parameters");
+/// both containerd and CRI-O also pass the pod, in `CNI_ARGS`.
 fn of_plugin(dir: &Path) -> Option<OutsideId> {
-    // The environment is in the memory of the process.
+    // Reading the environment reads the memory of the process, which can block while the process is blocked.
     if waits_uninterruptibly(dir) {
         return None;
     }

@@ -1,0 +1,100 @@
+//! Does what the keys of `top` ask for.
+
+use std::path::PathBuf;
+
+use super::explanation;
+use super::screen;
+use super::session::{Flow, Session};
+use super::ui::{Ui, size};
+use super::view::{Action, Key, RowId, Rows};
+use crate::capture::split_path_and_time;
+use crate::cmd::context::CAPTURE;
+use crate::cmd::health::save_bundle;
+use crate::cri::Endpoint;
+use crate::diagnosis::CallersPendingCall;
+
+impl Session<'_> {
+    /// Passes a key to the view, and does what the view asks for.
+    pub fn key(&self, key: Key, ui: &mut Ui) -> Flow {
+        let now = self.moment();
+        let action = {
+            let model = self.model();
+            let (model, moment) = match &ui.frozen {
+                Some(frozen) => (&frozen.0, frozen.1),
+                None => (&*model, now),
+            };
+            let rows = Rows::of(model, &ui.view.filter, moment.mono).ids();
+            let (_, height) = size();
+            let height = screen::page_height(height, model, ui.view.replay.is_some());
+            let explain = |row: Option<&RowId>| explanation::lines(model, row, moment.mono);
+            ui.view.key(key, &rows, height, explain)
+        };
+        match action {
+            None => {}
+            Some(Action::Quit) => return Flow::Quit,
+            Some(Action::Redraw) => ui.redraw(),
+            Some(Action::Pause) => {
+                ui.view.paused = !ui.view.paused;
+                match self.context.playback() {
+                    Some(playback) => {
+                        playback.set_speed(ui.chosen_speed());
+                        playback.pause(ui.view.paused);
+                    }
+                    None if ui.view.paused => ui.frozen = Some(Box::new((self.model().clone(), now))),
+                    None => ui.frozen = None,
+                }
+            }
+            Some(Action::Bundle(path)) => {
+                let path = path.map(|path| PathBuf::from(path.trim())).or_else(|| ui.bundle_file.clone());
+                if let Some(path) = path {
+                    self.save_bundle(path, ui);
+                }
+            }
+            Some(Action::Speed { faster }) => {
+                ui.change_speed(faster);
+                // A seek runs at full speed, and takes the chosen speed at its end.
+                if let Some(playback) = self.context.playback().filter(|_| self.seek_to.get().is_none()) {
+                    playback.set_speed(ui.chosen_speed());
+                }
+            }
+            Some(Action::Move(movement)) => return self.seek(movement, ui),
+        }
+        Flow::Continue
+    }
+
+    /// Starts to diagnose the node and to write a bundle.
+    fn save_bundle(&self, path: PathBuf, ui: &mut Ui) {
+        if ui.bundle.is_running() {
+            ui.view.message = Some("a bundle is being written already".to_owned());
+            return;
+        }
+        ui.view.message = Some(format!("collecting a bundle for {}: this takes up to 30s", path.display()));
+        let now = self.moment();
+        let context = self.context.without_remarks();
+        // A bundle from a capture is about the moment that the screen shows.
+        let (context, endpoint) = match self.endpoint {
+            Endpoint::Custom { scheme, name } => {
+                let what = format!("{}@{}", split_path_and_time(name).0, now.wall);
+                (context.at_endpoint(&format!("{CAPTURE}{what}")), Endpoint::Custom { scheme, name: what })
+            }
+            endpoint => (context, endpoint.clone()),
+        };
+        // A live diagnosis must not repeat the call that hangs.
+        let known = self.model().open().map(|open| CallersPendingCall {
+            rpc: open.rpc,
+            id: open.id.clone(),
+            waited: now.mono.since(open.started),
+            ended: None,
+        });
+        let known: Vec<CallersPendingCall> =
+            known.into_iter().filter(|_| !matches!(endpoint, Endpoint::Custom { .. })).collect();
+        ui.bundle.start(async move {
+            match Box::pin(save_bundle(&context, &endpoint, known, &path)).await {
+                Ok(report) => {
+                    format!("bundle ({}) in {}", report.verdict.as_str(), path.display())
+                }
+                Err(why) => format!("no bundle: {why}"),
+            }
+        });
+    }
+}

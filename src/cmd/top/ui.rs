@@ -1,0 +1,201 @@
+//! [`Ui`]: the terminal, the keys and the signals of `top`, and the tasks that run next to the relists. It waits for the
+//! next [`Happening`] and draws the screen; what a happening does is in `session`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::TopArgs;
+use super::model::{KubeletFigures, Model};
+use super::screen::{self, Moment, empty};
+use super::session::Session;
+use super::terminal::Terminal;
+use super::view::{Key, View};
+use crate::capture::Speed;
+use crate::cmd::context::Context;
+use crate::cmd::stop_signals::{StopSignals, Suspension};
+use crate::kubelet::{Metrics, http};
+use crate::optional_future::SingleTask;
+
+/// How often the screen is drawn while nothing happens.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// How often the screen is drawn while a capture is played.
+const REPLAY_TICK: Duration = Duration::from_millis(200);
+
+/// How often a seek checks whether the replay has reached the wanted moment.
+const SEEK_TICK: Duration = Duration::from_millis(1);
+
+/// The pause between two requests for the kubelet's metrics.
+const KUBELET_PERIOD: Duration = Duration::from_secs(10);
+
+/// The time limit of a request for the kubelet's metrics.
+const KUBELET_TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// The speeds of a replay.
+const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 100];
+
+/// Something that happens while the engine works or waits.
+pub enum Happening {
+    /// A signal, or the end of `--for`.
+    End,
+    /// The user suspends the process (Ctrl-Z).
+    Suspend,
+    /// The terminal has a new size.
+    Resize,
+    /// The screen is due to be drawn again.
+    Tick,
+    /// The user pressed keys; `None` if the terminal is gone.
+    Keys(Option<Vec<Key>>),
+    /// The attempt to write a bundle has ended, with this message for the user.
+    Bundle(String),
+    /// The kubelet's metrics were requested; `None` without a usable answer.
+    Kubelet(Option<KubeletFigures>),
+}
+
+/// The screen, the keys and the signals. It outlives the sessions of a replay.
+pub struct Ui {
+    terminal: Terminal,
+    pub view: View,
+    stop_signals: StopSignals,
+    suspension: Suspension,
+    resized: Signal,
+    /// The task that writes a bundle.
+    pub bundle: SingleTask<'static, String>,
+    /// The file of `--bundle`.
+    pub bundle_file: Option<PathBuf>,
+    /// The task that requests the kubelet's metrics.
+    kubelet: SingleTask<'static, Option<KubeletFigures>>,
+    /// The model and the moment that the screen shows while a live `top` is paused. The relists continue.
+    pub frozen: Option<Box<(Model, Moment)>>,
+    /// The index in [`SPEEDS`] of the speed that the user has chosen.
+    speed: usize,
+}
+
+impl Ui {
+    /// Opens the screen, and listens for signals from now on.
+    pub fn open(arguments: &TopArgs, context: &Context) -> std::io::Result<Self> {
+        Ok(Self {
+            stop_signals: StopSignals::listen(arguments.lasting)?,
+            suspension: Suspension::listen()?,
+            resized: signal(SignalKind::window_change())?,
+            view: View::new(context.style().color, arguments.bundle.is_some()),
+            bundle: SingleTask::default(),
+            bundle_file: arguments.bundle.clone(),
+            kubelet: SingleTask::default(),
+            frozen: None,
+            speed: 0,
+            terminal: Terminal::open()?,
+        })
+    }
+
+    /// Waits for the next happening.
+    pub async fn next(&mut self, ticks: &mut Ticks, session: &Session<'_>) -> Happening {
+        let period = match (session.seek_to.get(), session.context.playback()) {
+            (Some(_), _) => SEEK_TICK,
+            (None, Some(_)) => REPLAY_TICK,
+            (None, None) => TICK,
+        };
+        tokio::select! {
+            biased;
+            () = self.stop_signals.next() => Happening::End,
+            () = self.suspension.requested() => Happening::Suspend,
+            keys = self.terminal.keys() => Happening::Keys(keys),
+            _ = self.resized.recv() => Happening::Resize,
+            message = self.bundle.result() => Happening::Bundle(message),
+            figures = self.kubelet.result() => Happening::Kubelet(figures),
+            () = ticks.next(period) => Happening::Tick,
+        }
+    }
+
+    /// Returns the speed that the user has chosen, and shows it on the screen.
+    pub fn chosen_speed(&mut self) -> Speed {
+        let times = SPEEDS.get(self.speed).copied().unwrap_or(1);
+        if let Some(replay) = &mut self.view.replay {
+            replay.speed = format!("{times}×");
+        }
+        Speed::Times(times)
+    }
+
+    /// Draws the screen.
+    pub fn draw(&mut self, session: &Session<'_>) {
+        let size = size();
+        if size.0 == 0 {
+            return;
+        }
+        let mut buffer = empty(size);
+        if let Some(frozen) = &self.frozen {
+            screen::draw(&mut buffer, &frozen.0, &self.view, frozen.1);
+        } else {
+            let model = session.updated_model();
+            screen::draw(&mut buffer, &model, &self.view, session.moment());
+        }
+        self.terminal.show(buffer);
+    }
+
+    /// Starts a task that waits for a pause and then requests the kubelet's metrics. It uses only the kubelet's read-only
+    /// port, which needs no credential; without that port there is no task.
+    pub fn watch_kubelet(&mut self, context: &Context) {
+        let Some(port) = context.read_only_port() else { return };
+        let clock = Arc::clone(&context.clock);
+        self.kubelet.start(async move {
+            tokio::time::sleep(KUBELET_PERIOD).await;
+            let url = format!("http://127.0.0.1:{port}/metrics");
+            let answer =
+                http::get(&url, KUBELET_TIME_LIMIT).await.ok().filter(|answer| answer.status == 200)?;
+            Some(KubeletFigures::of(&Metrics::parse(&answer.text()).ok()?, clock.wall()))
+        });
+    }
+
+    /// Chooses the next speed.
+    pub fn change_speed(&mut self, faster: bool) {
+        let last = SPEEDS.len() - 1;
+        self.speed = if faster { (self.speed + 1).min(last) } else { self.speed.saturating_sub(1) };
+    }
+
+    /// Draws every cell of the screen at the next opportunity, because something else may have changed it.
+    pub fn redraw(&mut self) {
+        self.terminal.redraw();
+    }
+
+    /// Gives the terminal back to the shell, suspends the process, and takes the terminal again when it continues.
+    pub async fn suspend(&mut self) -> std::io::Result<()> {
+        Terminal::release();
+        Suspension::stop_here().await?;
+        self.terminal.take()
+    }
+}
+
+/// The ticks at which the screen is drawn. Their period depends on whether a capture is played.
+pub struct Ticks {
+    interval: Interval,
+    period: Duration,
+}
+
+impl Ticks {
+    pub fn new() -> Self {
+        Self { interval: interval(TICK), period: TICK }
+    }
+
+    async fn next(&mut self, period: Duration) {
+        if self.period != period {
+            *self = Self { interval: interval(period), period };
+        }
+        self.interval.tick().await;
+    }
+}
+
+fn interval(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Returns the columns and lines of the terminal.
+pub fn size() -> (u16, u16) {
+    let (lines, columns) = Context::terminal_size().unwrap_or_default();
+    (u16::try_from(columns).unwrap_or(u16::MAX), u16::try_from(lines).unwrap_or(u16::MAX))
+}

@@ -1,0 +1,156 @@
+//! Finds out what tasks wait for in the kernel. It looks at the same tasks twice: a task that ran between the two looks may
+//! only have waited for a moment, and is left out. For each other task, `reason` recognises the kind of wait by kernel
+//! functions, and `owner` searches who or what keeps the task waiting.
+
+mod owner;
+mod reason;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::evidence::Evidence;
+use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
+use super::proc::{ProcPaths, Process, Role};
+use super::{HealthRun, offload, overdue_processes};
+use crate::clock::Mono;
+use owner::OwnerSearch;
+pub use reason::Reason;
+
+/// The time limit for the search of owners, which reads the descriptors of all processes.
+const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether a task in interruptible sleep in this function may wait for somebody who does not answer. A task in any other
+/// function sleeps because it has nothing to do.
+fn is_relevant_sleep(wchan: &str) -> bool {
+    const ASLEEP: [&str; 8] = [
+        "request_wait_answer",
+        "fuse_",
+        "locks_lock_inode_wait",
+        "flock_lock_inode_wait",
+        "posix_lock_inode_wait",
+        "do_freezer_trap",
+        // Some kernels show this function instead of `do_freezer_trap`, because the compiler merged both.
+        "get_signal",
+        "rpc_wait",
+    ];
+    ASLEEP.iter().any(|beginning| wchan.starts_with(beginning))
+}
+
+/// A task that waited in the kernel at both looks, for a known kind of reason.
+#[derive(Clone, Debug)]
+pub struct KernelWait {
+    /// The kind of reason.
+    pub reason: &'static Reason,
+    /// The process.
+    pub pid: u32,
+    /// The task.
+    pub tid: u32,
+    /// The kernel function by which the reason was recognised.
+    pub function: String,
+    /// The innermost functions of the kernel stack; empty if it is not readable.
+    pub stack: Vec<String>,
+    /// The name of the process, server, disk or control group that keeps the task waiting, if known.
+    pub owner: Option<String>,
+    /// The facts that point to the owner.
+    pub facts: Vec<String>,
+    /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
+    pub programs: usize,
+}
+
+impl KernelWait {
+    /// Describes the wait: `waits for the security agent falcon-sensor[812]`.
+    pub fn words(&self) -> String {
+        self.reason.describe(self.owner.as_deref())
+    }
+
+    /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
+    pub(super) fn simulated(pid: u32, reason: &str, owner: Option<String>) -> Option<Self> {
+        let reason = Reason::of(reason)?;
+        let function = reason.sample_function()?.to_owned();
+        let stack = vec![function.clone()];
+        Some(Self { reason, pid, tid: pid, function, stack, owner, facts: Vec::new(), programs: 1 })
+    }
+
+    /// Whether the stack was readable and the owner is known, so that the wait is proven.
+    pub fn is_proven(&self) -> bool {
+        !self.stack.is_empty() && self.owner.is_some()
+    }
+}
+
+/// The first look, and its time.
+pub(super) struct FirstLook {
+    look: WaitLook,
+    pub(super) at: Mono,
+}
+
+fn paths<R>(run: HealthRun<'_, R>) -> Option<ProcPaths> {
+    let inputs = run.inputs;
+    Some(ProcPaths { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: None })
+}
+
+/// Looks for the first time at the tasks of the runtime, its shims, OCI runtimes and network plugins, and at blocked tasks
+/// of containers. The caller does this only if something is suspicious.
+pub(super) async fn first_look<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<FirstLook> {
+    let host = evidence.node()?;
+    let sample = &host.first;
+    let concerned = |process: &&Process| match process.role {
+        Role::Other => {
+            overdue_processes::is_overdue(evidence, sample, process)
+                || (!process.blocked.is_empty() && evidence.concerns(process))
+        }
+        _ => evidence.concerns(process),
+    };
+    let pids: Vec<u32> = sample.processes.values().filter(concerned).map(|process| process.pid).collect();
+    let at = run.inputs.clock.mono();
+    Some(FirstLook { look: look(run, pids).await?, at })
+}
+
+async fn look<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> Option<WaitLook> {
+    let paths = paths(run)?;
+    let limit = run.inputs.deadlines().proc.min(run.budget.left());
+    offload::value(limit, move || waits::look(&paths.proc, &pids, is_relevant_sleep)).await
+}
+
+/// Looks for the second time, and returns the waits of the tasks that have not run since the first look.
+pub(super) async fn second_look<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+    first: FirstLook,
+) -> Vec<KernelWait> {
+    let pids: BTreeSet<u32> = first.look.tasks.iter().map(|task| task.pid).collect();
+    if pids.is_empty() {
+        return Vec::new();
+    }
+    let Some(second) = look(run, pids.into_iter().collect()).await else { return Vec::new() };
+    let (Some(paths), Some(host)) = (paths(run), evidence.node()) else { return Vec::new() };
+    let tasks = unchanged(&first.look, second.tasks);
+    if tasks.is_empty() {
+        return Vec::new();
+    }
+    let search = OwnerSearch {
+        connections: paths.cgroup.with_file_name("fuse").join("connections"),
+        paths,
+        sample: host.latest().clone(),
+        stalled: stalled_disks(&first.look.disks, &second.disks),
+    };
+    let limit = OWNER_TIME_LIMIT.min(run.budget.left());
+    offload::value(limit, move || search.classify(&tasks)).await.unwrap_or_default()
+}
+
+/// Returns the tasks that are unchanged since the first look.
+fn unchanged(first: &WaitLook, second: Vec<TaskLook>) -> Vec<TaskLook> {
+    second.into_iter().filter(|task| first.tasks.iter().any(|earlier| earlier.is_same_wait(task))).collect()
+}
+
+/// Returns the disks that have requests and completed none between two looks, by device number.
+fn stalled_disks(
+    first: &BTreeMap<String, DiskCounters>,
+    second: &BTreeMap<String, DiskCounters>,
+) -> BTreeMap<String, DiskCounters> {
+    let is_stalled = |(device, now): &(&String, &DiskCounters)| {
+        first.get(*device).is_some_and(|before| {
+            before.in_flight > 0 && now.in_flight > 0 && before.completed == now.completed
+        })
+    };
+    second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).collect()
+}

@@ -1,0 +1,223 @@
+//! Searches the owner of a wait in the kernel: the process, server, disk or control group that keeps a task waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::KernelWait;
+use super::reason::Reason;
+use crate::diagnosis::limits;
+use crate::host::proc::waits::{self, DiskCounters, TaskLook};
+use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process};
+
+/// Programs that freeze file systems for backups and snapshots.
+const FREEZERS: [&str; 6] = ["fsfreeze", "xfs_freeze", "qemu-ga", "vmtoolsd", "lvcreate", "dmsetup"];
+
+/// What the search for owners reads.
+pub(super) struct OwnerSearch {
+    pub paths: ProcPaths,
+    /// The directory with one entry for each FUSE connection.
+    pub connections: PathBuf,
+    pub sample: ProcSample,
+    /// The disks that completed no request between the two looks, by device number.
+    pub stalled: BTreeMap<String, DiskCounters>,
+}
+
+/// What the search found about the owner of a wait.
+#[derive(Default)]
+struct FoundOwner {
+    /// The owner's name, if exactly one owner is possible.
+    name: Option<String>,
+    /// The facts that point to the owner or, without a name, to the possible owners.
+    facts: Vec<String>,
+}
+
+impl OwnerSearch {
+    /// Returns the waits of the tasks whose reason is known.
+    pub(super) fn classify(&self, tasks: &[TaskLook]) -> Vec<KernelWait> {
+        let mut waits: Vec<KernelWait> = tasks.iter().filter_map(|task| self.wait_of(task)).collect();
+        for wait in &mut waits {
+            wait.programs = self.programs_in(wait.reason);
+        }
+        waits
+    }
+
+    /// Counts the programs of the node that have a task in uninterruptible sleep for this reason.
+    fn programs_in(&self, reason: &Reason) -> usize {
+        let waits = |process: &&Process| {
+            process.blocked.iter().any(|task| {
+                let look = TaskLook { wchan: task.wchan.clone(), ..TaskLook::default() };
+                reason.function_in(&look).is_some()
+            })
+        };
+        let waiting = self.sample.processes.values().filter(waits);
+        waiting.map(|process| process.comm.as_str()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Returns the wait of a task, with the first reason that fits and has the proof that it requires.
+    fn wait_of(&self, task: &TaskLook) -> Option<KernelWait> {
+        let process = self.sample.processes.get(&task.pid)?;
+        let frozen = waits::frozen_around(&self.paths.cgroup, &process.cgroup);
+        let (reason, function, owner) = if let Some(freeze) = frozen {
+            let facts = vec![format!("{} is frozen", freeze.path)];
+            let owner = FoundOwner { name: Some(freeze.path), facts };
+            (Reason::of("KR08")?, task.wchan.as_str(), owner)
+        } else {
+            Reason::all().iter().find_map(|row| {
+                let function = row.function_in(task)?;
+                Some((row, function, self.owner(row.rule.id, task, process, function)?))
+            })?
+        };
+        Some(KernelWait {
+            reason,
+            pid: task.pid,
+            tid: task.tid,
+            function: function.to_owned(),
+            stack: task.stack.iter().take(6).cloned().collect(),
+            owner: owner.name,
+            facts: owner.facts,
+            programs: 0,
+        })
+    }
+
+    /// Returns the name of a process, and whether it is stopped.
+    fn label(&self, pid: u32) -> String {
+        let stopped = |process: &Process| if process.is_stopped() { ", which is stopped" } else { "" };
+        self.sample.processes.get(&pid).map_or_else(
+            || format!("process {pid}"),
+            |process| format!("{}{}", process.label(), stopped(process)),
+        )
+    }
+
+    /// Searches the owner of a wait with the reason `id`. Returns `None` if this reason requires a proof, and the search
+    /// finds none: then the task waits for another reason.
+    fn owner(&self, id: &str, task: &TaskLook, process: &Process, function: &str) -> Option<FoundOwner> {
+        match id {
+            "KR01" => Some(self.agent()),
+            "KR02" => Some(self.network_cleaner()),
+            "KR03" => {
+                let name = module_of(task).map(str::to_owned);
+                Some(FoundOwner { name, ..FoundOwner::default() })
+            }
+            "KR04" => Some(self.server(process, function)),
+            "KR05" => Some(FoundOwner { name: None, facts: self.freezers() }),
+            "KR06" => self.disk(),
+            "KR09" => Some(self.lock_holder(task)),
+            "KR10" => {
+                let pressure = self.sample.pressure.memory?.all_waited();
+                let fact = format!("memory pressure: all tasks waited {pressure:.0} % of the last 10 s");
+                (pressure >= limits::MEMORY_FULL).then(|| FoundOwner { name: None, facts: vec![fact] })
+            }
+            // `wait_of` finds frozen tasks without this search.
+            "KR08" => None,
+            _ => Some(FoundOwner::default()),
+        }
+    }
+
+    /// Finds the security agents that decide whether a file may be opened (fanotify permission events). Names the agent if
+    /// there is only one.
+    fn agent(&self) -> FoundOwner {
+        let agents = waits::permission_agents(&self.paths.proc);
+        let facts = agents.iter().map(|pid| {
+            format!("{} has a fanotify group with permission events (/proc/{pid}/fdinfo)", self.label(*pid))
+        });
+        let facts = facts.collect();
+        let name = if let [only] = agents.as_slice() { Some(self.label(*only)) } else { None };
+        FoundOwner { name, facts }
+    }
+
+    /// Finds the kernel thread that removes network namespaces, if it is blocked.
+    fn network_cleaner(&self) -> FoundOwner {
+        let cleans = |process: &&Process| process.is_kernel_thread && process.comm.ends_with("netns");
+        let thread = self.sample.processes.values().filter(|process| process.state == 'D').find(cleans);
+        let fact = |thread: &Process| format!("{} removes network namespaces", thread.label());
+        FoundOwner { name: None, facts: thread.map(fact).into_iter().collect() }
+    }
+
+    /// Finds the network file server or the FUSE daemon behind a mount. Names it if the function fits only one mount, or only
+    /// one mount of the process's pod.
+    fn server(&self, process: &Process, function: &str) -> FoundOwner {
+        // The name of a kernel module may follow the function.
+        let is_fuse =
+            function.starts_with("fuse") || function.split(' ').next() == Some("request_wait_answer");
+        let waiting = |minor: &str| waits::fuse_waiting(&self.connections, minor);
+        let minor =
+            |device: &str| device.split_once(':').map(|(_, minor)| minor.to_owned()).unwrap_or_default();
+        let fits = |mount: &&NodeMount| {
+            let begins =
+                |kind: &str| function.starts_with(kind) || (kind == "nfs" && function.starts_with("rpc"));
+            let kind = mount.kind.split('.').next().unwrap_or_default();
+            match kind {
+                "fuse" => is_fuse && waiting(&minor(&mount.device)) != Some(0),
+                "nfs4" | "nfs" => begins("nfs"),
+                "smb3" | "cifs" => begins("cifs") || begins("smb2"),
+                "lustre" => ["ptlrpc", "ldlm", "osc", "mdc"].iter().any(|part| begins(part)),
+                "9p" => begins("p9"),
+                kind => begins(kind),
+            }
+        };
+        let mounts: Vec<_> = self.sample.remote_mounts().filter(fits).collect();
+        let uid = process.pod_uid.as_deref();
+        let own = mounts.iter().copied().filter(|mount| uid.is_some() && mount.pod_uid() == uid);
+        let own: Vec<_> = own.collect();
+        let candidates = if own.is_empty() { mounts } else { own };
+        let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).collect();
+        let Some(mount) = candidates.first().filter(|_| devices.len() == 1) else {
+            let facts = candidates.iter().take(3).map(|mount| format!("{} ({})", mount.source, mount.kind));
+            return FoundOwner { name: None, facts: facts.collect() };
+        };
+        let mut facts = vec![format!("{} ({}) is mounted at {}", mount.source, mount.kind, mount.target)];
+        let source = format!("{} ({})", mount.source, mount.kind);
+        if !is_fuse {
+            return FoundOwner { name: Some(source), facts };
+        }
+        let connection = minor(&mount.device);
+        if let Some(count) = waiting(&connection) {
+            facts.push(format!("{count} requests wait in FUSE connection {connection}"));
+        }
+        let servers = waits::fuse_servers(&self.paths.proc, &connection);
+        let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
+        FoundOwner { name: Some(source + &daemon.unwrap_or_default()), facts }
+    }
+
+    /// Finds running programs that may have frozen the file system.
+    fn freezers(&self) -> Vec<String> {
+        let may_freeze = |process: &&Process| FREEZERS.contains(&process.comm.as_str());
+        let running = self.sample.processes.values().filter(may_freeze);
+        running.map(|process| format!("{} runs here and may have frozen it", process.label())).collect()
+    }
+
+    /// Finds the disks that had requests and completed none between the two looks. Names a physical disk if there is one,
+    /// because a virtual disk (device mapper, RAID, loop) waits for the disks below it.
+    fn disk(&self) -> Option<FoundOwner> {
+        let is_virtual = |name: &str| ["dm-", "md", "loop"].iter().any(|kind| name.starts_with(kind));
+        let (_, disk) =
+            self.stalled.iter().min_by_key(|(device, disk)| (is_virtual(&disk.name), (*device).clone()))?;
+        let facts = self.stalled.iter().flat_map(|(device, disk)| {
+            let mounts = self.sample.mounts.iter().filter(move |mount| mount.device == *device);
+            let mounted =
+                mounts.map(|mount| format!("{} is mounted at {}", mount.source, mount.target)).take(2);
+            let stalls = format!(
+                "{}: {} requests in flight, none completed between two looks",
+                disk.name, disk.in_flight
+            );
+            std::iter::once(stalls).chain(mounted)
+        });
+        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect() })
+    }
+
+    /// Finds the process that holds the file lock for which the task waits.
+    fn lock_holder(&self, task: &TaskLook) -> FoundOwner {
+        // `/proc/locks` lists a waiter by its process or by its task.
+        let found = waits::lock_holder(&self.paths.proc, task.pid)
+            .or_else(|| waits::lock_holder(&self.paths.proc, task.tid));
+        let Some(holder) = found else { return FoundOwner::default() };
+        let what = holder.path.as_deref().unwrap_or("the file");
+        let name = self.label(holder.pid);
+        FoundOwner { facts: vec![format!("{name} has locked {what}")], name: Some(name) }
+    }
+}
+
+/// Returns the kernel module of the innermost function that is in a module.
+fn module_of(task: &TaskLook) -> Option<&str> {
+    task.stack.iter().find_map(|line| line.split_once(" [")?.1.strip_suffix(']'))
+}
