@@ -1,6 +1,7 @@
 //! Sorts slices and builds ordered collections with little machine code. The standard library's `sort` functions and
 //! `collect` into a `BTreeMap` or `BTreeSet` compile a copy of the sorting algorithm for each type and each key: 5 KB a
-//! copy, and 4 % of the program in total. Here the algorithm sorts only numbers.
+//! copy, and 4 % of the program in total. Here the algorithm exists once, because it sorts only the indices of the items;
+//! then each item moves to its place.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,7 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     move_to(items, places(&order));
 }
 
-/// Returns the numbers from 0 to `length`, sorted by a comparison.
+/// Returns the indices of `length` items in sorted order. `compare` compares the items at two indices.
 #[expect(clippy::disallowed_methods, reason = "this is the one copy of the algorithm")]
 pub fn order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
@@ -60,7 +61,7 @@ pub fn order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<u
     order
 }
 
-/// Returns the place of each item in `order`.
+/// Returns the place of each index in `order`: the inverse permutation.
 pub fn places(order: &[usize]) -> Vec<usize> {
     let mut places = vec![0; order.len()];
     for (place, item) in order.iter().enumerate() {

@@ -5,14 +5,15 @@ use std::hash::Hash;
 
 use prost::bytes::Bytes;
 
-/// The maximum size of messages and results together. A cache that would exceed a limit is emptied.
+/// The maximum size of all messages and results together. If a new result would exceed a limit, the cache first drops all
+/// older results, and then keeps the new one, whatever its size.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The maximum number of results.
 const MAX_RESULTS: usize = 4096;
 
-/// A result for each message, found by the address of the message in memory. The cache keeps the message together with its
-/// result, so that no other message gets the same address.
+/// A result for each message, found by a key and the address of the message in memory. The cache keeps the message together
+/// with its result, so that no other message gets the same address.
 #[derive(Debug)]
 pub struct MessageCache<K, T> {
     results: HashMap<(K, usize, usize), (Bytes, T)>,

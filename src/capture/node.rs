@@ -1,8 +1,8 @@
 //! Samples the node from `/proc` for the recorder: the pressure on its resources, the container runtime's daemons, the
 //! kubelet's process and the shims. [`NodeSample`] is the result, which the capture stores as JSON.
 //!
-//! The recorder takes a sample every 30 s and at the beginning and the end of an incident. A sample reads few files,
-//! because most samples are never needed.
+//! The recorder takes a sample every 30 s, at the beginning and the end of an incident, and when the kubelet or a shim
+//! stops or continues. A sample reads only small files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::kubelet::kubelet_pid;
 use crate::ordered::IntoOrdered;
 use crate::report::Seconds;
 
-/// The number of samples after which the process table is searched for the daemons again, in case one was restarted.
+/// The number of samples between two searches for new daemons, and the number of checks between two searches for a kubelet
+/// while none was ever found. A search reads the whole process table.
 const SAMPLES_PER_SEARCH: u32 = 20;
 
 /// A sample of the node.
@@ -25,10 +26,10 @@ pub struct NodeSample {
     /// The pressure on cpu, memory and io.
     #[serde(default)]
     pub pressure: Vec<PressureSample>,
-    /// The processes of the kubelet and of the container runtime's daemons.
+    /// The processes of the container runtime's daemons, and those named `kubelet`.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
-    /// The state of the kubelet's process; `None` if no kubelet was ever found.
+    /// The state of the kubelet's process, under every name that a kubelet has; `None` if no kubelet was ever found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<SampledKubeletState>,
     /// The shims that a signal has stopped.
@@ -121,7 +122,7 @@ pub struct KubeletMetricsSample {
 pub struct NodeSampler {
     /// The path of the process table; `None` if the node cannot be sampled.
     proc: Option<PathBuf>,
-    /// The process ids of the daemons.
+    /// The process ids of the daemons and of processes named `kubelet`.
     daemons: Vec<u32>,
     /// The number of samples since the last search for the daemons.
     count: u32,
@@ -245,7 +246,7 @@ impl NodeSampler {
         let stopped_shims =
             self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
         let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
-        // If a daemon has ended, the daemons are searched again at the next sample.
+        // If a daemon has ended, the next sample searches for its successor.
         if sample.processes.len() < self.daemons.len() {
             self.count = 0;
         }
@@ -253,7 +254,7 @@ impl NodeSampler {
     }
 }
 
-/// Returns the process ids of the kubelet and of the container runtime's daemons.
+/// Returns the process ids of the container runtime's daemons and of processes named `kubelet`.
 fn find_daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
     let trust = ProcessTrust::of_table(proc);

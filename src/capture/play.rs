@@ -1,5 +1,4 @@
-//! Replays the recorded event stream: delivers each recorded event, the end and the gaps of the stream at their recorded
-//! times.
+//! Replays the recorded event stream: delivers the events, and the ends and gaps of the stream, at their recorded times.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -134,7 +133,8 @@ impl StreamReplay {
                 position.open = false;
                 error.clone()
             }
-            // The recorded stream continues after the gap. A receiver that opens the stream again gets the later events.
+            // A gap ends the receiver's stream with an error, so that the receiver knows that it missed events. The recorded
+            // stream stays open: a receiver that opens the stream again gets the events after the gap.
             StreamChange::Gap(why) => Some(missing(why.clone())),
         };
         if let Some(feed) = position.feed.take() {

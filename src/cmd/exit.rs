@@ -1,5 +1,5 @@
-//! [`Exit`]: how a command ended, and the exit status for it. A command that is interrupted before it has an answer
-//! dies of the signal itself, which a shell also shows as 130.
+//! [`Exit`]: how a command ended, and its exit status. Without an answer to print, a command does not handle Ctrl-C:
+//! the signal kills the process, and the shell shows 130 too.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ pub enum Exit {
     Bad,
     /// There is no answer.
     NoAnswer,
-    /// The user interrupted the command; the answer is incomplete.
+    /// The user interrupted the command, which then printed an incomplete answer or none.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! Counts the calls of a run and names those without an answer, for the line that a user sees while the run waits.
+//! Counts the calls of a run and names those that are still open, for the line that a user sees while the run waits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub struct OpenCalls(Mutex<Calls>);
 #[derive(Debug, Default)]
 struct Calls {
     sent: usize,
-    /// The calls without an answer, by the number of the call: the oldest comes first.
+    /// The open calls, by the number of the call: the oldest comes first.
     open: BTreeMap<usize, OpenCall>,
 }
 
@@ -32,7 +32,7 @@ struct OpenCall {
     started: Mono,
 }
 
-/// Counts a call as answered when it is dropped.
+/// Keeps a call open until it is dropped. The caller drops it when the call has an answer, and when it gives the call up.
 pub(super) struct OpenCallGuard {
     calls: Arc<OpenCalls>,
     number: usize,
@@ -49,7 +49,7 @@ impl OpenCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call as sent.
+    /// Counts a call as sent and open.
     pub(super) fn send(self: &Arc<Self>, now: Mono, rpc: Rpc, id: Option<&str>) -> OpenCallGuard {
         let mut calls = self.lock();
         calls.sent += 1;

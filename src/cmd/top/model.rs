@@ -17,7 +17,7 @@ use crate::report::duration::{elapsed, took};
 /// The time that the latency chart and the slowest pods cover.
 pub const WINDOW: Duration = Duration::from_secs(300);
 
-/// The part of [`WINDOW`] after which the slowest call of a pod is forgotten.
+/// The calls of a pod are summed up for each minute, and forgotten by the minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The number of relists that are kept, if the period is very short.
@@ -117,7 +117,7 @@ pub struct KubeletFigures {
     pub relists: Option<(f64, f64)>,
     /// The number of discarded events.
     pub discarded: Option<f64>,
-    /// When the kubelet was asked.
+    /// When plegctl requested the metrics.
     pub read: Wall,
 }
 
@@ -133,7 +133,7 @@ impl KubeletFigures {
         }
     }
 
-    /// Returns the age of the kubelet's last relist when the kubelet was asked.
+    /// Returns the age that the kubelet's last relist had at the time of the request.
     pub fn age(&self) -> Option<Duration> {
         Some(self.read.duration_since(self.last_seen?))
     }
@@ -341,7 +341,7 @@ impl Model {
         }
     }
 
-    /// Forgets the calls that are older than [`WINDOW`].
+    /// Forgets the calls that are older than [`WINDOW`], in whole minutes.
     pub fn forget_old(&mut self, now: Mono) {
         let oldest = minute_of(now).saturating_sub(WINDOW.as_secs() / MINUTE.as_secs());
         self.calls.retain(|_, (_, minutes)| {
@@ -367,7 +367,7 @@ impl Model {
         self.names.get(id?).cloned()
     }
 
-    /// Returns the call that is pending at the engine.
+    /// Returns the call of the engine that has no answer yet.
     pub const fn open(&self) -> Option<&OpenCall> {
         self.open.as_ref()
     }
@@ -384,8 +384,8 @@ impl Model {
         })
     }
 
-    /// Returns the pending call and the calls that were given up: those of the current relist, and those of the last
-    /// relist that the current one has not repeated yet.
+    /// Returns the pending call, the calls that the current relist has given up, and the calls that the last relist had
+    /// given up and the current relist has not made again so far.
     pub fn silent_calls(&self, now: Mono) -> Vec<SilentCall> {
         let mut calls: Vec<SilentCall> = self.pending(now).into_iter().collect();
         for call in self.given_up.iter().chain(&self.given_up_before) {

@@ -1,5 +1,6 @@
-//! The terminal of `top`: raw mode, the alternate screen, keys, and the cells that changed. Whatever ends the command
-//! or suspends it, the terminal is as it was before.
+//! The terminal of `top`: switches to the alternate screen, reads single keys, and writes only the cells that changed.
+//! At the end of the command, before a suspension and after a panic, it restores the terminal. It cannot do this after
+//! SIGKILL.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
