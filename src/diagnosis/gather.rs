@@ -17,8 +17,8 @@ use super::probes::{self, PendingCalls};
 use super::processes::{self, FirstSample};
 use super::words::seconds;
 use super::{
-    AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, limits,
-    node_files, offload, overdue_processes, runtime_start, stacks,
+    AtEnd, HealthMode, HealthRun, Inputs, OnProbe, commands, disks, id_search, kernel_waits, left_over_shims,
+    limits, node_files, offload, overdue_processes, runtime_start, stacks,
 };
 use crate::clock::Mono;
 use crate::cri::Runtime;
@@ -177,6 +177,10 @@ async fn read_node<R: Runtime + 'static>(
     if let (Some((pids, again)), Some(host)) = (blocked, &mut evidence.host) {
         host.first.confirm(&pids, again);
     }
+    let left_over = left_over_shims::find(run, evidence).await;
+    if let Some(host) = &mut evidence.host {
+        host.left_over_shims = left_over;
+    }
     let (files, doubt) = files::read_files(run.inputs, evidence).await;
     if let Some(why) = doubt {
         evidence.skip("the kubelet's process", why);
@@ -270,7 +274,8 @@ async fn take_second_samples<R: Runtime + 'static>(
     let HealthRun { inputs, budget, .. } = run;
     let deep = inputs.mode == HealthMode::Deep;
     let lists = deep || suspicion::of_lists(evidence);
-    let node = evidence.node().is_some() && (deep || suspicion::of_node(evidence) || lists);
+    let shims = evidence.node().is_some_and(|host| !host.left_over_shims.is_empty());
+    let node = evidence.node().is_some() && (deep || suspicion::of_node(evidence) || lists || shims);
     let stale = evidence.kubelet.pleg_age().is_some_and(|age| age > limits::PLEG_AGE_STALE.as_secs_f64());
     let metrics = match &inputs.kubelet.metrics {
         Some(source @ (MetricsSource::Url(_) | MetricsSource::Api(_))) if deep || stale => Some(source),

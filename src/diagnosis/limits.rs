@@ -52,6 +52,9 @@ pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
 /// Something younger than this may still be starting.
 pub const STARTING: Duration = Duration::from_secs(60);
 
+/// The number of left-over shims from which on they matter to the node: each keeps about 10 MiB and ten threads.
+pub const LEFT_OVER_SHIMS: usize = 20;
+
 /// The I/O pressure (`full avg10`) from which on a storage stall is possible.
 pub const IO_FULL_HINT: f64 = 20.0;
 /// The I/O pressure (`full avg10`) from which on a storage stall explains a hang.

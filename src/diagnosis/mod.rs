@@ -43,6 +43,7 @@ mod journal_line;
 mod judge;
 pub(crate) mod kernel_waits;
 pub(crate) mod kubelet;
+pub(crate) mod left_over_shims;
 pub(crate) mod limits;
 mod listening_clock;
 pub(crate) mod names;

@@ -16,6 +16,8 @@ pub struct SimulatedProcesses {
     pub has_kubelet: bool,
     /// Whether the daemon in the process table is the process that listens on the runtime's socket.
     pub owns_socket: bool,
+    /// The sandbox ids of the shims whose pods are gone.
+    pub left_over_shims: Vec<String>,
     /// The running pods.
     pub pods: Vec<SimulatedPod>,
 }
@@ -46,6 +48,15 @@ const OTHERS: u32 = 814;
 /// The age of every process.
 const AGE: Duration = Duration::from_secs(40 * 86_400);
 
+/// The address that a shim gets from containerd.
+const ADDRESS: &str = "/run/containerd/containerd.sock";
+
+/// The time between the starts of two left-over shims.
+const LEFT_OVER_APART: Duration = Duration::from_secs(3600);
+
+/// The memory of a left-over shim.
+const LEFT_OVER_BYTES: u64 = 11 << 20;
+
 impl SimulatedProcesses {
     /// Returns for what the shims in the sample wait in the kernel.
     pub(super) fn waits(&self, sample: &ProcSample) -> Vec<KernelWait> {
@@ -69,7 +80,7 @@ impl SimulatedProcesses {
         let mut add = |pid: Option<u32>, process: Process| {
             let pid = pid.unwrap_or(next);
             next += 1;
-            sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
+            sample.processes.insert(pid, Process { pid, ..process });
             pid
         };
         let process_of = |comm: &str, parent, state, command: &[&str]| Process {
@@ -78,6 +89,8 @@ impl SimulatedProcesses {
             parent,
             state,
             command: command.iter().copied().collect(),
+            age: AGE,
+            threads: 8,
             ..Process::default()
         };
         for pod in &self.pods {
@@ -93,11 +106,19 @@ impl SimulatedProcesses {
                 add(None, Process { container_id, pod_uid, ..process });
             }
         }
+        let mut age = Duration::ZERO;
+        for id in &self.left_over_shims {
+            age += LEFT_OVER_APART;
+            let name = "containerd-shim-runc-v2";
+            let command = [name, "-namespace", "k8s.io", "-id", id, "-address", ADDRESS];
+            let shim = process_of(name, 1, 'S', &command);
+            add(None, Process { age, threads: 11, resident: LEFT_OVER_BYTES, ..shim });
+        }
         let daemon = process_of("containerd", 1, 'S', &["/usr/bin/containerd"]);
-        sample.processes.insert(DAEMON, Process { pid: DAEMON, age: AGE, threads: 8, ..daemon });
+        sample.processes.insert(DAEMON, Process { pid: DAEMON, ..daemon });
         if let Some((pid, state)) = self.kubelet {
             let process = process_of("kubelet", 1, state, &["/usr/bin/kubelet"]);
-            sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
+            sample.processes.insert(pid, Process { pid, ..process });
         }
         sample.socket_owner = self.owns_socket.then_some(DAEMON);
         sample

@@ -226,12 +226,24 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
         )?,
         last_relist: fields.maybe("last-relist", duration)?,
         stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
+        left_over_shims: fields.or("left-over-shims", 0, left_over_shims)?,
         kernel_waits: fields.or("kernel-waits", Vec::new(), |value| {
             list(value)?.iter().map(|item| kernel_wait(item, groups)).collect()
         })?,
     };
     fields.end()?;
     Ok(node)
+}
+
+/// Reads the number of left-over shims.
+fn left_over_shims(value: &YamlNode) -> Result<u32, FieldProblem> {
+    /// A node runs out of memory before it has more.
+    const MOST: u32 = 10_000;
+    let count = count(value)?;
+    if count > MOST {
+        return Err(FieldProblem::new(value.at, format!("there can be at most {MOST} left-over shims")));
+    }
+    Ok(count)
 }
 
 /// Reads a wait in the kernel.

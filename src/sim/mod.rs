@@ -108,6 +108,12 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
     pods.collect()
 }
 
+/// Returns the sandbox ids of the shims that run although their pods are gone.
+pub fn left_over_shims(scenario: &Scenario, processes: &NodeProcesses) -> Vec<String> {
+    let seed = seed::Seed::new(scenario.seed).of("left-over");
+    (0..processes.left_over_shims).map(|number| seed.nth(number.into()).id()).collect()
+}
+
 /// Returns the namespace and name of each pod at the start of the simulation.
 pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
     let sandboxes = node::SimulatedNode::new(scenario, 0).sandboxes(0, |_| true).into_iter();

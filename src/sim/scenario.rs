@@ -41,6 +41,8 @@ pub struct NodeProcesses {
     pub last_relist: Option<Duration>,
     /// The groups whose pods have a stopped shim process.
     pub stopped_shims: Vec<String>,
+    /// The number of shims that run although their pods are gone.
+    pub left_over_shims: u32,
     /// The waits of shims in the kernel.
     pub kernel_waits: Vec<SimulatedWait>,
 }

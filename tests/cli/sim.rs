@@ -9,11 +9,11 @@ use crate::support::socket::TempDir;
 fn list_names_every_scenario() {
     let output = plegctl(&["sim", "list", "--no-headers"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stdout.lines().count(), 20, "{output}");
+    assert_eq!(output.stdout.lines().count(), 21, "{output}");
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
     let json = plegctl(&["sim", "list", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 20));
+    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 21));
     assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
     let names = plegctl(&["sim", "list", "-o", "name"]);
     assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");
@@ -110,6 +110,11 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
         assert_eq!(report["primary"]["kernelReason"]["owner"], owner, "{output}");
         assert!(report["summary"].as_str().unwrap().contains(owner), "{output}");
     }
+    let left_over = plegctl(&["health", "-r", "sim:leftover-shims", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&left_over.stdout).unwrap();
+    assert_eq!(report["primary"]["id"], "D38", "{left_over}");
+    assert_eq!(report["primary"]["ids"].as_array().unwrap().len(), 24, "{left_over}");
+    assert_eq!(report["verdict"], "degraded", "{left_over}");
     let shim = plegctl(&["health", "-r", "sim:stopped-shim", "-o", "json"]);
     assert!(shim.stdout.contains("containerd-shim") && shim.stdout.contains("db-0"), "{shim}");
 }

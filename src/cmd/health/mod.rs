@@ -484,6 +484,7 @@ fn add_simulated_processes(
         },
         has_kubelet: true,
         owns_socket: false,
+        left_over_shims: sim::left_over_shims(&scenario, &processes),
         pods: pods
             .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,

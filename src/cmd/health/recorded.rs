@@ -61,6 +61,7 @@ fn simulated_processes(sample: NodeSample) -> Option<SimulatedProcesses> {
         has_kubelet,
         owns_socket: true,
         pods,
+        ..SimulatedProcesses::default()
     })
 }
 

@@ -298,8 +298,12 @@ async fn live_health(node: FaultyRuntime) -> HealthReport {
     isolate(&mut inputs);
     if plan.has_kubelet() {
         let kubelet = if plan.kubelet.is_empty() { Some((813, 'S')) } else { plan.kubelet_at(second) };
-        inputs.simulated_processes =
-            Some(SimulatedProcesses { kubelet, has_kubelet: true, owns_socket: true, pods: Vec::new() });
+        inputs.simulated_processes = Some(SimulatedProcesses {
+            kubelet,
+            has_kubelet: true,
+            owns_socket: true,
+            ..SimulatedProcesses::default()
+        });
     }
     let text = plan.metrics(&*clock, second);
     let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });

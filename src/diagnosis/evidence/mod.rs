@@ -22,6 +22,7 @@ use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::journal::{Journal, SystemState};
 use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::kubelet::KubeletEvidence;
+use crate::diagnosis::left_over_shims::LeftOverShim;
 use crate::diagnosis::limits;
 use crate::diagnosis::names::IdNames;
 use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
@@ -162,6 +163,8 @@ pub struct HostEvidence {
     pub disks: Vec<WrittenDisk>,
     /// The ids of the sandboxes and containers for which overdue processes work, by process id.
     pub overdue_ids: BTreeMap<u32, String>,
+    /// The shims whose sandbox is in no list.
+    pub left_over_shims: Vec<LeftOverShim>,
     /// The tasks that wait in the kernel in two looks, with the reason.
     pub waits: Vec<KernelWait>,
 }

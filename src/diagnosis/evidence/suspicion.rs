@@ -2,6 +2,7 @@
 
 use super::oddities::first_oddities;
 use super::{Evidence, StatusRecord};
+use crate::diagnosis::left_over_shims;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Psi, Role};
@@ -56,4 +57,5 @@ pub fn of_shims(evidence: &Evidence) -> bool {
         || of_node(evidence)
         || of_lists(evidence)
         || evidence.runtime.ids_left_out > 0
+        || left_over_shims::are_too_many(evidence)
 }

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, disk, hang, journal, kernel, kubelet, load, node, reach, size, state, versions,
+    Case, certificates, disk, hang, journal, kernel, kubelet, load, node, reach, shims, size, state, versions,
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
 use crate::report::Rule;
@@ -104,6 +104,7 @@ pub const CATALOGUE: &[HealthRule] = &[
     entry(RuleId::D35, 2, "runtime throttled", One(load::throttled)),
     entry(RuleId::D36, 37, "certificate invalid", Many(certificates::invalid)),
     entry(RuleId::D37, 5, "kernel wait", Many(kernel::reasons)),
+    entry(RuleId::D38, 38, "left-over shims", One(shims::left_over)),
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rules D00 to D37. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
+//! The rules D00 to D38. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
 //! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
@@ -15,6 +15,7 @@ mod load;
 mod node;
 mod owners;
 mod reach;
+mod shims;
 mod size;
 pub mod state;
 mod versions;

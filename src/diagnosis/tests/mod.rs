@@ -6,5 +6,6 @@ mod kubelet;
 mod matrix;
 mod node;
 pub(crate) mod scripted;
+mod shims;
 mod silence;
 mod start;

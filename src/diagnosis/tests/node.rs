@@ -9,7 +9,7 @@ use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::Rpc;
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{Evidence, gather, judge};
+use crate::diagnosis::{Evidence, Inputs, gather, judge};
 use crate::host::disks::Disk;
 use crate::host::proc::{Role, Shims};
 
@@ -152,14 +152,23 @@ impl FakeNode {
         self
     }
 
-    pub(super) async fn gathered(&self, script: Scripted) -> Evidence {
+    pub(super) fn inputs(&self, script: Scripted) -> Inputs<Scripted> {
         let mut inputs = inputs(script);
         inputs.proc = Some(self.proc());
         inputs.cgroup = self.root.join("cgroup");
         inputs.host_root.clone_from(&self.root);
         inputs.socket = self.proc().join("200/net").exists().then(|| SOCKET.into());
-        gather(&inputs, &|_| ()).await
+        inputs
     }
+
+    pub(super) async fn gathered(&self, script: Scripted) -> Evidence {
+        gather(&self.inputs(script), &|_| ()).await
+    }
+}
+
+/// The socket of the daemon of a node that is [`FakeNode::listening`].
+pub(super) const fn listening_socket() -> &'static str {
+    SOCKET
 }
 
 impl Drop for FakeNode {

@@ -1,0 +1,119 @@
+//! D38: shims and conmons that still run although no list has their sandbox or container.
+
+use super::{Case, finding};
+use crate::diagnosis::left_over_shims::{Bundle, LeftOverShim};
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{ProcSample, Process, is_conmon};
+use crate::diagnosis::report::{Confidence, HealthFinding, PodRef, RuleId, Severity};
+use crate::diagnosis::words::{seconds, short};
+use crate::ordered;
+use crate::report::duration::elapsed;
+use crate::report::plural;
+
+/// The most shims that the evidence describes.
+const MAX_DESCRIBED: usize = 5;
+
+/// Applies D38. A single left-over shim does not block PLEG, so only many of them change the verdict.
+pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
+    let host = case.evidence.node()?;
+    let sample = host.latest();
+    let mut shims: Vec<(&LeftOverShim, &Process)> = host
+        .left_over_shims
+        .iter()
+        .filter_map(|shim| Some((shim, shim.process(case.evidence, sample)?)))
+        .collect();
+    // The oldest come first, because the oldest one shows when the problem began.
+    ordered::sort_by(&mut shims, |one, other| (other.1.age, one.1.pid).cmp(&(one.1.age, other.1.pid)));
+    let (first, process) = shims.first()?;
+    let is_likely =
+        |shim: &LeftOverShim| (host.second.is_some() || shim.is_simulated) && shim.bundle != Bundle::Unknown;
+    let likely = shims.iter().filter(|(shim, _)| is_likely(shim)).count();
+    let confidence = if likely > 0 { Confidence::Likely } else { Confidence::Possible };
+    let is_many = likely >= limits::LEFT_OVER_SHIMS;
+    let severity = if is_many { Severity::Warning } else { Severity::Info };
+    let title = if shims.len() == 1 {
+        format!("{} is left over: no list has its {}", process.label(), subject(process))
+    } else {
+        let kind = if is_conmon(&process.comm) { "conmon" } else { "shim" };
+        format!("{} are left over: no list has what they run", plural(shims.len(), kind))
+    };
+    let mut found = finding(RuleId::D38, severity, confidence, title);
+    let resident: u64 = shims.iter().map(|(_, process)| process.resident).sum();
+    let threads: u64 = shims.iter().map(|(_, process)| process.threads).sum();
+    if shims.len() > 1 {
+        let oldest = elapsed(process.age);
+        let size = size_of(resident, threads);
+        found.evidence.push(format!("together {size}; the oldest was started {oldest} ago"));
+    }
+    let described = shims.iter().take(MAX_DESCRIBED);
+    found.evidence.extend(described.map(|(shim, process)| describe(case, sample, shim, process)));
+    if let Some(more) = shims.len().checked_sub(MAX_DESCRIBED).filter(|more| *more > 0) {
+        found.evidence.push(format!("and {more} more"));
+    }
+    found.evidence.push(match &host.second {
+        Some((apart, _)) => {
+            format!("all of them still ran {} after the lists were answered", seconds(*apart))
+        }
+        None if first.is_simulated => "no list or status call waits for them".to_owned(),
+        None => "seen once; a shim that is just ending looks the same".to_owned(),
+    });
+    found.next.push(format!("pstree -p {}   # does anything below it still run?", process.pid));
+    found.next.push(if is_conmon(&process.comm) {
+        format!("crictl ps -a | grep {}   # empty: CRI-O does not know it", short(&first.id))
+    } else {
+        format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
+    });
+    found.next.push(
+        "if nothing below it is needed, end those processes and then the shim (changes state); see D27 for \
+         releases that leave shims behind"
+            .to_owned(),
+    );
+    found.pod = pod_of(case, sample, first, process);
+    found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
+    Some(found)
+}
+
+/// What a shim or a conmon was started for.
+fn subject(process: &Process) -> &'static str {
+    if is_conmon(&process.comm) { "container" } else { "sandbox" }
+}
+
+/// Formats memory and threads: `12 MiB and 9 threads`.
+fn size_of(resident: u64, threads: u64) -> String {
+    let threads = plural(usize::try_from(threads).unwrap_or(usize::MAX), "thread");
+    format!("{} MiB and {threads}", resident >> 20)
+}
+
+/// Describes a shim: process, id, age, size, pod, bundle and the processes below it.
+fn describe(case: &Case<'_>, sample: &ProcSample, shim: &LeftOverShim, process: &Process) -> String {
+    let of_pod = pod_of(case, sample, shim, process).map(|pod| format!(" of {pod}")).unwrap_or_default();
+    let bundle = if shim.bundle == Bundle::Deleted { "; its bundle is deleted" } else { "" };
+    let below = match below(sample, process).count() {
+        0 => "no process runs below it".to_owned(),
+        count => format!("below it runs {}", plural(count, "process")),
+    };
+    format!(
+        "{}{of_pod}, {} {}: {} old, {}; {below}{bundle}",
+        process.label(),
+        subject(process),
+        short(&shim.id),
+        elapsed(process.age),
+        size_of(process.resident, process.threads)
+    )
+}
+
+/// Returns the processes that the shim started and that have not ended.
+fn below<'a>(sample: &'a ProcSample, shim: &Process) -> impl Iterator<Item = &'a Process> {
+    let pid = shim.pid;
+    sample.processes.values().filter(move |process| !process.is_zombie() && sample.descends(process.pid, pid))
+}
+
+/// Returns the pod: from the bundle, or from the cgroup of a process below the shim.
+fn pod_of(case: &Case<'_>, sample: &ProcSample, shim: &LeftOverShim, process: &Process) -> Option<PodRef> {
+    let by_cgroup = || {
+        let uid = below(sample, process).find_map(|process| process.pod_uid.clone())?;
+        let known = case.evidence.names.pod_by_uid(&uid);
+        Some(known.unwrap_or_else(|| PodRef { uid, ..PodRef::default() }))
+    };
+    shim.pod.clone().or_else(by_cgroup)
+}
