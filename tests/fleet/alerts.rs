@@ -8,6 +8,7 @@ use super::{file, output_of, text, tool};
 
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 const CASES: &str = "deploy/prometheus/tests/alerts.yaml";
+const CLUSTER_CASES: &str = "deploy/prometheus/tests/cluster.yaml";
 
 /// The values of `key` on all lines that have it.
 fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
@@ -23,6 +24,22 @@ fn every_alert_fires_exactly_in_its_cases() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     output_of(Command::new(&promtool).args(["check", "rules"]).arg(file(RULES)));
     output_of(Command::new(&promtool).args(["test", "rules"]).arg(file(CASES)));
+}
+
+#[test]
+fn rules_for_a_cluster_record_the_expected_values() {
+    let Some(promtool) = tool("promtool", "prometheus") else { return };
+    output_of(Command::new(&promtool).args(["test", "rules"]).arg(file(CLUSTER_CASES)));
+}
+
+#[test]
+fn every_rule_for_a_cluster_has_a_case() {
+    let cases = text(CLUSTER_CASES);
+    let rules = text(RULES);
+    let recorded: BTreeSet<&str> = values(&rules, "- record: ").into_iter().collect();
+    for rule in recorded.iter().filter(|rule| rule.starts_with("cluster:") || rule.starts_with("node:")) {
+        assert!(cases.contains(&format!("'{rule}{{")) || cases.contains(&format!("({rule})")), "{rule}");
+    }
 }
 
 #[test]

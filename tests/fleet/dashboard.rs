@@ -1,14 +1,16 @@
-//! Tests of the Grafana dashboard and of the Prometheus rules: they query only series that exist.
+//! Tests of the Grafana dashboards and of the Prometheus rules: they query only series that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use super::probes::served_metrics;
-use super::{file, output_of, text, tool};
+use serde_json::Value;
+
+use super::probes::{recorded_metrics, served_metrics};
+use super::{output_of, text, tool};
 use crate::support::plegctl::Invocation;
 
-const DASHBOARD: &str = "deploy/grafana/pleg-node.json";
+const DASHBOARDS: [&str; 2] = ["deploy/grafana/pleg-node.json", "deploy/grafana/pleg-cluster.json"];
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 
 /// Series that Prometheus itself creates.
@@ -30,32 +32,53 @@ fn names(exposition: &str) -> BTreeSet<String> {
     names
 }
 
-/// All series of the kubelet and of plegctl. The metrics of `watch` have the kubelet's names.
+/// All series of the kubelet and of plegctl, and those that the rules record. The metrics of `watch` have the kubelet's names;
+/// `record` serves in addition its own, which name the culprit of an incident.
 fn known() -> BTreeSet<String> {
     let arguments = ["health", "-r", "sim:hung-container", "-o", "prometheus"];
     let health = Invocation::new(&arguments).with_short_silences().run();
     let mut known = names(&served_metrics());
     known.append(&mut names(&health.stdout));
+    known.append(&mut names(&recorded_metrics()));
+    known.extend(
+        text(RULES)
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("- record: "))
+            .map(str::to_owned),
+    );
     known.extend(OF_PROMETHEUS.map(str::to_owned));
     known
 }
 
-fn dashboard() -> serde_json::Value {
-    serde_json::from_str(&text(DASHBOARD)).unwrap()
+fn dashboard(path: &str) -> Value {
+    serde_json::from_str(&text(path)).unwrap()
 }
 
-/// Every query of the dashboard.
-fn queries() -> Vec<String> {
-    let dashboard = dashboard();
-    let expressions = |value: &serde_json::Value| value["expr"].as_str().map(str::to_owned);
+/// Every query of a dashboard.
+fn queries(dashboard: &Value) -> Vec<String> {
+    let expressions = |value: &Value| value["expr"].as_str().map(str::to_owned);
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let mut queries: Vec<String> = panels
         .flat_map(|panel| panel["targets"].as_array().unwrap())
         .map(|target| expressions(target).unwrap())
         .collect();
     queries.extend(dashboard["annotations"]["list"].as_array().unwrap().iter().filter_map(expressions));
-    queries.push(dashboard["templating"]["list"][1]["query"]["query"].as_str().unwrap().to_owned());
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    queries.extend(
+        variables
+            .filter_map(|variable| variable["query"]["query"].as_str())
+            .map(query_of_variable)
+            .map(str::to_owned),
+    );
     queries
+}
+
+/// The PromQL in the query of a variable, which is inside of a Grafana function.
+fn query_of_variable(query: &str) -> &str {
+    let inner = |function: &str| query.strip_prefix(function).and_then(|rest| rest.strip_suffix(')'));
+    inner("query_result(")
+        .or_else(|| inner("label_values(").and_then(|both| both.rsplit_once(", ")).map(|(metric, _)| metric))
+        .unwrap_or_else(|| panic!("unknown function in {query}"))
 }
 
 /// The metric names in a query: words outside of braces and quotes that are neither functions nor keywords.
@@ -74,7 +97,9 @@ fn metrics_of(query: &str) -> BTreeSet<String> {
     let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':';
     bare.split(word)
         .filter(|word| {
-            ["kubelet_", "plegctl", "instance:"].iter().any(|ours| word.starts_with(ours))
+            ["kubelet_", "plegctl", "instance:", "node:", "cluster:"]
+                .iter()
+                .any(|ours| word.starts_with(ours))
                 || OF_PROMETHEUS.contains(word)
         })
         .map(str::to_owned)
@@ -82,15 +107,17 @@ fn metrics_of(query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn dashboard_uses_only_existing_metrics() {
+fn dashboards_use_only_existing_metrics() {
     let known = known();
-    let queries = queries();
-    assert!(queries.len() > 15, "{queries:?}");
-    for query in queries {
-        let used = metrics_of(&query);
-        assert!(!used.is_empty(), "no metric in {query}");
-        for name in used {
-            assert!(known.contains(&name), "no metric {name} exists for the query {query}");
+    for path in DASHBOARDS {
+        let queries = queries(&dashboard(path));
+        assert!(queries.len() > 12, "{path}: {queries:?}");
+        for query in queries {
+            let used = metrics_of(&query);
+            assert!(!used.is_empty(), "{path}: no metric in {query}");
+            for name in used {
+                assert!(known.contains(&name), "{path}: no metric {name} exists for the query {query}");
+            }
         }
     }
 }
@@ -98,10 +125,7 @@ fn dashboard_uses_only_existing_metrics() {
 #[test]
 fn rules_use_only_existing_metrics() {
     let rules = text(RULES);
-    let mut known = known();
-    known.extend(
-        rules.lines().filter_map(|line| line.trim_start().strip_prefix("- record: ")).map(str::to_owned),
-    );
+    let known = known();
     let used: BTreeSet<String> = rules
         .lines()
         .filter(|line| !line.trim_start().starts_with('#') && !line.contains("summary:"))
@@ -116,14 +140,12 @@ fn rules_use_only_existing_metrics() {
 
 /// promtool has no command that parses one expression offline, so each expression becomes a rule.
 #[test]
-fn queries_of_the_dashboard_are_valid_promql() {
+fn queries_of_the_dashboards_are_valid_promql() {
     let Some(promtool) = tool("promtool", "prometheus") else { return };
     let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
-    for (number, query) in queries().iter().enumerate() {
-        let query = query.replace("$__rate_interval", "5m");
-        // The query of a variable is inside of a Grafana function.
-        let inner = query.strip_prefix("query_result(").and_then(|rest| rest.strip_suffix(')'));
-        let query = serde_json::to_string(inner.unwrap_or(&query)).unwrap();
+    let all = DASHBOARDS.iter().flat_map(|path| queries(&dashboard(path)));
+    for (number, query) in all.enumerate() {
+        let query = serde_json::to_string(&query.replace("$__rate_interval", "5m")).unwrap();
         rules.extend(["  - record: q", &number.to_string(), "\n    expr: ", &query, "\n"]);
     }
     let path = format!("{}/dashboard-{}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
@@ -134,19 +156,65 @@ fn queries_of_the_dashboard_are_valid_promql() {
 
 #[test]
 fn panels_do_not_overlap() {
-    let dashboard = dashboard();
-    let mut taken = BTreeSet::new();
-    let mut ids = BTreeSet::new();
-    for panel in dashboard["panels"].as_array().unwrap() {
-        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
-        assert!(at("x") + at("w") <= 24, "{panel}");
-        for cell in
-            (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
-        {
-            assert!(taken.insert(cell), "{} overlaps another panel", panel["title"]);
+    for path in DASHBOARDS {
+        let mut taken = BTreeSet::new();
+        let mut ids = BTreeSet::new();
+        for panel in dashboard(path)["panels"].as_array().unwrap() {
+            let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(at("x") + at("w") <= 24, "{panel}");
+            for cell in
+                (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+            {
+                assert!(taken.insert(cell), "{} overlaps another panel", panel["title"]);
+            }
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have one id");
+            let description = panel["description"].as_str();
+            assert!(description.is_some_and(|text| !text.is_empty()), "{}", panel["title"]);
         }
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have one id");
-        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{}", panel["title"]);
     }
-    assert!(file(DASHBOARD).is_file());
+}
+
+/// Grafana ignores a field that it does not know and shows nothing for a variable that does not exist, without an error.
+#[test]
+fn dashboards_have_the_fields_and_variables_that_grafana_needs() {
+    let built_in = ["__rate_interval", "__data", "__all"];
+    let mut uids = BTreeSet::new();
+    for path in DASHBOARDS {
+        let dashboard = dashboard(path);
+        assert!(uids.insert(dashboard["uid"].as_str().unwrap().to_owned()), "two dashboards have one uid");
+        assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 36), "{path}");
+        let variables: BTreeSet<&str> = dashboard["templating"]["list"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|variable| variable["name"].as_str().unwrap())
+            .collect();
+        let whole = text(path);
+        for used in whole.split('$').skip(1) {
+            let name: String = used
+                .trim_start_matches('{')
+                .chars()
+                .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
+                .collect();
+            assert!(
+                variables.contains(name.as_str()) || built_in.contains(&name.as_str()),
+                "{path}: ${name}"
+            );
+        }
+        for panel in dashboard["panels"].as_array().unwrap() {
+            let kind = panel["type"].as_str().unwrap();
+            assert!(["stat", "timeseries", "table", "heatmap"].contains(&kind), "{path}: {kind}");
+            assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+            let mut references = BTreeSet::new();
+            for target in panel["targets"].as_array().unwrap() {
+                assert!(references.insert(target["refId"].as_str().unwrap()), "{}", panel["title"]);
+                // A heat map of buckets needs this format and the upper bound of each bucket as the name of its series.
+                let buckets = (target["format"] == "heatmap", target["legendFormat"] == "{{le}}");
+                assert_eq!(buckets, (kind == "heatmap", kind == "heatmap"), "{}", panel["title"]);
+            }
+        }
+    }
+    // The cluster's dashboard links to the node's one.
+    assert!(text(DASHBOARDS[1]).contains("/d/plegctl-node?var-instance="));
+    assert!(uids.contains("plegctl-node"));
 }

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::plegctl::Invocation;
 
@@ -29,6 +30,23 @@ pub fn served_metrics() -> String {
     let metrics = get(&address, "/metrics");
     watch.signal("TERM");
     watch.wait();
+    metrics
+}
+
+/// Returns the metrics that `record --metrics-listen` serves while the diagnosis names the culprit of an incident.
+pub fn recorded_metrics() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let captures = format!("{}/recorded-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let address = free_address();
+    let arguments =
+        ["record", "-r", "sim:hung-container", &captures, "--slow", "1s", "--metrics-listen", &address];
+    let mut record = Invocation::new(&arguments).with_short_silences().spawn();
+    while !record.line().expect("the recorder still runs").contains("D01") {}
+    let metrics = get(&address, "/metrics");
+    record.signal("TERM");
+    record.wait();
+    std::fs::remove_dir_all(&captures).unwrap();
     metrics
 }
 
