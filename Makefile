@@ -87,6 +87,8 @@ completions:
 
 install: build
 	install -Dm755 target/release/plegctl $(DESTDIR)$(PREFIX)/bin/plegctl
+	ln -sf plegctl $(DESTDIR)$(PREFIX)/bin/kubectl-plegctl
+	ln -sf plegctl $(DESTDIR)$(PREFIX)/bin/kubectl_complete-plegctl
 	install -Dm644 completions/plegctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/plegctl
 	install -Dm644 completions/_plegctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_plegctl
 	install -Dm644 completions/plegctl.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/plegctl.fish

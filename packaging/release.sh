@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, and the checksums of all of them.
+# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, manifest for krew, and the
+# checksums of all of them.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
@@ -7,6 +8,8 @@
 #                     tools are installed (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the
 #                     same for x86-64; and `rustup target add TRIPLE`)
 #   --binary FILE     pack this binary for this machine, or for the target, instead of building one
+#
+# RELEASE_URL is the address of the published tarballs, for krew.
 #
 # If cargo-auditable is installed, the binary contains the list of its crates, for image scanners.
 set -eu
@@ -25,6 +28,7 @@ while :; do
     shift 2
 done
 out=$(realpath -m "${1:-dist}")
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 if [ -z "$binary$target" ]; then
     rm -rf "$out"
@@ -43,6 +47,7 @@ if [ -z "$binary$target" ]; then
         mv "$out/$target"/* "$out/"
         rmdir "$out/$target"
     done
+    packaging/krew.sh "$version" "$out" >"$out/plegctl.yaml"
     (cd "$out" && sha256sum -- * >SHA256SUMS)
     cat "$out/SHA256SUMS"
     exit
@@ -64,7 +69,6 @@ if [ "$target" != "$host" ]; then
 fi
 export RUN PACKAGE_ARCHITECTURE="$architecture" IMAGE_ARCHITECTURE="$architecture"
 
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 
@@ -99,6 +103,8 @@ $RUN "$binary" man "$work/$name/man"
 cp -R deploy "$work/$name/deploy"
 tar --create --directory "$work" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
     --mode=go-w "$name" | gzip -9n >"$out/$name.tar.gz"
+
+packaging/krew.sh "$version" "$out" >"$out/plegctl.yaml"
 
 packaging/deb.sh "$work/staged" "$version" "$out/plegctl_${version}_$architecture.deb"
 

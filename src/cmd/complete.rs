@@ -16,6 +16,7 @@ use clap::CommandFactory;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete};
 use clap_complete::env::Shells;
 
+use super::plugin::{self, StartedAs};
 use super::{Cli, catalogue, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::ordered::IntoOrdered;
@@ -51,6 +52,14 @@ pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
         shell.write_complete(&mut command, words, directory.as_deref(), &mut out)?;
     }
     io::stdout().lock().write_all(&out)
+}
+
+/// Prints the candidates for the last word for kubectl, which completes the plugin's command line. The first word is the name
+/// of the program.
+pub fn kubectl(arguments: Vec<OsString>) -> io::Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    plugin::print_candidates(command, arguments)
 }
 
 /// Writes the script that makes `shell` run plegctl for completion.
@@ -239,7 +248,11 @@ fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
 fn option_value(names: &[&str]) -> Option<String> {
     let arguments: Vec<String> =
         std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let start = arguments.iter().position(|word| word == "--")? + 1;
+    let start = match StartedAs::current() {
+        // kubectl passes the words as they are.
+        StartedAs::Completion => 1,
+        StartedAs::Plegctl | StartedAs::Plugin => arguments.iter().position(|word| word == "--")? + 1,
+    };
     let words = arguments.get(start..)?;
     // Bash passes the whole line as one word.
     let words = match words {

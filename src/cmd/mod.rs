@@ -19,6 +19,7 @@ mod manifest_url;
 mod metrics_server;
 mod nodes;
 mod output;
+mod plugin;
 mod pods;
 mod preflight;
 mod queued_output;
@@ -47,7 +48,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -56,6 +57,7 @@ use crate::cri::stream_guard;
 use crate::report::escape::escaped;
 use crate::{children, panics};
 use context::Context;
+use plugin::StartedAs;
 
 /// Find the CRI call, the pod and the container that block the kubelet's PLEG.
 ///
@@ -254,10 +256,14 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     if let Err(why) = writable_stdout() {
         return exit_of(Err(why));
     }
+    let started_as = StartedAs::of(arguments.first());
+    if started_as == StartedAs::Completion {
+        return exit_of(complete::kubectl(arguments).map(|()| Exit::Good).map_err(Error::Output));
+    }
     if let Some(shell) = env::var(complete::VARIABLE).ok().filter(|shell| !shell.is_empty()) {
         return exit_of(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
     }
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match parse(arguments, started_as) {
         Ok(cli) => cli,
         Err(mut usage) => {
             keep_best_suggestion(&mut usage);
@@ -269,6 +275,16 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
         }
     };
     exit_of(run(&cli))
+}
+
+/// Parses the command line. The help of the plugin says `kubectl plegctl`, which is what its user types.
+fn parse(arguments: Vec<OsString>, started_as: StartedAs) -> Result<Cli, clap::Error> {
+    if started_as != StartedAs::Plugin {
+        return Cli::try_parse_from(arguments);
+    }
+    let mut command = Cli::command().bin_name("kubectl plegctl");
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Suggests only the most similar command for an unknown one. clap suggests less similar ones before it.
@@ -361,7 +377,6 @@ fn print_error(error: &Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -62,6 +62,10 @@ pub struct NodesArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
+    /// Accepted as in `kubectl get nodes`, where it changes nothing either: nodes have no namespace
+    #[arg(short = 'n', long, value_name = "NAME", hide = true)]
+    namespace: Option<String>,
+
     /// Only nodes with these labels, as in kubectl
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
@@ -118,6 +122,9 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let timeout = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
     let cluster = kubeconfig::cluster(&kubeconfig_sources, arguments.context.as_deref(), timeout)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
+    if let Some(namespace) = &arguments.namespace {
+        context.note(1, &format!("nodes have no namespace, so --namespace {namespace} changes nothing"));
+    }
     if cluster.insecure {
         context.remark(&format!(
             "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \

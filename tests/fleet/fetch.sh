@@ -1,19 +1,32 @@
 #!/bin/sh
-# Downloads promtool and kubectl, which check rules and Kubernetes objects, and prints their folder. Installs nothing: both
-# programs are single files. kubectl comes from Debian's unstable suite, because no older suite has a
-# kubectl with the current kustomize.
+# Downloads promtool and kubectl, which check rules and Kubernetes objects, builds chart-render from render.go with Debian's Go,
+# and prints their folder. Installs nothing: the programs are single files. kubectl comes from Debian's unstable suite, because
+# no older suite has a kubectl with the current kustomize.
 #
 #   usage: fetch.sh     (needs apt and dpkg-deb; run `apt-get update` first)
 set -eu
 
+renderer=$(cd "$(dirname "$0")" && pwd)/render.go
 cache=$(cd "$(dirname "$0")/../.." && pwd)/.cache/fleet-tools
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$cache/usr/bin"
+
+# Go is needed only once for each version of render.go.
+if ! { [ -x "$cache/usr/bin/chart-render" ] && cmp -s "$renderer" "$cache/render.go"; }; then
+    go=$(apt-cache depends golang-go | sed -n 's/^ *Depends: \(golang-[0-9.]*\)-go$/\1/p')
+    (cd "$work" && apt-get -q -o APT::Sandbox::User=root download "$go-go" "$go-src" golang-gopkg-yaml.v3-dev >&2)
+    for package in "$work"/golang-*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar --extract --directory "$work"
+    done
+    GOROOT=$(echo "$work"/usr/lib/go-*) GOPATH=$work/usr/share/gocode GOCACHE=$work/go GO111MODULE=off GOFLAGS= CGO_ENABLED=0 \
+        "$work"/usr/lib/go-*/bin/go build -o "$cache/usr/bin/chart-render" "$renderer" >&2
+    cp "$renderer" "$cache/render.go"
+fi
 if [ -x "$cache/usr/bin/kubectl" ] && [ -x "$cache/usr/bin/promtool" ]; then
     echo "$cache/usr/bin"
     exit 0
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$cache"
 : >"$work/status"
 
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)

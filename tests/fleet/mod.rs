@@ -6,6 +6,7 @@ mod alerts;
 mod api;
 mod dashboard;
 mod debug;
+mod kubectl;
 mod kubelet;
 mod licences;
 mod nodes;

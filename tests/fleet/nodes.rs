@@ -97,6 +97,15 @@ fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
     (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
 }
 
+/// A cluster whose one node has had no relist for 300 s.
+pub fn unhealthy(request: &Request) -> Reply {
+    match proxied(&request.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some((_, "metrics")) => Reply::ok(metrics(300)),
+        _ => Reply::ok(node_list(&["n1".to_owned()])),
+    }
+}
+
 fn healthy(request: &Request) -> Reply {
     match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),

@@ -17,7 +17,7 @@ quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$* failed"; }
 quietly packaging/release.sh --binary "$binary" "$work/one"
 quietly packaging/release.sh --binary "$binary" "$work/two"
 diff -r "$work/one" "$work/two" || fail 'two builds from one binary differ'
-for kind in .tar.gz .deb .rpm -oci.tar .cdx.json; do
+for kind in .tar.gz .deb .rpm -oci.tar .cdx.json plegctl.yaml; do
     ls "$work/one"/*"$kind" >/dev/null || fail "there is no $kind"
 done
 (cd "$work/one" && sha256sum --check --quiet SHA256SUMS)
@@ -40,6 +40,8 @@ quietly in_root dpkg --install /plegctl.deb
 rm "$root/plegctl.deb"
 in_root dpkg --verify plegctl
 in_root plegctl --version
+in_root kubectl-plegctl nodes --help >"$work/help" || fail 'the plugin of kubectl does not start'
+grep -q 'Usage: kubectl plegctl nodes' "$work/help" || fail 'the plugin of kubectl does not know its name'
 in_root plegctl health -r sim:quiet >"$work/health" || fail 'health fails in the clean root'
 in_root plegctl health -r sim:hung-two-pods --budget 15s >"$work/health" && fail 'health does not report a hang in the clean root'
 grep -q D01 "$work/health" || fail 'health does not report D01 in the clean root'
