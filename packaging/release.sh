@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, manifest for krew, and the
+# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, Helm chart, manifest for krew, and the
 # checksums of all of them.
 # One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
@@ -105,6 +105,7 @@ tar --create --directory "$work" --owner=0 --group=0 --numeric-owner --mtime="@$
     --mode=go-w "$name" | gzip -9n >"$out/$name.tar.gz"
 
 packaging/krew.sh "$version" "$out" >"$out/plegctl.yaml"
+packaging/chart.sh "$out/plegctl-$version.tgz"
 
 packaging/deb.sh "$work/staged" "$version" "$out/plegctl_${version}_$architecture.deb"
 

@@ -4,6 +4,7 @@
 
 mod alerts;
 mod api;
+mod chart;
 mod dashboard;
 mod debug;
 mod kubectl;

@@ -17,10 +17,12 @@ quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$* failed"; }
 quietly packaging/release.sh --binary "$binary" "$work/one"
 quietly packaging/release.sh --binary "$binary" "$work/two"
 diff -r "$work/one" "$work/two" || fail 'two builds from one binary differ'
-for kind in .tar.gz .deb .rpm -oci.tar .cdx.json plegctl.yaml; do
+for kind in .tar.gz .deb .rpm -oci.tar .cdx.json .tgz plegctl.yaml; do
     ls "$work/one"/*"$kind" >/dev/null || fail "there is no $kind"
 done
 (cd "$work/one" && sha256sum --check --quiet SHA256SUMS)
+tar --list --file "$work/one"/*.tgz >"$work/contents"
+grep -qx plegctl/Chart.yaml "$work/contents" || fail 'the chart is not in the directory that Helm expects'
 deb=$(ls "$work/one"/*.deb) rpm=$(ls "$work/one"/*.rpm)
 stat -c '%s %n' "$work/one"/* | sed "s,$work/one/,,"
 

@@ -44,6 +44,11 @@ fn schema_of(kind: &str) -> Value {
     read.entry(kind.to_owned()).or_insert_with(load).clone()
 }
 
+/// Returns where a value does not fit a schema that has its own definitions.
+pub fn misfits(value: &Value, schema: &Value) -> Vec<String> {
+    faults(value, schema, schema, "")
+}
+
 /// Returns where a value does not fit a schema. `root` has the definitions.
 fn faults(value: &Value, schema: &Value, root: &Value, at: &str) -> Vec<String> {
     if let Some(target) = schema["$ref"].as_str() {
