@@ -29,6 +29,7 @@ put 644 "$here/deploy/npd/plegctl-monitor.json" usr/share/doc/plegctl/node-probl
 put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prometheus/plegctl.rules.yaml
 put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
 put 644 "$here/deploy/grafana/pleg-cluster.json" usr/share/doc/plegctl/grafana/pleg-cluster.json
+put 644 "$here/deploy/holmesgpt/plegctl.yaml" usr/share/doc/plegctl/holmesgpt/plegctl.yaml
 for page in "$here"/docs/runbooks/*.md; do
     put 644 "$page" "usr/share/doc/plegctl/runbooks/${page##*/}"
 done
