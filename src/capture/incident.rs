@@ -156,6 +156,16 @@ impl IncidentDetector {
         self.open.as_ref().map(|open| &open.incident)
     }
 
+    /// Returns the last moment at which a fault of the open incident was observed.
+    pub fn last_fault(&self) -> Option<Mono> {
+        self.open.as_ref().map(|open| open.last_bad.1)
+    }
+
+    /// Returns the age from which on PLEG is not healthy.
+    pub const fn threshold(&self) -> Duration {
+        self.rules.threshold
+    }
+
     /// Returns the time until the age of the last relist reaches the next limit; `None` if it has passed the last limit.
     pub fn time_to_age_limit(&self, age: Duration) -> Option<Duration> {
         let threshold = self.rules.threshold;

@@ -19,8 +19,8 @@ use prost::bytes::Bytes;
 use tokio::sync::watch;
 
 use super::entry::{
-    Body, CallFinished, CallStarted, CaptureEntry, Lost, LostEnd, RecordedOutcome, RelistDone, Session,
-    Stopped, StoredDocument, StreamMessage, nanos, rpc_number, unencoded,
+    Body, CallFinished, CallStarted, CaptureEntry, Incident, Lost, LostEnd, RecordedOutcome, RelistDone,
+    Session, Stopped, StoredDocument, StreamMessage, nanos, rpc_number, unencoded,
 };
 use super::store::CarriedEntries;
 use super::{Error, Extent, Limits, Store};
@@ -150,6 +150,8 @@ pub struct RecorderStatus {
     pub lost: u64,
     /// Why nothing can be written at the moment.
     pub trouble: Option<String>,
+    /// The last state of each pinned incident of the capture, as far as the disk has accepted it.
+    pub(super) incidents: Arc<Vec<Incident>>,
 }
 
 /// The state that the recorder and its writer thread share.
@@ -350,7 +352,7 @@ impl Recorder {
     }
 
     /// Records an incident, which was opened, diagnosed or closed.
-    pub fn incident(&self, incident: super::entry::Incident) {
+    pub fn incident(&self, incident: Incident) {
         self.record(Body::Incident(incident));
     }
 
@@ -582,6 +584,7 @@ impl CaptureWriter {
         let mut status = locked(&self.shared.status);
         if let Some(store) = &self.store {
             status.extent = store.extent();
+            status.incidents = store.known_incidents();
         }
         status.lost = self.lost;
         status.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());

@@ -12,6 +12,7 @@ use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -99,6 +100,9 @@ struct OpenSegment {
     span: (RunTime, RunTime),
 }
 
+/// The maximum number of incidents whose state the store keeps in memory.
+const MAX_KNOWN_INCIDENTS: usize = 100;
+
 /// The time around an incident. Segments from this time are deleted last.
 struct IncidentPin {
     number: u64,
@@ -175,6 +179,8 @@ pub struct Store {
     dropped: u64,
     /// The number of incidents so far.
     incidents: u64,
+    /// The last state of each pinned incident, at most [`MAX_KNOWN_INCIDENTS`], in the order of their numbers.
+    known_incidents: Arc<Vec<Incident>>,
     hashes: RandomState,
 }
 
@@ -216,6 +222,7 @@ impl Store {
                 .map_or(1, |last| last + 1),
             dropped: 0,
             incidents: 0,
+            known_incidents: Arc::default(),
             hashes: RandomState::new(),
         };
         for number in numbers {
@@ -310,6 +317,21 @@ impl Store {
         self.incidents
     }
 
+    /// Returns the last state of each pinned incident, so that nobody has to read the disk for it.
+    pub fn known_incidents(&self) -> Arc<Vec<Incident>> {
+        Arc::clone(&self.known_incidents)
+    }
+
+    /// Remembers the last state of an incident, and forgets the oldest incidents above the limits.
+    fn remember_incident(&mut self, incident: &Incident) {
+        let known = Arc::make_mut(&mut self.known_incidents);
+        known.retain(|known| known.number != incident.number);
+        known.push(incident.clone());
+        ordered::sort_by_key(known, |known| known.number);
+        let surplus = known.len().saturating_sub(self.limits.incidents.min(MAX_KNOWN_INCIDENTS));
+        known.drain(..surplus);
+    }
+
     /// Returns the size of the capture.
     pub fn extent(&self) -> Extent {
         let current = self.current.as_ref().map(|current| current.segment.size());
@@ -333,6 +355,7 @@ impl Store {
     /// wall clock, which may be set at any time, so only the differences between these times are used.
     fn pin(&mut self, incident: &Incident, wall: i64, position: RunTime) {
         self.incidents = self.incidents.max(incident.number);
+        self.remember_incident(incident);
         let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
         let after = match incident.pinned_to {
             // Releases before 0.2 wrote this value while an incident lasted.

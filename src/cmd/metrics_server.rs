@@ -1,23 +1,27 @@
 //! `--metrics-listen`: serves the kubelet's PLEG metrics over HTTP, for a scraper and for probes.
 //!
 //! `/healthz` succeeds while plegctl runs, `/readyz` while the runtime answers. Both succeed while PLEG is unhealthy,
-//! because plegctl's pod has to keep running then; the metrics show the problem.
+//! because plegctl's pod has to keep running then; the metrics show the problem. A recorder serves more [`Pages`].
+//!
+//! Only GET is served. A client that is slow, sends too much or does not end its request loses its own answer only.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::pleg::SharedState;
+use crate::report::json;
 use crate::threads;
 
 /// The number of connections that are served at the same time; the next connection is refused.
-const MAX_CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 8;
 
 /// How long a client may take to send its request.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
@@ -29,7 +33,7 @@ const CONNECTION_DEADLINE: Duration = Duration::from_secs(5);
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The number of bytes of a request that are read at most.
-const LONGEST_REQUEST: u64 = 4096;
+const LONGEST_REQUEST: u64 = 8192;
 
 /// The buffer of a connection in this process.
 const BUFFER: usize = 512;
@@ -47,15 +51,80 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nC
 /// Returns the metrics that are added to the kubelet's.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Binds `address` and serves `shared_state`'s metrics and `more` in a separate thread, so that clients do not delay
-/// relists. Must be called inside an event loop.
-pub fn serve(address: SocketAddr, shared_state: Arc<SharedState>, more: MetricsPage) -> io::Result<()> {
+/// Returns the answer to a request for a page that only some commands serve; `None` if there is no such page.
+pub type Pages = Arc<dyn Fn(&HttpRequest<'_>) -> Option<HttpReply> + Send + Sync>;
+
+/// The pages of a server.
+#[derive(Clone)]
+pub struct ServedPages {
+    /// The state that `/metrics` and `/readyz` show.
+    pub shared_state: Arc<SharedState>,
+    /// The metrics that `/metrics` adds to the kubelet's.
+    pub metrics: MetricsPage,
+    /// The pages next to `/metrics`.
+    pub more: Pages,
+}
+
+/// A request for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpRequest<'a> {
+    /// The path.
+    pub path: &'a str,
+    /// The text after the question mark.
+    query: &'a str,
+    /// Whether the client prefers JSON to text.
+    pub accepts_json: bool,
+}
+
+impl<'a> HttpRequest<'a> {
+    /// Returns the parameters of the query and their values.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let parameters = self.query.split('&').filter(|parameter| !parameter.is_empty());
+        parameters.map(|parameter| parameter.split_once('=').unwrap_or((parameter, "")))
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpReply {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl HttpReply {
+    /// Answers with a text.
+    pub const fn text(body: String) -> Self {
+        Self { status: "200 OK", content_type: "text/plain; charset=utf-8", body }
+    }
+
+    /// Answers with a document.
+    pub fn json(document: &impl Serialize) -> Self {
+        match json::text(document) {
+            Some(text) => Self { status: "200 OK", content_type: "application/json", body: text + "\n" },
+            None => Self::error("500 Internal Server Error", "plegctl itself failed"),
+        }
+    }
+
+    /// Answers that the request is wrong, with the reason.
+    pub fn bad_request(why: &str) -> Self {
+        Self::error("400 Bad Request", why)
+    }
+
+    fn error(status: &'static str, why: &str) -> Self {
+        Self { status, ..Self::text(format!("{why}\n")) }
+    }
+}
+
+/// Binds `address` and serves `pages` in a separate thread, so that clients do not delay relists. Must be called inside
+/// an event loop.
+pub fn serve(address: SocketAddr, pages: ServedPages) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
     threads::run_event_loop("metrics", async move {
         // The socket worked with another event loop before, so this does not fail in practice. If it fails, no
         // metrics are served.
         if let Ok(listener) = TcpListener::from_std(listener) {
-            accept_all(&listener, &shared_state, &more).await;
+            accept_all(&listener, &pages).await;
         }
     })
 }
@@ -70,7 +139,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept_all(listener: &TcpListener, shared_state: &Arc<SharedState>, more: &MetricsPage) {
+async fn accept_all(listener: &TcpListener, pages: &ServedPages) {
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -83,34 +152,57 @@ async fn accept_all(listener: &TcpListener, shared_state: &Arc<SharedState>, mor
             let _ = stream.try_write(BUSY);
             continue;
         };
-        let (shared_state, more) = (Arc::clone(shared_state), Arc::clone(more));
+        let pages = pages.clone();
         tokio::spawn(async move {
             // A client that disconnects or is slow loses only its own answer.
-            let _ = timeout(CONNECTION_DEADLINE, answer(stream, &shared_state, &*more)).await;
+            let _ = timeout(CONNECTION_DEADLINE, answer(stream, &pages)).await;
             drop(slot);
         });
     }
 }
 
-/// Reads the first line of a request, once the whole head has arrived.
-async fn request(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<String> {
-    let mut lines = BufReader::with_capacity(BUFFER, reader.take(LONGEST_REQUEST)).lines();
-    let request = lines.next_line().await?.unwrap_or_default();
-    while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
-    Ok(request)
+/// The part of a request's head that an answer depends on.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RequestHead {
+    /// The first line.
+    line: String,
+    /// The value of the header `Accept`.
+    accept: String,
 }
 
-async fn answer(
-    mut stream: TcpStream,
-    shared_state: &SharedState,
-    more: &(dyn Fn() -> String + Send + Sync),
-) -> io::Result<()> {
+/// Reads the head of a request; `None` if the head is too long or ends early.
+async fn read_head(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<Option<RequestHead>> {
+    let mut lines = BufReader::with_capacity(BUFFER, reader.take(LONGEST_REQUEST)).lines();
+    let mut head =
+        RequestHead { line: lines.next_line().await?.unwrap_or_default(), ..RequestHead::default() };
+    while let Some(line) = lines.next_line().await? {
+        if line.is_empty() {
+            return Ok(Some(head));
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("accept")
+        {
+            value.trim().clone_into(&mut head.accept);
+        }
+    }
+    Ok(None)
+}
+
+async fn answer(mut stream: TcpStream, pages: &ServedPages) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
-    let request = timeout(REQUEST_DEADLINE, request(reader)).await.map_err(io::Error::from)??;
-    let (status, body) = reply(&request, shared_state, more);
+    let reply = match timeout(REQUEST_DEADLINE, read_head(reader)).await? {
+        Ok(Some(head)) => reply(&head, pages),
+        Ok(None) => HttpReply::bad_request("the request is too long or incomplete"),
+        Err(why) if why.kind() == io::ErrorKind::InvalidData => {
+            HttpReply::bad_request("the request is not UTF-8")
+        }
+        Err(why) => return Err(why),
+    };
+    let HttpReply { status, content_type, body } = reply;
+    // A browser must not guess another type, because a page contains names that users of the cluster chose.
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         body.len()
     );
     writer.write_all(head.as_bytes()).await?;
@@ -118,28 +210,32 @@ async fn answer(
     writer.shutdown().await
 }
 
-fn reply(request: &str, shared_state: &SharedState, more: impl Fn() -> String) -> (&'static str, String) {
-    let mut words = request.split_ascii_whitespace();
-    // The answer depends only on method and path.
-    let (method, path) =
-        (words.next(), words.next().map(|target| target.split('?').next().unwrap_or_default()));
-    match (method, path) {
-        (Some("GET"), Some("/metrics")) => {
+fn reply(head: &RequestHead, pages: &ServedPages) -> HttpReply {
+    let mut words = head.line.split_ascii_whitespace();
+    if words.next() != Some("GET") {
+        return HttpReply::error("405 Method Not Allowed", "only GET");
+    }
+    let target = words.next().unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let accepts_json = head.accept.split(',').any(|accepted| accepted.trim().starts_with("application/json"));
+    match path {
+        "/metrics" => {
             let mut body = String::new();
             // Writing to a String cannot fail.
-            let _ = shared_state.lock().metrics.render(&mut body);
-            body.push_str(&more());
-            ("200 OK", body)
+            let _ = pages.shared_state.lock().metrics.render(&mut body);
+            body.push_str(&(pages.metrics)());
+            HttpReply { content_type: "text/plain; version=0.0.4; charset=utf-8", ..HttpReply::text(body) }
         }
-        (Some("GET"), Some("/healthz")) => ("200 OK", "ok\n".to_owned()),
-        (Some("GET"), Some("/readyz")) => match shared_state.reachable() {
-            Ok(()) => ("200 OK", "ok\n".to_owned()),
-            Err(why) => ("503 Service Unavailable", format!("{why}\n")),
+        "/healthz" => HttpReply::text("ok\n".to_owned()),
+        "/readyz" => match pages.shared_state.reachable() {
+            Ok(()) => HttpReply::text("ok\n".to_owned()),
+            Err(why) => HttpReply::error("503 Service Unavailable", &why),
         },
-        (Some("GET"), _) => {
-            ("404 Not Found", "the metrics are at /metrics, probes at /healthz and /readyz\n".to_owned())
-        }
-        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        _ => (pages.more)(&HttpRequest { path, query, accepts_json }).unwrap_or_else(|| {
+            let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves /verdict \
+                       and /incidents";
+            HttpReply::error("404 Not Found", why)
+        }),
     }
 }
 
@@ -149,13 +245,29 @@ mod tests {
 
     const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n";
 
+    /// Pages of a command without a relist so far, and a page that shows its request.
+    fn pages() -> ServedPages {
+        ServedPages {
+            shared_state: Arc::new(SharedState::new(false)),
+            metrics: Arc::new(String::new),
+            more: Arc::new(|request| {
+                let parameters: Vec<_> = request.parameters().collect();
+                let text = format!("{} {parameters:?}", request.accepts_json);
+                (request.path == "/more").then(|| HttpReply::text(text))
+            }),
+        }
+    }
+
     /// Starts a server on the test's event loop, and returns its address.
     fn server() -> SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let page: MetricsPage = Arc::new(String::new);
-        tokio::spawn(async move { accept_all(&listener, &Arc::new(SharedState::new(false)), &page).await });
+        tokio::spawn(async move { accept_all(&listener, &pages()).await });
         address
+    }
+
+    fn reply_to(line: &str, accept: &str) -> HttpReply {
+        reply(&RequestHead { line: line.to_owned(), accept: accept.to_owned() }, &pages())
     }
 
     /// Reads until the server closes the connection.
@@ -215,23 +327,52 @@ mod tests {
         assert!(page.contains("Connection: close") && page.contains("kubelet_pleg_"), "{page}");
     }
 
+    #[tokio::test]
+    async fn request_that_is_too_long_incomplete_or_no_text_is_refused() {
+        let long = [b"GET /metrics HTTP/1.1\r\nX: ", [b'x'; 9000].as_slice(), b"\r\n\r\n"].concat();
+        let requests: [&[u8]; 3] = [&long, b"GET /metrics HTTP/1.1\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"];
+        for request in requests {
+            // A client with its own event loop could not send while the server closes the connection.
+            let (mut client, mut server) = tokio::io::duplex(16 * 1024);
+            client.write_all(request).await.unwrap();
+            client.shutdown().await.unwrap();
+            let head = read_head(&mut server).await;
+            assert!(!matches!(head, Ok(Some(_))), "{head:?}");
+        }
+        let mut stream = TcpStream::connect(server()).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+        assert!(rest(stream).await.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+    }
+
     #[test]
     fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {
-        let shared_state = SharedState::new(false);
-        assert_eq!(reply("GET /healthz HTTP/1.1", &shared_state, String::new).0, "200 OK");
-        let (status, why) = reply("GET /readyz HTTP/1.1", &shared_state, String::new);
-        assert_eq!((status, why.as_str()), ("503 Service Unavailable", "no relist has succeeded yet\n"));
+        assert_eq!(reply_to("GET /healthz HTTP/1.1", "").status, "200 OK");
+        let ready = reply_to("GET /readyz HTTP/1.1", "");
+        assert_eq!(ready, HttpReply::error("503 Service Unavailable", "no relist has succeeded yet"));
     }
 
     #[test]
     fn only_known_paths_are_served() {
-        let shared_state = SharedState::new(false);
-        let (status, body) = reply("GET /metrics HTTP/1.1", &shared_state, String::new);
-        assert_eq!(status, "200 OK");
-        assert!(body.contains("kubelet_pleg_relist_duration_seconds"));
-        assert_eq!(reply("GET /metrics?x=1 HTTP/1.1", &shared_state, String::new).0, "200 OK");
-        assert_eq!(reply("GET /metricsx HTTP/1.1", &shared_state, String::new).0, "404 Not Found");
-        assert_eq!(reply("GET / HTTP/1.1", &shared_state, String::new).0, "404 Not Found");
-        assert_eq!(reply("POST /metrics HTTP/1.1", &shared_state, String::new).0, "405 Method Not Allowed");
+        let metrics = reply_to("GET /metrics HTTP/1.1", "");
+        assert_eq!((metrics.status, metrics.content_type.contains("version=0.0.4")), ("200 OK", true));
+        assert!(metrics.body.contains("kubelet_pleg_relist_duration_seconds"));
+        for (line, status) in [
+            ("GET /metrics?x=1 HTTP/1.1", "200 OK"),
+            ("GET /metricsx HTTP/1.1", "404 Not Found"),
+            ("GET / HTTP/1.1", "404 Not Found"),
+            ("GET", "404 Not Found"),
+            ("POST /metrics HTTP/1.1", "405 Method Not Allowed"),
+            ("", "405 Method Not Allowed"),
+        ] {
+            assert_eq!(reply_to(line, "").status, status, "{line}");
+        }
+    }
+
+    #[test]
+    fn page_of_a_command_gets_the_query_and_the_preference_for_json() {
+        let text = reply_to("GET /more?a=1&b&&c=2=3 HTTP/1.1", "text/html, */*");
+        assert_eq!(text.body, r#"false [("a", "1"), ("b", ""), ("c", "2=3")]"#);
+        assert_eq!(reply_to("GET /more HTTP/1.1", "application/json;q=0.9").body, "true []");
     }
 }

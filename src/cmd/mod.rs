@@ -24,6 +24,7 @@ mod pods;
 mod preflight;
 mod queued_output;
 mod record;
+mod recorder_pages;
 mod relist;
 mod relist_progress;
 mod render;

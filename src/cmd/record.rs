@@ -26,10 +26,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::context::{Context, block_on};
 use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
+use super::metrics_server::ServedPages;
 use super::queued_output::QueuedOutput;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
-use super::{Error, Exit, at_least_one, metrics_server, positive_duration};
+use super::{Error, Exit, at_least_one, metrics_server, positive_duration, recorder_pages};
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::{NodeSampler, SampledKubeletState};
 use crate::capture::recording::{
@@ -121,7 +122,8 @@ pub struct RecordArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`
+    /// Serve the kubelet's PLEG metrics and the recorder's own over HTTP on this address, at `/metrics`; the
+    /// verdict at `/verdict` and the incidents at `/incidents`
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
 }
@@ -175,6 +177,7 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let CommandHost { arguments, context, output, .. } = host;
     let (begun, kubelet_version, warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
+    let node = begun.session.node.clone();
     // Calls of a diagnosis are recorded too.
     context.set_observer(recorder.observer(false));
     let client = context.client(host.endpoint(), TIMEOUT)?.with_observer(recorder.observer(true));
@@ -198,7 +201,12 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
     let recording = Recording::new(settings, host, signals, begun, client, sampler, kubelet);
     if let Some(address) = arguments.metrics_listen {
-        let bound = metrics_server::serve(address, recording.shared_state(), recording.metrics_page());
+        let pages = ServedPages {
+            shared_state: recording.shared_state(),
+            metrics: recording.metrics_page(),
+            more: recorder_pages::pages(recording.view(), node, host.endpoint().to_string()),
+        };
+        let bound = metrics_server::serve(address, pages);
         bound.map_err(|source| Error::Listen { address, source })?;
     }
     let endpoint = host.endpoint().to_string();
@@ -462,7 +470,12 @@ fn incident_diagnosis(report: &HealthReport) -> IncidentDiagnosis {
             container: container.unwrap_or_default(),
         }
     });
-    IncidentDiagnosis { documents: diagnosis.into_iter().chain(stacks).collect(), verdict, culprit }
+    IncidentDiagnosis {
+        documents: diagnosis.into_iter().chain(stacks).collect(),
+        verdict,
+        culprit,
+        shown: recorder_pages::shown_part(report),
+    }
 }
 
 #[cfg(test)]

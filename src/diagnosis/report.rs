@@ -269,6 +269,44 @@ pub struct KubeletReport {
     pub not_accepted: Option<String>,
 }
 
+word_enum! {
+    /// Who gave the verdict, if plegctl did not query the runtime itself.
+    pub json enum SourceKind: as_str {
+        /// The recorder on the node.
+        Recorder = "recorder",
+        /// The kubelet's own endpoints.
+        Kubelet = "kubelet",
+    }
+}
+
+/// The source of a verdict, if plegctl did not query the runtime itself. Every age is by the clock of the source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ReportSource {
+    /// The source.
+    pub kind: SourceKind,
+    /// The namespace and the name of the recorder's pod, if it was reached through the API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// When the present state began: the beginning of the open incident, or the end of the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Wall>,
+    /// The number of the open incident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<u64>,
+    /// The age of the diagnosis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis_age_seconds: Option<f64>,
+    /// The time since the end of the last finished relist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_relist_age_seconds: Option<f64>,
+    /// How far the node's clock is ahead of the API server's clock; negative if it is behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_seconds: Option<f64>,
+}
+
 /// A moment of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -297,6 +335,9 @@ pub struct HealthReport {
     /// The moment of a capture that was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<JudgedMoment>,
+    /// The source of the verdict, if plegctl did not query the runtime itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ReportSource>,
     /// The node's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,

@@ -134,6 +134,136 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     running.wait();
 }
 
+/// A free address of this machine.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// The answer of a recorder: its head and its body.
+fn get(address: &str, target: &str, header: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET {target} HTTP/1.1\r\n{header}\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+fn document(address: &str, target: &str) -> serde_json::Value {
+    let (head, body) = get(address, target, "Accept: application/json\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("Content-Type: application/json"), "{head}");
+    serde_json::from_str(&body).unwrap()
+}
+
+#[test]
+fn recorder_shows_the_culprit_as_the_screen_of_health_and_as_json() {
+    let place = CaptureDir::make();
+    let (directory, address) = (place.path("capture"), free_address());
+    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
+    let how = [&how[..], &["--metrics-listen", &address]].concat();
+    let mut running = Invocation::new(&how).with_short_silences().spawn();
+    until(&mut running, "incident 1:");
+    until(&mut running, "D01");
+    let (head, screen) = get(&address, "/verdict", "");
+    assert!(head.contains("Content-Type: text/plain; charset=utf-8"), "{head}");
+    assert!(screen.starts_with("DEGRADED  "), "{screen}");
+    let first = screen.lines().next().unwrap();
+    assert!(first.contains("shop/db-0/postgres"), "{screen}");
+    assert!(screen.contains("source: the recorder; incident 1 since "), "{screen}");
+    assert!(screen.lines().count() <= 24, "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 100), "{screen}");
+    for document in [document(&address, "/verdict"), document(&address, "/verdict?o=json")] {
+        assert_eq!(
+            (&document["apiVersion"], &document["kind"]),
+            (&"plegctl/v1".into(), &"RecorderVerdict".into())
+        );
+        assert_eq!(document["verdict"], "degraded", "{document}");
+        assert_eq!(document["primary"]["id"], "D01", "{document}");
+        assert_eq!(document["culprits"][0]["container"]["name"], "postgres", "{document}");
+        assert_eq!(document["incident"]["number"], 1, "{document}");
+        assert_eq!(document["since"], document["incident"]["from"], "{document}");
+        assert!(document["diagnosisAgeSeconds"].is_number(), "{document}");
+    }
+    let (_, text) = get(&address, "/verdict?o=text", "Accept: application/json\r\n");
+    assert!(text.starts_with("DEGRADED  "), "{text}");
+    let incidents = document(&address, "/incidents");
+    assert_eq!(incidents["kind"], "IncidentList");
+    let incident = &incidents["incidents"][0];
+    assert_eq!((&incident["number"], &incident["open"]), (&1.into(), &true.into()), "{incidents}");
+    assert_eq!(incident["primary"]["id"], "D01", "{incidents}");
+    running.signal("TERM");
+    running.wait();
+    // The next recorder knows the incident from the capture.
+    let address = free_address();
+    let how =
+        ["record", "-r", "sim:quiet", argument(&directory), "--slow", "1h", "--metrics-listen", &address];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "recording");
+    // The writer publishes the incidents after its first entry.
+    let known = loop {
+        let list = document(&address, "/incidents?since=24h");
+        if !list["incidents"].as_array().unwrap().is_empty() {
+            break list["incidents"][0].clone();
+        }
+    };
+    assert_eq!((&known["number"], &known["open"]), (&1.into(), &false.into()), "{known}");
+    assert_eq!(known["primary"]["pod"]["name"], "db-0", "{known}");
+    running.signal("TERM");
+    running.wait();
+}
+
+#[test]
+fn recorder_answers_without_a_call_to_the_runtime_also_while_a_list_hangs() {
+    let fake = FakeRuntime::start(Node::default());
+    let place = CaptureDir::make();
+    let (directory, endpoint, address) = (place.path("capture"), fake.endpoint(), free_address());
+    let how = ["record", "-r", &endpoint, argument(&directory), "--no-diagnose", "--no-host", "--slow", "1s"];
+    let how = [&how[..], &["--metrics-listen", &address, "--period", "50ms"]].concat();
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "recording");
+    fake.wait_for(Rpc::ListContainers, 2);
+    while document(&address, "/verdict")["verdict"] != "healthy" {
+        std::thread::yield_now();
+    }
+    let (_, screen) = get(&address, "/verdict", "");
+    assert!(screen.starts_with("HEALTHY  no incident is open; the last relist took "), "{screen}");
+    fake.on(Rpc::ListContainers).hang();
+    until(&mut running, "incident 1:");
+    let calls = fake.calls_of(Rpc::ListContainers).len();
+    for _ in 0..20 {
+        let verdict = document(&address, "/verdict");
+        // Without a diagnosis, a call that has been silent for a moment proves nothing.
+        assert_eq!(verdict["verdict"], "unknown", "{verdict}");
+        assert_eq!(verdict["incident"]["number"], 1, "{verdict}");
+    }
+    assert_eq!(fake.calls_of(Rpc::ListContainers).len(), calls);
+    assert_eq!(fake.calls_of(Rpc::ContainerStats).len(), 0);
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+}
+
+#[test]
+fn wrong_request_to_a_recorder_is_refused_with_the_reason() {
+    let place = CaptureDir::make();
+    let (directory, address) = (place.path("capture"), free_address());
+    let how = ["record", "-r", "sim:quiet", argument(&directory), "--metrics-listen", &address];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "recording");
+    for (target, status, why) in [
+        ("/verdict?o=yaml", "400 ", "o=json"),
+        ("/verdict?since=1h", "400 ", "o=json"),
+        ("/incidents?since=yesterday", "400 ", "24h"),
+        ("/incidents?until=1h", "400 ", "since"),
+        ("/capture?incident=1", "404 ", "/verdict"),
+    ] {
+        let (head, body) = get(&address, target, "");
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {head}");
+        assert!(body.contains(why), "{target}: {body}");
+    }
+    running.signal("TERM");
+    running.wait();
+}
+
 #[test]
 fn systemd_accepts_the_unit_file() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/plegctl-record.service");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::background::{Background, BackgroundResult};
 use super::kubelet_metrics::{KubeletMetricsReader, TIME_LIMIT};
-use super::state::RecordingState;
+use super::state::{FinishedRelist, RecordingState};
 use super::{IncidentDiagnosis, RecordingHost, RecordingNotice, RecordingSettings};
 use crate::capture::entry::kind;
 use crate::capture::incident::{IncidentAction, Observation, open_call_text};
@@ -177,7 +177,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         }
         let mut state = locked(&self.state);
         state.open_call = None;
-        let actions = state.detector.relist_finished(self.host.clock().mono(), report);
+        let now = self.host.clock().mono();
+        state.last_relist = Some(FinishedRelist::new(now, report));
+        let actions = state.detector.relist_finished(now, report);
         drop(state);
         self.perform(actions, &Observation::default());
         self.check(None);
@@ -195,7 +197,9 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
                         state.incidents += 1;
                     } else {
                         state.culprit = None;
+                        state.diagnosis = None;
                     }
+                    state.list(&incident);
                     drop(state);
                     let number = self.recorder.number_in_capture(incident.number);
                     self.host.notify(RecordingNotice::Incident(number, &incident));
@@ -256,7 +260,7 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
 
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
-        let IncidentDiagnosis { documents, verdict, culprit } = diagnosis;
+        let IncidentDiagnosis { documents, verdict, culprit, shown } = diagnosis;
         for (kind, text) in documents {
             self.recorder.document_text(kind, text);
         }
@@ -266,6 +270,10 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);
         if !incidents.is_empty() {
             state.culprit = culprit;
+            state.diagnosis = Some((clock.mono(), shown));
+        }
+        for incident in &incidents {
+            state.list(incident);
         }
         // If the diagnosis ends an incident, the detector has opened another one in its place.
         state.incidents += u64::from(incidents.iter().any(|incident| incident.to != 0));

@@ -16,6 +16,7 @@ mod kubelet_metrics;
 mod state;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::pin::pin;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior};
 
 pub use kubelet_metrics::KubeletMetricsReader;
-pub use state::IncidentCulprit;
+pub use state::{FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
@@ -146,6 +147,8 @@ pub struct IncidentDiagnosis {
     pub verdict: IncidentVerdict,
     /// The call that the diagnosis names.
     pub culprit: Option<IncidentCulprit>,
+    /// The part of the report that the recorder shows over HTTP, as JSON.
+    pub shown: Arc<str>,
 }
 
 /// The result of a recording.
@@ -182,6 +185,50 @@ pub struct Recording<'a, H, S> {
     generic: GenericPleg,
     timer: RelistTimer,
     parallel: ParallelWork<'a, H, S>,
+}
+
+/// A view of a recording for another thread. It only copies what the recording knows already.
+#[derive(Clone)]
+pub struct RecordingView {
+    recorder: Recorder,
+    state: Arc<Mutex<RecordingState>>,
+    shared: Arc<SharedState>,
+    clock: Arc<dyn Clock>,
+}
+
+impl RecordingView {
+    /// Returns the state at this moment.
+    pub fn snapshot(&self) -> RecordingSnapshot {
+        let last_list = self.shared.last_list();
+        let now = (self.clock.wall(), self.clock.mono());
+        let mut snapshot = locked(&self.state).snapshot(now);
+        snapshot.pleg_age = last_list.map(|last| now.1.since(last));
+        if let Some(incident) = &mut snapshot.incident {
+            incident.number = self.recorder.number_in_capture(incident.number);
+        }
+        snapshot
+    }
+
+    /// Returns the pinned incidents of the capture and the incidents of this recording.
+    pub fn incidents(&self) -> IncidentSnapshot {
+        let mut incidents: BTreeMap<u64, Incident> = BTreeMap::new();
+        let in_capture = self.recorder.status().incidents;
+        incidents.extend(in_capture.iter().map(|incident| (incident.number, incident.clone())));
+        let state = locked(&self.state);
+        let (listed, open) = (state.listed.clone(), state.detector.open_incident().map(|open| open.number));
+        drop(state);
+        let number_in_capture = |number| self.recorder.number_in_capture(number);
+        // This recording knows its incidents even if the disk does not answer.
+        incidents.extend(listed.into_iter().map(|mut incident| {
+            incident.number = number_in_capture(incident.number);
+            (incident.number, incident)
+        }));
+        IncidentSnapshot {
+            taken_at: self.clock.wall(),
+            open: open.map(number_in_capture),
+            incidents: incidents.into_values().collect(),
+        }
+    }
 }
 
 /// The work in parallel with relists: checks for incidents, signals, samples of the node and the event stream.
@@ -301,7 +348,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
                     host,
                     recorder,
                     shared,
-                    state: Arc::new(Mutex::new(RecordingState::new(detector, now))),
+                    state: Arc::new(Mutex::new(RecordingState::new(detector, (host.clock().wall(), now)))),
                     background: Background::new(kubelet),
                     sampler,
                     metrics: metrics.map(Rc::new),
@@ -322,6 +369,17 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
     pub fn metrics_page(&self) -> Arc<dyn Fn() -> String + Send + Sync> {
         let (recorder, state) = (self.recorder.clone(), Arc::clone(&self.parallel.handler.state));
         Arc::new(move || locked(&state).metrics_page(&recorder.status()))
+    }
+
+    /// Returns a view of the recording for another thread, which makes no call to the runtime and does not read the disk.
+    pub fn view(&self) -> RecordingView {
+        let handler = &self.parallel.handler;
+        RecordingView {
+            recorder: self.recorder.clone(),
+            state: Arc::clone(&handler.state),
+            shared: Arc::clone(&handler.shared),
+            clock: Arc::clone(self.host.clock()),
+        }
     }
 
     /// Records until a signal or the requested number of relists ends the recording.

@@ -2,11 +2,16 @@
 //! Prometheus.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::capture::entry::Incident;
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
-use crate::clock::Mono;
-use crate::pleg::OpenCall;
+use crate::clock::{Mono, Wall};
+use crate::cri::Outcome;
+use crate::pleg::stream::Relist;
+use crate::pleg::{OpenCall, Seconds};
 use crate::report::escape::label_value;
 
 /// The state that relists, the incident handler and the metrics page share.
@@ -22,6 +27,88 @@ pub struct RecordingState {
     pub incidents: u64,
     /// The culprit that the last diagnosis of the open incident named.
     pub culprit: Option<IncidentCulprit>,
+    /// The last diagnosis of the open incident: when it ended, and its report in JSON.
+    pub diagnosis: Option<(Mono, Arc<str>)>,
+    /// The last finished relist.
+    pub last_relist: Option<FinishedRelist>,
+    /// When the time without an incident began: the end of the last incident, or the start of the recording.
+    pub quiet_since: Wall,
+    /// The last state of each incident of this recording, at most [`MAX_LISTED`], oldest first.
+    pub listed: Vec<Incident>,
+}
+
+/// The maximum number of incidents of this recording that the state contains.
+const MAX_LISTED: usize = 100;
+
+/// The last finished relist, without its calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishedRelist {
+    /// When the relist ended, by the monotonic clock.
+    pub ended: Mono,
+    /// The number of the relist, from 1.
+    pub number: u64,
+    /// When the relist ended.
+    pub time: Wall,
+    /// The duration.
+    pub duration: Seconds,
+    /// Whether both list calls succeeded.
+    pub outcome: Outcome,
+    /// Why a list call failed.
+    pub error: Option<String>,
+    /// The number of listed pods.
+    pub pods: u64,
+    /// The number of listed containers.
+    pub containers: u64,
+}
+
+impl FinishedRelist {
+    /// Describes a relist that ended at `ended`.
+    pub fn new(ended: Mono, relist: &Relist) -> Self {
+        Self {
+            ended,
+            number: relist.relist,
+            time: relist.time,
+            duration: relist.duration_seconds,
+            outcome: relist.outcome,
+            error: relist.error.clone(),
+            pods: relist.pods,
+            containers: relist.containers,
+        }
+    }
+}
+
+/// The state of a recording at one moment, for answers over HTTP.
+#[derive(Clone, Debug)]
+pub struct RecordingSnapshot {
+    /// The moment.
+    pub taken_at: Wall,
+    /// The beginning of the open incident, else the end of the last one, else the start of the recording.
+    pub since: Wall,
+    /// The open incident, with its number in the capture.
+    pub incident: Option<Incident>,
+    /// The age of the last diagnosis of the open incident, and its report in JSON.
+    pub diagnosis: Option<(Duration, Arc<str>)>,
+    /// Whether a fault was observed after the end of that diagnosis.
+    pub is_diagnosis_outdated: bool,
+    /// The time since the end of the last finished relist, and the relist.
+    pub last_relist: Option<(Duration, FinishedRelist)>,
+    /// The age of the last relist whose list calls succeeded.
+    pub pleg_age: Option<Duration>,
+    /// The age from which on PLEG is not healthy.
+    pub threshold: Duration,
+    /// The time since the recording last checked pending calls and the age of PLEG.
+    pub unchecked: Duration,
+}
+
+/// The incidents of a capture at one moment.
+#[derive(Clone, Debug)]
+pub struct IncidentSnapshot {
+    /// The moment.
+    pub taken_at: Wall,
+    /// The number of the open incident.
+    pub open: Option<u64>,
+    /// The incidents, oldest first.
+    pub incidents: Vec<Incident>,
 }
 
 /// The call that a diagnosis names, with its pod and container. An unknown part is empty.
@@ -41,8 +128,47 @@ pub struct IncidentCulprit {
 
 impl RecordingState {
     /// Creates the state at the start of a recording.
-    pub const fn new(detector: IncidentDetector, now: Mono) -> Self {
-        Self { detector, checked: now, open_call: None, healthy: None, incidents: 0, culprit: None }
+    pub const fn new(detector: IncidentDetector, (wall, mono): (Wall, Mono)) -> Self {
+        Self {
+            detector,
+            checked: mono,
+            open_call: None,
+            healthy: None,
+            incidents: 0,
+            culprit: None,
+            diagnosis: None,
+            last_relist: None,
+            quiet_since: wall,
+            listed: Vec::new(),
+        }
+    }
+
+    /// Remembers the last state of an incident, and forgets the oldest incident above the limit.
+    pub fn list(&mut self, incident: &Incident) {
+        if incident.to != 0 {
+            self.quiet_since = Wall::from_nanos(incident.to);
+        }
+        self.listed.retain(|listed| listed.number != incident.number);
+        self.listed.push(incident.clone());
+        let surplus = self.listed.len().saturating_sub(MAX_LISTED);
+        self.listed.drain(..surplus);
+    }
+
+    /// Returns the state at this moment.
+    pub fn snapshot(&self, (wall, mono): (Wall, Mono)) -> RecordingSnapshot {
+        let incident = self.detector.open_incident().cloned();
+        let ended = self.diagnosis.as_ref().map(|(ended, _)| *ended);
+        RecordingSnapshot {
+            taken_at: wall,
+            since: incident.as_ref().map_or(self.quiet_since, |incident| Wall::from_nanos(incident.from)),
+            is_diagnosis_outdated: self.detector.last_fault() > ended,
+            incident,
+            diagnosis: self.diagnosis.as_ref().map(|(ended, text)| (mono.since(*ended), Arc::clone(text))),
+            last_relist: self.last_relist.as_ref().map(|last| (mono.since(last.ended), last.clone())),
+            pleg_age: None,
+            threshold: self.detector.threshold(),
+            unchecked: mono.since(self.checked),
+        }
     }
 
     /// Renders the recorder's own metrics for Prometheus.

@@ -14,7 +14,7 @@ use crate::capture::{self, PlaybackStep};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
-use crate::cmd::metrics_server;
+use crate::cmd::metrics_server::{self, ServedPages};
 use crate::cmd::render::watch as text;
 use crate::cmd::stop_signals::{StopSignals, Suspension};
 use crate::cmd::{Error, Exit};
@@ -128,7 +128,12 @@ impl<'a> WatchRun<'a> {
         let evented_gate = arguments.mode == WatchMode::Evented && !stream_is_hint;
         let shared_state = Arc::new(SharedState::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
-            let bound = metrics_server::serve(address, Arc::clone(&shared_state), Arc::new(String::new));
+            let pages = ServedPages {
+                shared_state: Arc::clone(&shared_state),
+                metrics: Arc::new(String::new),
+                more: Arc::new(|_| None),
+            };
+            let bound = metrics_server::serve(address, pages);
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let guarded_stream = streams.then(|| {

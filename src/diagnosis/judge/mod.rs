@@ -40,6 +40,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
+        source: None,
         taken_at: evidence.taken_at,
         moment: evidence.moment,
         node: evidence.node.clone(),

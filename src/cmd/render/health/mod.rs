@@ -17,7 +17,9 @@ pub use self::npd::npd;
 pub use self::prometheus::prometheus;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
-use crate::diagnosis::report::{Confidence, HealthFinding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::report::{
+    Confidence, HealthFinding, HealthReport, ReportSource, RuleId, SourceKind, Verdict,
+};
 use crate::ordered;
 use crate::report::escape::escaped;
 use crate::report::plural;
@@ -144,6 +146,9 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
         };
         lines.extend(wrapped(&line, style.columns(), "  "));
     }
+    if let Some(source) = &report.source {
+        lines.extend(wrapped(&source_line(source, report), style.columns(), "  "));
+    }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {
         parts.push(format!("SAVED {} ago", elapsed(age)));
@@ -154,7 +159,10 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     // The time comes before the names, because a long line is cut at its end.
     let taken = report.taken_at.to_string();
     let time = taken.get(..19).map_or_else(|| taken.clone(), |text| text.replace('T', " "));
-    parts.push(format!("{time} UTC in {:.1} s", report.duration_seconds));
+    parts.push(match &report.source {
+        None => format!("{time} UTC in {:.1} s", report.duration_seconds),
+        Some(_) => format!("{time} UTC"),
+    });
     if !report.node.is_empty() {
         parts.push(escaped(&report.node).into_owned());
     }
@@ -162,9 +170,44 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
         (Some(name), Some(version)) => format!("{} {}", escaped(name), escaped(version)),
         _ => "runtime unknown".to_owned(),
     };
-    parts.push(format!("{runtime} at {}", escaped(&report.runtime.endpoint)));
+    match report.runtime.endpoint.as_str() {
+        "" => parts.push(runtime),
+        endpoint => parts.push(format!("{runtime} at {}", escaped(endpoint))),
+    }
     lines.push(style.paint(TextRole::Detail, &cut(&parts.join(", "), style.columns())));
     lines
+}
+
+/// Describes the source of a verdict, and how old its parts are.
+fn source_line(source: &ReportSource, report: &HealthReport) -> String {
+    let way = if source.pod.is_some() || source.kind == SourceKind::Kubelet {
+        " through the API server"
+    } else {
+        ""
+    };
+    let pod = source.pod.as_ref().map(|pod| format!(" {}", escaped(pod))).unwrap_or_default();
+    let mut parts = vec![match source.kind {
+        SourceKind::Recorder => format!("source: the recorder{pod}{way}"),
+        SourceKind::Kubelet => format!("source: the kubelet's /metrics and /configz{way}"),
+    }];
+    let age = |seconds: f64| elapsed(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let since = source.since.map(|since| {
+        let lasted = elapsed(report.taken_at.duration_since(since));
+        match source.incident {
+            Some(number) => format!("incident {number} since {} ({lasted})", brief(since)),
+            None => format!("no incident since {} ({lasted})", brief(since)),
+        }
+    });
+    parts.extend(since);
+    parts.extend(source.diagnosis_age_seconds.map(|seconds| format!("diagnosed {} ago", age(seconds))));
+    parts.extend(
+        source.last_relist_age_seconds.map(|seconds| format!("last relist ended {} ago", age(seconds))),
+    );
+    parts.extend(source.clock_ahead_seconds.map(|seconds| {
+        let way = if seconds < 0.0 { "behind" } else { "ahead of" };
+        format!("the node's clock is {} {way} the API server's", age(seconds.abs()))
+    }));
+    parts.join("; ")
 }
 
 /// A heading and its wrapped lines, of which the first `shown` are printed.
@@ -229,7 +272,10 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
     parts.retain(|part| !part.lines.is_empty());
-    let footer = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
+    let footer = |hidden| match more(report, primary, hidden) {
+        text if text.is_empty() => Vec::new(),
+        text => wrapped(&text, style.columns(), "  "),
+    };
     let room = style.lines().saturating_sub(head.len() + parts.len());
     let mut end = footer(0);
     // The footer names the number of hidden lines. This may make the footer longer, which hides more lines.
@@ -288,10 +334,16 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
     if report.estimate.is_some() {
         parts.push("the estimate".to_owned());
     }
-    parts.push(plural(report.probes.len(), "probe"));
+    if !report.probes.is_empty() || report.source.is_none() {
+        parts.push(plural(report.probes.len(), "probe"));
+    }
     if !report.not_checked.is_empty() {
         parts.push(format!("{} not checked", plural(report.not_checked.len(), "thing")));
     }
     let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
-    format!("with -o wide: {}{}", parts.join(", "), explain.unwrap_or_default())
+    let explain = explain.unwrap_or_default();
+    if parts.is_empty() {
+        return explain.trim_start_matches("; ").to_owned();
+    }
+    format!("with -o wide: {}{explain}", parts.join(", "))
 }

@@ -1,0 +1,490 @@
+//! What the recorder answers over HTTP next to its metrics: `/verdict` ([`RecorderVerdict`]) and `/incidents`
+//! ([`IncidentList`]). `plegctl health --node` reads the verdict through the API server.
+//!
+//! An answer contains only what the recorder knows already: it needs no call to the runtime and no access to the disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::metrics_server::{HttpReply, HttpRequest, Pages};
+use super::render::health as text;
+use crate::capture::entry::Incident;
+use crate::capture::recording::{FinishedRelist, IncidentSnapshot, RecordingSnapshot, RecordingView};
+use crate::clock::Wall;
+use crate::cri::Outcome;
+use crate::diagnosis::HealthReport;
+use crate::diagnosis::report::{
+    CulpritReport, HealthFinding, NotChecked, Phase, ReportSource, SourceKind, Verdict,
+};
+use crate::report::duration::{elapsed, in_sentence};
+use crate::report::{RuntimeRef, Seconds, document, fits_in_memory, json};
+
+/// The time after which a recorder that has not looked at the runtime knows nothing about it.
+const OUTDATED: Duration = Duration::from_secs(30);
+
+/// The largest number of culprits, and of ids in a finding, that the recorder shows.
+const MAX_SHOWN: usize = 20;
+
+/// The period of `/incidents` without `since`.
+const DEFAULT_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The present verdict of a recorder on its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct RecorderVerdict {
+    /// The time of the answer, by the node's clock.
+    pub taken_at: Wall,
+    /// The node's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// The runtime.
+    pub runtime: RuntimeRef,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The beginning of the open incident, else the end of the last one, else the start of the recorder.
+    pub since: Wall,
+    /// The reason for the verdict, in one sentence.
+    pub summary: String,
+    /// The most important finding of the diagnosis of the open incident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<HealthFinding>,
+    /// The calls that kept the kubelet waiting at the time of the diagnosis, the most certain one first; at most 20.
+    #[serde(default)]
+    pub culprits: Vec<CulpritReport>,
+    /// The age of the diagnosis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis_age_seconds: Option<Seconds>,
+    /// The open incident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<OpenIncident>,
+    /// The last finished relist; absent before the end of the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_relist: Option<LastRelist>,
+}
+
+/// The incident that lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OpenIncident {
+    /// The number in the capture.
+    pub number: u64,
+    /// The beginning.
+    pub from: Wall,
+    /// Why the incident was opened.
+    pub why: String,
+}
+
+/// The last finished relist of a recorder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct LastRelist {
+    /// The number of the relist since the start of the recorder.
+    pub number: u64,
+    /// When the relist ended.
+    pub ended_at: Wall,
+    /// The time since then.
+    pub age_seconds: Seconds,
+    /// The duration.
+    pub duration_seconds: Seconds,
+    /// Whether both list calls succeeded.
+    pub outcome: Outcome,
+    /// Why a list call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The number of listed pods.
+    pub pods: u64,
+    /// The number of listed containers.
+    pub containers: u64,
+}
+
+/// The incidents that a recorder knows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct IncidentList {
+    /// The time of the answer, by the node's clock.
+    pub taken_at: Wall,
+    /// The node's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// The beginning of the period.
+    pub from: Wall,
+    /// The incidents that lasted in this period, oldest first.
+    pub incidents: Vec<KnownIncident>,
+}
+
+/// One incident that a recorder knows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct KnownIncident {
+    /// The number in the capture.
+    pub number: u64,
+    /// The beginning.
+    pub from: Wall,
+    /// The end; absent if the incident still lasts, or if an earlier recorder ended before the incident.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Wall>,
+    /// The duration, if the end is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasted_seconds: Option<Seconds>,
+    /// Whether the incident still lasts.
+    pub open: bool,
+    /// Why the incident was opened.
+    pub why: String,
+    /// The verdict; absent without a diagnosis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Line 1 of the diagnosis.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The primary finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
+    pub primary: Option<serde_json::Value>,
+}
+
+/// The part of a diagnosis that the recorder shows over HTTP.
+#[derive(Serialize, Deserialize)]
+struct ShownDiagnosis {
+    runtime: RuntimeRef,
+    verdict: Verdict,
+    summary: String,
+    primary: Option<HealthFinding>,
+    culprits: Vec<CulpritReport>,
+}
+
+/// Returns the part of a report that the recorder shows over HTTP, as JSON.
+pub fn shown_part(report: &HealthReport) -> Arc<str> {
+    let mut primary = report.primary.clone();
+    if let Some(primary) = &mut primary {
+        primary.ids.truncate(MAX_SHOWN);
+    }
+    let shown = ShownDiagnosis {
+        runtime: report.runtime.clone(),
+        verdict: report.verdict,
+        summary: report.summary.clone(),
+        primary,
+        culprits: report.culprits.iter().take(MAX_SHOWN).cloned().collect(),
+    };
+    json::text(&shown).unwrap_or_default().into()
+}
+
+/// Returns the pages of a recording of `node` at `endpoint`.
+pub fn pages(view: RecordingView, node: String, endpoint: String) -> Pages {
+    Arc::new(move |request| match request.path {
+        "/verdict" => Some(verdict_page(request, &view.snapshot(), &node, &endpoint)),
+        "/incidents" => Some(incidents_page(request, &view.incidents(), &node)),
+        _ => None,
+    })
+}
+
+fn verdict_page(
+    request: &HttpRequest<'_>,
+    snapshot: &RecordingSnapshot,
+    node: &str,
+    endpoint: &str,
+) -> HttpReply {
+    let mut wants_json = request.accepts_json;
+    for (name, value) in request.parameters() {
+        match (name, value) {
+            ("o", "json") => wants_json = true,
+            ("o", "text") => wants_json = false,
+            _ => return HttpReply::bad_request("/verdict takes only o=json and o=text"),
+        }
+    }
+    let verdict = RecorderVerdict::of(snapshot, node, endpoint);
+    if wants_json {
+        return HttpReply::json(&document(&verdict));
+    }
+    let mut screen = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = text::screen(&verdict.into_report(), &mut screen, text::ScreenStyle::default());
+    HttpReply::text(String::from_utf8_lossy(&screen).into_owned())
+}
+
+fn incidents_page(request: &HttpRequest<'_>, known: &IncidentSnapshot, node: &str) -> HttpReply {
+    let mut period = DEFAULT_PERIOD;
+    for (name, value) in request.parameters() {
+        match (name, humantime::parse_duration(value)) {
+            ("since", Ok(since)) => period = since,
+            ("since", Err(_)) => return HttpReply::bad_request("since takes a duration such as 24h"),
+            ("o", _) if value == "json" => {}
+            _ => {
+                return HttpReply::bad_request("/incidents takes only since=DURATION, for example since=24h");
+            }
+        }
+    }
+    HttpReply::json(&document(&IncidentList::of(known, period, node)))
+}
+
+impl IncidentList {
+    /// Lists the incidents that lasted in the `period` before this moment.
+    fn of(known: &IncidentSnapshot, period: Duration, node: &str) -> Self {
+        let from = known.taken_at.minus(period);
+        // The end of an incident is not known if its recorder ended before it.
+        let last = |incident: &Incident| match Wall::known(incident.to) {
+            Some(to) => to,
+            None if Some(incident.number) == known.open => known.taken_at,
+            None => Wall::from_nanos(incident.peak.max(incident.from)),
+        };
+        let incidents = known.incidents.iter().filter(|incident| last(incident) >= from);
+        let filled = |text: &String| (!text.is_empty()).then(|| text.clone());
+        let incidents = incidents.map(|incident| KnownIncident {
+            number: incident.number,
+            from: Wall::from_nanos(incident.from),
+            to: Wall::known(incident.to),
+            lasted_seconds: incident.duration().map(Seconds::from),
+            open: Some(incident.number) == known.open,
+            why: incident.why.clone(),
+            verdict: filled(&incident.verdict),
+            summary: filled(&incident.summary),
+            primary: fits_in_memory(incident.primary.as_bytes())
+                .then(|| serde_json::from_str(&incident.primary).ok())
+                .flatten(),
+        });
+        Self { taken_at: known.taken_at, node: node.to_owned(), from, incidents: incidents.collect() }
+    }
+}
+
+impl RecorderVerdict {
+    /// Judges the node from what the recorder knows.
+    fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
+        let shown = snapshot.diagnosis.as_ref();
+        let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| serde_json::from_str(text).ok());
+        let (verdict, summary) = judge(snapshot, shown.as_ref());
+        let diagnosis_age = snapshot.diagnosis.as_ref().filter(|_| shown.is_some()).map(|(age, _)| *age);
+        let shown = shown.unwrap_or_else(|| ShownDiagnosis {
+            runtime: RuntimeRef { endpoint: endpoint.to_owned(), ..RuntimeRef::default() },
+            verdict,
+            summary: String::new(),
+            primary: None,
+            culprits: Vec::new(),
+        });
+        Self {
+            taken_at: snapshot.taken_at,
+            node: node.to_owned(),
+            runtime: shown.runtime,
+            verdict,
+            since: snapshot.since,
+            summary,
+            primary: shown.primary,
+            culprits: shown.culprits,
+            diagnosis_age_seconds: diagnosis_age.map(Seconds::from),
+            incident: snapshot.incident.as_ref().map(|incident| OpenIncident {
+                number: incident.number,
+                from: Wall::from_nanos(incident.from),
+                why: incident.why.clone(),
+            }),
+            last_relist: snapshot.last_relist.as_ref().map(|(age, relist)| LastRelist::new(*age, relist)),
+        }
+    }
+
+    /// Converts the verdict to the report of `plegctl health`, which has the same screen and exit status.
+    pub fn into_report(self) -> HealthReport {
+        let missing = NotChecked {
+            what: "what a relist does not show".to_owned(),
+            why: "the recorder diagnoses the node only during an incident".to_owned(),
+        };
+        let seconds = |seconds: Seconds| seconds.duration().as_secs_f64();
+        HealthReport {
+            api_version: HealthReport::API_VERSION.to_owned(),
+            kind: HealthReport::KIND.to_owned(),
+            taken_at: self.taken_at,
+            moment: None,
+            source: Some(ReportSource {
+                kind: SourceKind::Recorder,
+                pod: None,
+                since: Some(self.since),
+                incident: self.incident.map(|incident| incident.number),
+                diagnosis_age_seconds: self.diagnosis_age_seconds.map(seconds),
+                last_relist_age_seconds: self.last_relist.map(|relist| seconds(relist.age_seconds)),
+                clock_ahead_seconds: None,
+            }),
+            node: self.node,
+            runtime: self.runtime,
+            duration_seconds: 0.0,
+            verdict: self.verdict,
+            phase: self.primary.as_ref().map_or(Phase::None, |primary| primary.phase),
+            summary: self.summary,
+            findings: self.primary.iter().cloned().collect(),
+            primary: self.primary,
+            culprits: self.culprits,
+            probes: Vec::new(),
+            abandoned_calls: 0,
+            not_checked: Vec::from_iter(self.diagnosis_age_seconds.is_none().then_some(missing)),
+            estimate: None,
+            kubelet: None,
+            keep: Vec::new(),
+            stacks: None,
+        }
+    }
+}
+
+impl LastRelist {
+    fn new(age: Duration, relist: &FinishedRelist) -> Self {
+        Self {
+            number: relist.number,
+            ended_at: relist.time,
+            age_seconds: age.into(),
+            duration_seconds: relist.duration,
+            outcome: relist.outcome,
+            error: relist.error.clone(),
+            pods: relist.pods,
+            containers: relist.containers,
+        }
+    }
+}
+
+/// Decides the verdict and the summary. Without a diagnosis of the present fault, the verdict is *unknown*, unless the
+/// age of PLEG is over the threshold.
+fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdict, String) {
+    if snapshot.unchecked > OUTDATED {
+        let age = elapsed(snapshot.unchecked);
+        return (Verdict::Unknown, format!("the recorder has not looked at the runtime for {age}"));
+    }
+    let too_old = snapshot.pleg_age.filter(|age| *age >= snapshot.threshold);
+    if let Some(age) = too_old
+        && shown.is_none_or(|shown| shown.verdict != Verdict::Unhealthy)
+    {
+        let (age, threshold) = (elapsed(age), elapsed(snapshot.threshold));
+        return (
+            Verdict::Unhealthy,
+            format!("the last relist whose lists were answered is {age} old, the threshold is {threshold}"),
+        );
+    }
+    if let Some(incident) = &snapshot.incident {
+        let (number, why) = (incident.number, &incident.why);
+        return match shown {
+            Some(shown) if shown.verdict == Verdict::Healthy && snapshot.is_diagnosis_outdated => {
+                (Verdict::Unknown, format!("incident {number} lasts, and its diagnosis found nothing: {why}"))
+            }
+            Some(shown) => (shown.verdict, shown.summary.clone()),
+            None => (Verdict::Unknown, format!("incident {number} is not diagnosed yet: {why}")),
+        };
+    }
+    match &snapshot.last_relist {
+        Some((age, relist)) if relist.outcome == Outcome::Ok => {
+            let (took, age) = (in_sentence(relist.duration.duration()), elapsed(*age));
+            (
+                Verdict::Healthy,
+                format!("no incident is open; the last relist took {took} and ended {age} ago"),
+            )
+        }
+        Some(_) => (Verdict::Unknown, "the last relist failed".to_owned()),
+        None => (Verdict::Unknown, "no relist has ended yet".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u64) -> Wall {
+        Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
+    }
+
+    fn relist() -> FinishedRelist {
+        FinishedRelist {
+            ended: crate::clock::Mono::default(),
+            number: 7,
+            time: at(96),
+            duration: Duration::from_millis(12).into(),
+            outcome: Outcome::Ok,
+            error: None,
+            pods: 3,
+            containers: 5,
+        }
+    }
+
+    fn quiet() -> RecordingSnapshot {
+        RecordingSnapshot {
+            taken_at: at(100),
+            since: at(0),
+            incident: None,
+            diagnosis: None,
+            is_diagnosis_outdated: false,
+            last_relist: Some((Duration::from_secs(4), relist())),
+            pleg_age: Some(Duration::from_secs(5)),
+            threshold: Duration::from_secs(180),
+            unchecked: Duration::ZERO,
+        }
+    }
+
+    fn diagnosis(verdict: Verdict) -> (Duration, Arc<str>) {
+        let shown = ShownDiagnosis {
+            runtime: RuntimeRef::default(),
+            verdict,
+            summary: "a call hangs".to_owned(),
+            primary: None,
+            culprits: Vec::new(),
+        };
+        (Duration::from_secs(9), json::text(&shown).unwrap().into())
+    }
+
+    fn verdict(snapshot: &RecordingSnapshot) -> (Verdict, String) {
+        let verdict = RecorderVerdict::of(snapshot, "n1", "unix:///run/c.sock");
+        (verdict.verdict, verdict.summary)
+    }
+
+    #[test]
+    fn recorder_is_healthy_only_while_it_looks_and_relists() {
+        let healthy = verdict(&quiet());
+        assert_eq!(healthy.0, Verdict::Healthy);
+        assert_eq!(healthy.1, "no incident is open; the last relist took 12 ms and ended 4s ago");
+        let asleep = RecordingSnapshot { unchecked: Duration::from_secs(31), ..quiet() };
+        assert_eq!(verdict(&asleep).0, Verdict::Unknown);
+        let new = RecordingSnapshot { last_relist: None, pleg_age: None, ..quiet() };
+        assert_eq!(verdict(&new), (Verdict::Unknown, "no relist has ended yet".to_owned()));
+        let old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(180)), ..quiet() };
+        assert_eq!(verdict(&old).0, Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn open_incident_has_the_verdict_of_its_diagnosis() {
+        let incident = Some(Incident { number: 3, why: "why".to_owned(), ..Incident::default() });
+        let open = RecordingSnapshot { incident, is_diagnosis_outdated: true, ..quiet() };
+        assert_eq!(verdict(&open), (Verdict::Unknown, "incident 3 is not diagnosed yet: why".to_owned()));
+        let hung = RecordingSnapshot { diagnosis: Some(diagnosis(Verdict::Unhealthy)), ..open.clone() };
+        assert_eq!(verdict(&hung), (Verdict::Unhealthy, "a call hangs".to_owned()));
+        // A fault that was observed after the diagnosis contradicts it.
+        let found_nothing = RecordingSnapshot { diagnosis: Some(diagnosis(Verdict::Healthy)), ..open };
+        assert_eq!(verdict(&found_nothing).0, Verdict::Unknown);
+        let over = RecordingSnapshot { is_diagnosis_outdated: false, ..found_nothing };
+        assert_eq!(verdict(&over).0, Verdict::Healthy);
+        let too_old = RecordingSnapshot { pleg_age: Some(Duration::from_secs(200)), ..over };
+        assert_eq!(verdict(&too_old).0, Verdict::Unhealthy);
+    }
+
+    #[test]
+    fn incident_list_has_the_incidents_of_the_period() {
+        let incident = |number, from, to: Option<u64>| Incident {
+            number,
+            from: at(from).nanos(),
+            to: to.map_or(0, |to| at(to).nanos()),
+            ..Incident::default()
+        };
+        let known = IncidentSnapshot {
+            taken_at: at(1000),
+            open: Some(4),
+            // The recorder of incident 2 ended before the incident.
+            incidents: vec![
+                incident(1, 10, Some(20)),
+                incident(2, 30, None),
+                incident(3, 800, Some(950)),
+                incident(4, 20, None),
+            ],
+        };
+        let listed = |seconds| {
+            let list = IncidentList::of(&known, Duration::from_secs(seconds), "n1");
+            list.incidents.iter().map(|incident| (incident.number, incident.open)).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(100), [(3, false), (4, true)]);
+        assert_eq!(listed(1000), [(1, false), (2, false), (3, false), (4, true)]);
+        assert_eq!(listed(u64::MAX / 2).len(), 4, "a period before the epoch is not an error");
+    }
+}
