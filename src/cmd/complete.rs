@@ -1,4 +1,5 @@
-//! Shell completion of commands, options, scenarios, rule ids, and this node's namespaces and pods.
+//! Shell completion of commands, options, scenarios, rule ids, contexts of the kubeconfig, and this node's namespaces and
+//! pods.
 //!
 //! A script of `plegctl completions` runs plegctl with [`VARIABLE`] set and prints the candidates that plegctl
 //! returns. Completion never calls the runtime, because a user presses Tab often and the runtime may be
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -19,6 +20,7 @@ use clap_complete::env::Shells;
 use super::plugin::{self, StartedAs};
 use super::{Cli, catalogue, schema};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
+use crate::kubelet::kubeconfig::{self, KubeconfigSources};
 use crate::ordered::IntoOrdered;
 use crate::sim;
 use crate::threads::with_time_limit;
@@ -205,6 +207,13 @@ pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let namespaces: BTreeSet<String> =
         pods_of_the_node().into_iter().map(|(namespace, _)| namespace).into_set();
     matching(current, namespaces)
+}
+
+/// Completes the contexts of the kubeconfig.
+pub fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
+    let sources = KubeconfigSources::of_environment(option_value(&["--kubeconfig"]).map(PathBuf::from));
+    let names = with_time_limit(TIME_LIMIT, move || kubeconfig::contexts(&sources)).unwrap_or_default();
+    matching(current, names)
 }
 
 /// Completes the node's pods.

@@ -29,9 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::complete;
 use super::context::{Context, block_on};
 use super::output::Output;
 use super::render::nodes as render;
@@ -59,7 +61,7 @@ pub struct NodesArgs {
     kubeconfig: Option<PathBuf>,
 
     /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 
     /// Accepted as in `kubectl get nodes`, where it changes nothing either: nodes have no namespace

@@ -270,6 +270,25 @@ impl KubeconfigSources {
     pub fn of_kubelet(path: &str, node: &HostRoot) -> Self {
         Self { flag: Some(node.path(path)), node: Some(node.clone()), ..Self::default() }
     }
+
+    /// Returns the files that are merged. Empty if there is no kubeconfig.
+    fn paths(&self) -> Vec<PathBuf> {
+        let of_variable =
+            self.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
+        let of_variable: Vec<PathBuf> = of_variable.map(PathBuf::from).collect();
+        let of_home = self.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
+        match (&self.flag, of_home) {
+            (Some(flag), _) => vec![flag.clone()],
+            (None, Some(home)) if of_variable.is_empty() => vec![home],
+            (None, _) => of_variable,
+        }
+    }
+}
+
+/// Returns the names of the contexts in the files that can be read.
+pub fn contexts(sources: &KubeconfigSources) -> Vec<String> {
+    let files = sources.paths().into_iter().filter_map(|path| File::read(&path).ok());
+    files.flat_map(|file| file.contexts).map(|context| context.name).collect()
 }
 
 /// Finds the API server of the context that the user named, else of the current context. This blocks: it reads files,
@@ -279,15 +298,7 @@ pub fn cluster(
     context: Option<&str>,
     time_limit: Duration,
 ) -> Result<Cluster, KubeconfigError> {
-    let of_variable =
-        sources.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
-    let of_variable: Vec<PathBuf> = of_variable.map(PathBuf::from).collect();
-    let of_home = sources.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
-    let paths = match (&sources.flag, of_home) {
-        (Some(flag), _) => vec![flag.clone()],
-        (None, Some(home)) if of_variable.is_empty() => vec![home],
-        (None, _) => of_variable,
-    };
+    let paths = sources.paths();
     match (paths.is_empty(), &sources.pod) {
         (false, _) => of_files(&paths, context, time_limit, sources.node.as_ref()),
         (true, Some((server, account))) => of_pod(server, account),

@@ -119,6 +119,9 @@ fn completion_has_the_format_of_kubectl() {
     assert_eq!(candidates(&namespaces), (vec!["kube-system", "monitoring", "shop"], ":4"), "{namespaces}");
     let pods = complete(&["relist", "-r", "sim:quiet", "-n", "kube-system", "--pod", "etcd"]);
     assert_eq!(candidates(&pods).0, ["etcd-sim-node"], "{pods}");
+    let config = kubeconfig("https://s.example", &authority(), "token: t");
+    let contexts = complete(&["nodes", "--kubeconfig", config.0.to_str().unwrap(), "--context", ""]);
+    assert_eq!(candidates(&contexts), (vec!["here", "elsewhere"], ":4"), "{contexts}");
     // Without a candidate, the shell completes files.
     assert_eq!(complete(&["explain", "nothing-like-this"]).stdout, ":0\n");
 }

@@ -23,7 +23,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
+use super::complete;
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::kubelet_access::KubeletAccess;
 use super::lint::note_release;
@@ -71,7 +73,7 @@ pub struct PodsArgs {
     kubeconfig: Option<PathBuf>,
 
     /// A context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
 
     #[command(flatten)]
