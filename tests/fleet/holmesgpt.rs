@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::api::{Clients, Server};
 use super::nodes::{authority, kubeconfig, unhealthy};
+use super::probes::recorded;
 use super::{file, output_of, tool};
 use crate::support::plegctl::Invocation;
 
@@ -81,6 +82,21 @@ fn toolset_has_the_fields_of_holmesgpt_and_only_reads() {
     }
 }
 
+/// The API server passes the part of the path after `proxy` on to the recorder.
+#[test]
+fn recorder_answers_the_paths_of_the_toolset() {
+    let Some(toolset) = toolset() else { return };
+    let tools = toolset["tools"].as_array().unwrap().iter();
+    let paths: Vec<&str> =
+        tools.filter_map(|tool| words(tool, "command").split_once("/proxy").map(|(_, path)| path)).collect();
+    assert_eq!(paths, ["/verdict", "/incidents?since=24h"]);
+    for (path, shown) in paths.into_iter().zip(["D01", "IncidentList"]) {
+        let answer = recorded(path);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        assert!(answer.contains(shown), "{path}: {answer}");
+    }
+}
+
 #[test]
 fn every_command_of_the_toolset_runs() {
     let Some(toolset) = toolset() else { return };
@@ -99,6 +115,9 @@ fn every_command_of_the_toolset_runs() {
             "pleg_before_upgrade" => ("release", "1.37", "\"kind\": \"FleetPreflight\""),
             "pleg_explain" => ("id", "D02", "a list does not answer"),
             "pleg_recorders" => ("", "", "Usage:\n  kubectl get"),
+            "pleg_recorder_verdict" | "pleg_recorder_incidents" => {
+                ("pod", "plegctl-x7k2p", "Usage:\n  kubectl get")
+            }
             "pleg_recorder_log" => ("pod", "plegctl-x7k2p", "Usage:\n  kubectl logs"),
             "pleg_capture_incidents" => ("file", capture.as_str(), "\"number\": 1"),
             "pleg_capture_report" => ("file", capture.as_str(), "D01"),

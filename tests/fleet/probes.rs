@@ -35,6 +35,11 @@ pub fn served_metrics() -> String {
 
 /// Returns the metrics that `record --metrics-listen` serves while the diagnosis names the culprit of an incident.
 pub fn recorded_metrics() -> String {
+    recorded("/metrics")
+}
+
+/// Returns what `record --metrics-listen` answers under a path while the diagnosis names the culprit of an incident.
+pub fn recorded(path: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let captures = format!("{}/recorded-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
@@ -43,11 +48,11 @@ pub fn recorded_metrics() -> String {
         ["record", "-r", "sim:hung-container", &captures, "--slow", "1s", "--metrics-listen", &address];
     let mut record = Invocation::new(&arguments).with_short_silences().spawn();
     while !record.line().expect("the recorder still runs").contains("D01") {}
-    let metrics = get(&address, "/metrics");
+    let answer = get(&address, path);
     record.signal("TERM");
     record.wait();
     std::fs::remove_dir_all(&captures).unwrap();
-    metrics
+    answer
 }
 
 #[test]
