@@ -148,7 +148,10 @@ fn matching(
     values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }
 
-/// Completes an endpoint: this node's well-known sockets, every scenario, and files.
+/// The start of an endpoint that is a capture.
+const CAPTURE: &str = "capture:";
+
+/// Completes an endpoint: this node's well-known sockets, every scenario, captures, and files.
 pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let root = HostRoot::resolve(None);
     let sockets = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path);
@@ -157,8 +160,17 @@ pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     });
     let sockets = existing.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
     let mut all = matching(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
-    if current.to_string_lossy().starts_with(['/', '.']) {
+    let text = current.to_string_lossy();
+    if text.starts_with(['/', '.']) {
         all.extend(PathCompleter::file().complete(current));
+    } else if let Some(path) = text.strip_prefix(CAPTURE) {
+        let paths = PathCompleter::any().complete(OsStr::new(path));
+        all.extend(paths.into_iter().map(|path| {
+            let endpoint = format!("{CAPTURE}{}", path.get_value().to_string_lossy());
+            CompletionCandidate::new(endpoint)
+        }));
+    } else {
+        all.extend(matching(current, [CAPTURE]));
     }
     all
 }
@@ -303,6 +315,8 @@ mod tests {
         assert_eq!(completed("plegctl health -r sim:hung-t"), ["hung-two-pods"]);
         assert_eq!(completed("plegctl health --runtime-endpoint=sim:hung-t"), ["hung-two-pods"]);
         assert!(completed("plegctl health -r si").contains(&"sim:quiet".to_owned()));
+        assert_eq!(completed("plegctl health -r capt"), ["capture:"]);
+        assert_eq!(completed("plegctl health -r capture:src/cmd/mod"), ["src/cmd/mod.rs"]);
         assert_eq!(completed("plegctl expl"), ["explain"]);
     }
 

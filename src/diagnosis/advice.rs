@@ -42,14 +42,31 @@ impl Evidence {
 
     /// Returns the step that shows what blocks the runtime inside, if the runtime can write its goroutine stacks.
     pub fn show_holder(&self) -> Option<String> {
-        let save = self.save_stacks()?;
-        let signal = save.split("   #").next().unwrap_or_default();
-        Some(match self.family() {
-            DaemonFamily::Containerd => {
-                format!("find out what holds the lock: {signal}; sleep 1; plegctl stacks")
-            }
-            _ => "find out what holds the lock: plegctl stacks".to_owned(),
-        })
+        let family = self.family();
+        self.save_stacks()?;
+        let signal = format!("kill -USR1 {}; sleep 1; ", self.containerd_pid());
+        let signal = if family == DaemonFamily::Containerd { signal } else { String::new() };
+        Some(format!("see what the call waits for inside {}: {signal}plegctl stacks", family.daemon()))
+    }
+
+    /// Returns containerd's process id, or the words of a shell that find it.
+    fn containerd_pid(&self) -> String {
+        let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
+        daemon.map_or_else(|| "$(pidof containerd)".to_owned(), |daemon| daemon.pid.to_string())
+    }
+
+    /// Returns the step that ends a hang of the whole runtime when nothing else does.
+    pub fn restart_runtime(&self) -> String {
+        const TEXT: &str = "last resort, after what is to be kept is saved";
+        let unit = match self.family() {
+            DaemonFamily::Containerd => "containerd",
+            DaemonFamily::Crio => "crio",
+            DaemonFamily::Other => "",
+        };
+        if unit.is_empty() || !self.has_systemd() {
+            return format!("{TEXT}: restart the runtime (changes state); its containers keep running");
+        }
+        format!("{TEXT} (changes state): systemctl restart {unit}   # its containers keep running")
     }
 
     /// Returns whether the cgroup of a process, or one above it, is frozen.
@@ -81,7 +98,10 @@ impl Evidence {
     /// Returns the command that shows the state of these units and their journal; without systemd, what to do instead.
     pub fn show_units(&self, units: &str) -> String {
         if self.has_systemd() {
-            format!("systemctl status {units}   # and its journal")
+            format!(
+                "why it does not run: systemctl status {units}; journalctl -S -15min {}",
+                self.runtime_units()
+            )
         } else {
             "see how the runtime is started on this node, and its log".to_owned()
         }
@@ -90,7 +110,7 @@ impl Evidence {
     /// Returns the command that shows the runtime's journal; without systemd, what to do instead.
     pub fn show_journal(&self) -> String {
         if self.has_systemd() {
-            format!("journalctl {} --since -15min", self.runtime_units())
+            format!("journalctl -S -15min {}", self.runtime_units())
         } else {
             "see the runtime's log".to_owned()
         }
@@ -105,16 +125,13 @@ impl Evidence {
         }
         match self.family() {
             DaemonFamily::Containerd => {
-                let pid =
-                    daemon.map_or_else(|| "$(pidof containerd)".to_owned(), |daemon| daemon.pid.to_string());
-                Some(format!(
-                    "kill -USR1 {pid}   # stacks into /tmp/containerd.*.stacks.log; twice, 60 s apart"
-                ))
+                let pid = self.containerd_pid();
+                Some(format!("containerd's stacks to /tmp, now and in 60 s: kill -USR1 {pid}"))
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(
-                    "curl -s --unix-socket {} http://localhost/debug/goroutines > crio-1.txt   # again after 60 s",
+                    "CRI-O's stacks, now and in 60 s: curl -s --unix-socket {} http://localhost/debug/goroutines > crio-1.txt",
                     socket.display()
                 ))
             }
@@ -124,6 +141,15 @@ impl Evidence {
 }
 
 impl DaemonFamily {
+    /// Returns the name of the daemon.
+    const fn daemon(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Crio => "CRI-O",
+            Self::Other => "the runtime",
+        }
+    }
+
     /// Returns the name of the process that watches a container.
     pub const fn monitor(self) -> &'static str {
         match self {
@@ -137,10 +163,6 @@ impl DaemonFamily {
 /// The commands that show which resource of the node is short.
 pub const NODE_PRESSURE: &str = "iostat -x 1 5; grep . /proc/pressure/*";
 
-/// The step that ends a hang of the whole runtime when nothing else does.
-pub const RESTART_RUNTIME: &str =
-    "last resort, after saving (below): restart the runtime; its containers keep running (changes state)";
-
 /// Returns the `crictl` command that repeats a status call. It has a time-out of 20 s, because `crictl` gives up after 2 s by
 /// default, which does not prove a hang.
 pub fn repeat_call(rpc: Rpc, id: &str) -> String {
@@ -148,23 +170,41 @@ pub fn repeat_call(rpc: Rpc, id: &str) -> String {
     format!("optional, to see it hang: crictl --timeout 20s {verb} {}", short(id))
 }
 
-/// Returns the commands for a status call that gets no answer: first those that only look, then the last resort.
-pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
-    let parts = container_parts::parts_of(evidence, id);
+/// The most silent calls for which commands are suggested.
+const MAX_SUGGESTED: usize = 3;
+
+/// Returns the commands for status calls that get no answer: first those that only look, then the last resort for each pod.
+pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String> {
+    let culprits = culprits.get(..MAX_SUGGESTED).unwrap_or(culprits);
     let family = evidence.family();
-    let mut lines = vec![look_at(&parts, family, id)];
-    let pod = evidence.names.pod(id).filter(|pod| !pod.name.is_empty());
-    let delete = pod.map_or_else(
-        || "delete its pod".to_owned(),
-        |pod| format!("kubectl -n {} delete pod {}", pod.namespace, pod.name),
-    );
-    let kill = match (parts.shim, family) {
-        (Some(shim), _) => format!("kill {}", shim.label()),
-        (None, family) => format!("kill its {}", family.monitor()),
-    };
-    lines.push(format!("last resort, for this one pod only: {delete}, or {kill} (changes state)"));
-    lines.push(repeat_call(rpc, id));
+    let mut lines = Vec::new();
+    let mut last_resorts = Vec::new();
+    for (_, id) in culprits {
+        let parts = container_parts::parts_of(evidence, id);
+        lines.push(look_at(&parts, family, id));
+        let last_resort = last_resort(evidence, &parts, id);
+        if !last_resorts.contains(&last_resort) {
+            last_resorts.push(last_resort);
+        }
+    }
+    lines.extend(last_resorts);
+    lines.extend(culprits.iter().map(|(rpc, id)| repeat_call(*rpc, id)));
     lines
+}
+
+/// Returns the step that ends a hang of one pod when nothing else does.
+fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>, id: &str) -> String {
+    let kill = match parts.shim {
+        Some(shim) => format!("kill {}", shim.label()),
+        None => format!("kill its {}", evidence.family().monitor()),
+    };
+    match evidence.names.pod(id).filter(|pod| !pod.name.is_empty()) {
+        Some(pod) => format!(
+            "last resort, for this one pod only (changes state): kubectl -n {} delete pod {}   # or {kill}",
+            pod.namespace, pod.name
+        ),
+        None => format!("last resort: delete the pod of {}, or {kill} (changes state)", short(id)),
+    }
 }
 
 /// Returns the command that shows what blocks the call. The command depends on the first known part of the container.
@@ -179,7 +219,7 @@ fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily, id: &str) -> String
     match (parts.shim, family) {
         (Some(shim), _) if shim.is_stopped() => {
             format!(
-                "find out who stopped {}; to continue it: kill -CONT {} (changes state)",
+                "find out who stopped {}; to continue it (changes state): kill -CONT {}",
                 shim.label(),
                 shim.pid
             )
@@ -189,11 +229,7 @@ fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily, id: &str) -> String
         }
         (Some(shim), _) => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
         (None, _) => {
-            format!(
-                "pgrep -af {}   # finds its {}, and an OCI runtime that hangs",
-                short(id),
-                family.monitor()
-            )
+            format!("pgrep -af {}   # its {}, and an OCI runtime that hangs", short(id), family.monitor())
         }
     }
 }

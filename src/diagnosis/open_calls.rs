@@ -67,12 +67,12 @@ impl OpenCalls {
         }
     }
 
-    /// Formats the line: `54 of 55 calls answered; silent for 8.0 s: ContainerStatus of shop/db-0/postgres (55f1fe6bb863)`.
+    /// Formats the line: `54 of 55 calls ended; silent for 8.0 s: ContainerStatus of shop/db-0/postgres (55f1fe6bb863)`.
     /// While no call is silent, the line has the present step instead.
     pub fn line(&self, now: Mono, step: &str) -> String {
         let calls = self.lock();
-        let answered = calls.sent - calls.open.len();
-        let counts = format!("{answered} of {} answered", plural(calls.sent, "call"));
+        let ended = calls.sent - calls.open.len();
+        let counts = format!("{ended} of {} ended", plural(calls.sent, "call"));
         let mut silent = calls.open.values().filter(|call| now.since(call.started) >= SHOWN_AFTER);
         let Some(oldest) = silent.next() else { return format!("{step} ({counts})") };
         let about = match (&oldest.id, &oldest.name) {
@@ -100,7 +100,7 @@ mod tests {
     fn the_line_counts_the_answers_and_names_the_oldest_silent_call() {
         let calls = Arc::<OpenCalls>::default();
         let version = calls.send(at(0), Rpc::Version, None);
-        assert_eq!(calls.line(at(100), "Version"), "Version (0 of 1 call answered)");
+        assert_eq!(calls.line(at(100), "Version"), "Version (0 of 1 call ended)");
         drop(version);
         let first = calls.send(at(200), Rpc::ContainerStatus, Some("55f1fe6bb8630000"));
         let second = calls.send(at(300), Rpc::PodSandboxStatus, Some("77aa"));
@@ -108,14 +108,14 @@ mod tests {
         calls.name_silent(at(8_200), &|id| id.starts_with("55f1").then(|| "shop/db-0/postgres".to_owned()));
         assert_eq!(
             calls.line(at(8_200), "status of every pod"),
-            "1 of 3 calls answered; silent for 8.0 s: ContainerStatus of shop/db-0/postgres (55f1fe6bb863), and 1 more"
+            "1 of 3 calls ended; silent for 8.0 s: ContainerStatus of shop/db-0/postgres (55f1fe6bb863), and 1 more"
         );
         drop(first);
         assert_eq!(
             calls.line(at(8_200), "status of every pod"),
-            "2 of 3 calls answered; silent for 7.9 s: PodSandboxStatus of 77aa"
+            "2 of 3 calls ended; silent for 7.9 s: PodSandboxStatus of 77aa"
         );
         drop(second);
-        assert_eq!(calls.line(at(8_200), "the journal"), "the journal (3 of 3 calls answered)");
+        assert_eq!(calls.line(at(8_200), "the journal"), "the journal (3 of 3 calls ended)");
     }
 }

@@ -235,7 +235,12 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
         "{first}{again}"
     );
     let second = again.stdout.lines().nth(1).unwrap();
-    assert!(second.starts_with("SAVED ") && second.contains("s ago, D29 certain"), "{again}");
+    assert!(
+        second.starts_with("SAVED ")
+            && second.contains("s ago, ")
+            && again.stdout.contains("\nwhy: D29 certain "),
+        "{again}"
+    );
     fs::write(&saved, "{}").unwrap();
     let broken = plegctl(&["health", "--from", &saved]);
     assert_eq!(broken.code, Some(2), "{broken}");

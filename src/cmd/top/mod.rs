@@ -88,6 +88,11 @@ impl TopArgs {
 /// Runs the command.
 pub fn run(arguments: &TopArgs, context: &Context) -> Result<Exit, Error> {
     if !is_possible() {
+        if arguments.bundle.is_some() {
+            context.remark(
+                "--bundle is not used: without a terminal that can show a screen, top runs as plegctl watch",
+            );
+        }
         return watch::run(&arguments.for_watch()?, context);
     }
     let endpoint = watch::from_the_start(context.endpoint()?);

@@ -357,7 +357,12 @@ impl Model {
 
     fn entry(&mut self, time: Wall, kind: EntryKind) {
         self.entry_count += 1;
-        self.entries.push_back(Entry { number: self.entry_count, time, kind });
+        // A relist's events come after its end was seen, with the time at which they happened. Only a clock that was set
+        // makes a large difference.
+        let is_newer = |entry: &&Entry| entry.time > time && entry.time.duration_since(time) <= MINUTE;
+        let newer = self.entries.iter().rev().take_while(is_newer).count();
+        let at = self.entries.len().saturating_sub(newer);
+        self.entries.insert(at, Entry { number: self.entry_count, time, kind });
         if self.entries.len() > MAX_ENTRIES {
             self.entries.pop_front();
         }

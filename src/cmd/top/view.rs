@@ -317,8 +317,7 @@ fn edit(line: &mut String, key: Key) {
 
 /// Returns the text of the help page.
 fn help(replays: bool) -> Vec<String> {
-    const KEYS: [&str; 11] = [
-        "↑ ↓  j k      select a row; PgUp PgDn Home End move further",
+    const KEYS: [&str; 10] = [
         "Enter         explain the selected row, or the verdict if no row is selected",
         "/             show only pods and transitions that contain a text; Esc shows all",
         "p             pause the screen, and continue; while it is paused, the relists go on",
@@ -339,7 +338,11 @@ fn help(replays: bool) -> Vec<String> {
         "p             pause the replay, and continue",
         "",
     ];
+    // During a replay, Home and End move in time.
+    let select = if replays { "PgUp PgDn move further" } else { "PgUp PgDn Home End move further" };
+    let select = format!("↑ ↓  j k      select a row; {select}");
     let replay: &[&str] = if replays { &REPLAY } else { &[] };
     let keys = KEYS.iter().filter(|line| !replays || !line.starts_with('p'));
-    replay.iter().chain(keys).map(|line| (*line).to_owned()).collect()
+    let owned = |line: &&str| (*line).to_owned();
+    replay.iter().map(owned).chain([select]).chain(keys.map(owned)).collect()
 }

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use self::not_ready::NotReady;
 use crate::cri::{Call, Error, Outcome};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::limits;
 use crate::diagnosis::report::{
     Confidence, EstimateReport, HealthFinding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport,
     RuleId, Severity, Verdict,
@@ -27,7 +28,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let verdict = verdict(&case, &findings);
     limit_severity(verdict, &mut findings);
     if verdict == Verdict::Healthy {
-        findings.insert(0, rules::nothing_found(&case));
+        findings.insert(0, rules::nothing_found(&case, &findings));
     }
     let keep = keep(&case, verdict, &findings);
     let primary = findings.first().cloned();
@@ -274,12 +275,19 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     if findings.first().is_some_and(|primary| stacks_may_help(case, primary)) {
         keep.extend(evidence.save_stacks());
     }
+    if findings.first().is_some_and(|primary| primary.id == RuleId::D22) {
+        keep.push(format!(
+            "the kubelet's stacks: kubectl get --raw \
+             /api/v1/nodes/{}/proxy/debug/pprof/goroutine\\?debug=2 > kubelet.txt",
+            if evidence.node.is_empty() { "NODE" } else { &evidence.node }
+        ));
+    }
     for (process, task) in case.blocked().into_iter().take(5) {
         keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
     }
     keep.push(if evidence.has_systemd() {
         let units = evidence.runtime_units();
-        format!("dmesg -T > dmesg.txt; journalctl --since -30min -u kubelet {units} > journal.txt")
+        format!("dmesg -T > dmesg.txt; journalctl -S -30min -u kubelet {units} > log.txt")
     } else {
         "dmesg -T > dmesg.txt; and copy the logs of the kubelet and the runtime".to_owned()
     });
@@ -292,6 +300,8 @@ fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
     match primary.id {
         RuleId::D03 | RuleId::D04 | RuleId::D06 => false,
         RuleId::D22 | RuleId::D32 => case.stuck(),
+        // Many quick calls wait for nothing.
+        RuleId::D05 => case.estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW),
         _ => true,
     }
 }

@@ -63,7 +63,7 @@ impl NotReady {
         match self {
             Self::At(at) => format!("NotReady in {} ({})", distance(now, at), clock_time(now, at)),
             Self::AtLatest(at) => {
-                format!("NotReady within {} ({})", distance(now, at), clock_time(now, at))
+                format!("NotReady already, or within {} ({})", distance(now, at), clock_time(now, at))
             }
             Self::Since(at) => format!("NotReady since {}", clock_time(now, at)),
         }
@@ -129,7 +129,7 @@ mod tests {
         let now = at(1_700_000_000);
         let later = at(1_700_000_170);
         assert_eq!(NotReady::At(later).text(now), "NotReady in 2m50s (22:16:10 UTC)");
-        assert_eq!(NotReady::AtLatest(later).text(now), "NotReady within 2m50s (22:16:10 UTC)");
+        assert_eq!(NotReady::AtLatest(later).text(now), "NotReady already, or within 2m50s (22:16:10 UTC)");
         assert_eq!(NotReady::At(at(1_700_000_030)).text(now), "NotReady in 30s (22:13:50 UTC)");
     }
 

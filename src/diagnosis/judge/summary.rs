@@ -3,7 +3,7 @@
 
 use super::not_ready::NotReady;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::report::{HealthFinding, NotChecked, Phase, Verdict};
+use crate::diagnosis::report::{HealthFinding, NotChecked, Phase, RuleId, Verdict};
 use crate::diagnosis::rules::Case;
 
 /// Returns the summary.
@@ -26,9 +26,7 @@ pub(super) fn sentence(
                 .map(|why| format!("; not judged: {why}"));
             format!("{title}{}", open.unwrap_or_default())
         }
-        Verdict::Degraded if case.estimate.hung_calls > 0 && case.estimate_is_known() => {
-            format!("{title}: this node stays Ready")
-        }
+        Verdict::Degraded if stays_ready(case, primary) => format!("{title}: this node stays Ready"),
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => match not_ready {
             Some(not_ready) => {
@@ -38,6 +36,18 @@ pub(super) fn sentence(
             None => title.clone(),
         },
     }
+}
+
+/// Whether PLEG is all that the finding affects, and PLEG stays healthy.
+fn stays_ready(case: &Case<'_>, primary: &HealthFinding) -> bool {
+    let is_about_relists = matches!(primary.id, RuleId::D04 | RuleId::D05 | RuleId::D30);
+    // Without a network the node is NotReady in any case.
+    let status = case.evidence.runtime.status.as_ref().and_then(|call| call.result.as_ref().ok());
+    let network = status.and_then(|status| status.condition("NetworkReady"));
+    let has_network = network.is_some_and(|condition| condition.holds);
+    case.estimate_is_known()
+        && !case.estimate.would_trip
+        && (case.estimate.hung_calls > 0 || is_about_relists && has_network && case.estimate.lists.is_some())
 }
 
 /// Returns the reason why the verdict is unknown.

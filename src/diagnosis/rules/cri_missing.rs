@@ -150,7 +150,7 @@ fn inotify_use(inotify: &InotifyUse) -> String {
 /// Suggests how to get more inotify instances.
 fn more_instances() -> [String; 2] {
     [
-        "sysctl -w fs.inotify.max_user_instances=8192, then restart containerd (changes state)".to_owned(),
+        "raise the limit, then restart containerd (changes state): sysctl -w fs.inotify.max_user_instances=8192".to_owned(),
         "find the processes that use them: find /proc/*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c"
             .to_owned(),
     ]

@@ -70,13 +70,14 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(id_search_lines(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
     found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
-    if let Some(culprit) = culprit {
+    if culprit.is_some() {
         found.next.push(
-            "look for a start, an exit or a resource update of this container that does not finish; it \
-             probably holds the container's status lock"
+            "look for a start, an exit or a resource update of this container that does not finish: the list \
+             probably waits for it"
                 .to_owned(),
         );
-        found.next.extend(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id));
+        let culprits = case.culprits.iter().map(|culprit| (culprit.rpc, culprit.id.as_str()));
+        found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
     } else {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"
@@ -86,7 +87,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         let look = format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE);
         found.next.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
         found.next.push(format!("{look}   # {blamed}"));
-        found.next.push(advice::RESTART_RUNTIME.to_owned());
+        found.next.push(case.evidence.restart_runtime());
     }
     Some(found)
 }
@@ -297,9 +298,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.push(format!("{lists}, and so do {}", plural(answered, "other status call")));
     found.evidence.push(consequence(case));
     if !case.culprits.is_empty() {
-        found.next.extend(advice::for_culprit(case.evidence, first.rpc, &first.target.id));
-        let others = silent.iter().skip(1);
-        found.next.extend(others.map(|record| advice::repeat_call(record.rpc, &record.target.id)));
+        let culprits = silent.iter().map(|record| (record.rpc, record.target.id.as_str()));
+        found.next.extend(advice::for_culprits(case.evidence, &culprits.collect::<Vec<_>>()));
     }
     Some(found)
 }

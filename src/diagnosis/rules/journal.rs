@@ -86,7 +86,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> HealthFinding {
     );
     found.next.push(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
     found.next.push(format!(
-        "last resort: kill {}; the daemon then continues with the next container (changes state)",
+        "last resort (changes state): kill {}   # the daemon then continues with the next container",
         child.pid
     ));
     found

@@ -1,6 +1,7 @@
 //! D37: tasks wait in the kernel, and the reason is known. The reasons are in `reasons.txt`.
 
 use super::{Case, finding, node};
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
 use crate::diagnosis::kernel_waits::{KernelWait, Reason};
 use crate::diagnosis::limits;
@@ -121,7 +122,14 @@ fn finding_of(
         format!("kernel stack: {}", wait.stack.join(" < "))
     });
     let rule = wait.reason.rule;
-    found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
+    match wait.owner.as_deref().and_then(pid_in) {
+        Some(agent) if rule.id == "KR01" => found.next.extend(about_agent(agent, rule.act)),
+        _ if rule.id == "KR03" => {
+            found.next.push(drain(evidence));
+            found.next.extend(rule.act.iter().skip(1).map(|line| (*line).to_owned()));
+        }
+        _ => found.next.extend(rule.act.iter().map(|line| (*line).to_owned())),
+    }
     found.next.push(format!("plegctl explain {}", rule.id));
     found.kernel_reason = Some(KernelReason {
         id: rule.id.to_owned(),
@@ -131,6 +139,33 @@ fn finding_of(
         owner: wait.owner.clone(),
     });
     found
+}
+
+/// Returns the process id in a label such as `falcon-sensor[4711]`.
+fn pid_in(label: &str) -> Option<u32> {
+    label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
+}
+
+/// Returns the steps about a security agent: to find what it belongs to, to save what it waits for, to end it. `rest` has the
+/// steps of the catalogue, of which the first one ends the agent.
+fn about_agent(pid: u32, rest: &[&str]) -> Vec<String> {
+    let mut steps = vec![
+        format!("which service or pod the agent belongs to: cat /proc/{pid}/cgroup"),
+        format!("what the agent waits for (as root): cat /proc/{pid}/task/*/stack > agent.txt"),
+        format!(
+            "then restart its service, or end it (changes state): kill {pid}   # the kernel then allows the accesses that wait"
+        ),
+    ];
+    steps.extend(rest.iter().skip(1).map(|line| (*line).to_owned()));
+    steps
+}
+
+/// Returns the step that moves the pods to other nodes.
+fn drain(evidence: &Evidence) -> String {
+    let node = if evidence.node.is_empty() { "NODE" } else { &evidence.node };
+    format!(
+        "drain the node, except the pod that waits (changes state): kubectl drain {node} --ignore-daemonsets --timeout=5m"
+    )
 }
 
 /// Returns the id that the process works on.

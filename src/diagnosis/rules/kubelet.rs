@@ -69,7 +69,9 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
     found.phase = Phase::Kubelet;
     if let Some((before, apart)) = grown {
-        found.evidence.push(format!("age {before:.0} s, {apart:.0} s later {age:.0} s"));
+        found
+            .evidence
+            .push(format!("its last relist was {before:.0} s old, and {apart:.0} s later {age:.0} s"));
         if age < before {
             found.evidence.push("the age falls: the kubelet relists again".to_owned());
         }
@@ -95,11 +97,8 @@ pub(super) fn stale(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.extend(blocked.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
-    found.next.push(format!(
-        "kubectl get --raw '/api/v1/nodes/{}/proxy/debug/pprof/goroutine?debug=2' > kubelet.txt",
-        if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node }
-    ));
-    found.next.push(format!("then {} (changes state)", restart_kubelet(case.evidence)));
+    found.next.push("who waits for whom in the kubelet: plegctl stacks kubelet.txt".to_owned());
+    found.next.push(format!("then {}", restart_kubelet(case.evidence)));
     Some(found)
 }
 
@@ -275,12 +274,12 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
         found.evidence.push("the runtime is not at fault for this".to_owned());
     }
     found.next.push(if evidence.has_systemd() {
-        "systemctl status kubelet; journalctl -u kubelet --since -15min   # why did it end?".to_owned()
+        "why it ended: systemctl status kubelet; journalctl -u kubelet --since -15min".to_owned()
     } else {
         "see the kubelet's log: why did it end, and what should start it?".to_owned()
     });
     if kubelet.pid.is_none() {
-        found.next.push(format!("{} (changes state)", restart_kubelet(evidence)));
+        found.next.push(restart_kubelet(evidence).to_owned());
     }
     Some(found)
 }
@@ -288,9 +287,9 @@ pub(super) fn absent(case: &Case<'_>) -> Option<HealthFinding> {
 /// Returns how to restart the kubelet.
 fn restart_kubelet(evidence: &Evidence) -> &'static str {
     if evidence.has_systemd() {
-        "restart the kubelet: systemctl restart kubelet"
+        "restart the kubelet (changes state): systemctl restart kubelet"
     } else {
-        "restart the kubelet"
+        "restart the kubelet (changes state)"
     }
 }
 
@@ -347,7 +346,7 @@ fn stopped_kubelet(case: &Case<'_>) -> Option<HealthFinding> {
     let (title, next) = match frozen {
         _ if process.is_stopped() => (
             format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
-            format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", process.pid),
+            format!("find out who stopped it; to continue it (changes state): kill -CONT {}", process.pid),
         ),
         Some(freeze) => (
             format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),

@@ -138,9 +138,9 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<HealthFinding> {
     found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
     let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
     found.next.push(if case.evidence.has_systemd() {
-        format!("systemctl set-property --runtime {unit} CPUQuota=   # removes the limit (changes state)")
+        format!("remove the limit (changes state): systemctl set-property --runtime {unit} CPUQuota=")
     } else {
-        format!("echo max > /sys/fs/cgroup/{cgroup}/cpu.max   # removes the limit (changes state)")
+        format!("remove the limit (changes state): echo max > /sys/fs/cgroup/{cgroup}/cpu.max")
     });
     Some(found)
 }
@@ -272,8 +272,10 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(format!("{} mounts", sample.mounts.len()));
     }
-    let next =
-        ["systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better"];
+    let next = [
+        "what it does now: systemctl list-jobs",
+        "then (changes state): systemctl daemon-reexec   # newer systemd handles mounts better",
+    ];
     from_signs(case, RuleId::D15, "systemd does not keep up", signs, &next)
 }
 

@@ -187,19 +187,20 @@ fn findings_of(
     (findings, failed)
 }
 
-/// Returns the finding D00: every call is answered.
-pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
+/// Returns the finding D00: every call is answered. Its title names a process that may hang, because no call shows it.
+pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFinding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
     let pods = case.evidence.runtime.pod_uids().len();
-    let mut finding = finding(
-        RuleId::D00,
-        Severity::Info,
-        Confidence::Certain,
-        "every probe is answered; a relist takes ".to_owned() + &seconds(estimate.serial),
+    let stopped = possible.iter().find(|finding| finding.id == RuleId::D10);
+    let title = stopped.map_or_else(
+        || format!("every probe is answered; a relist takes {}", seconds(estimate.serial)),
+        |stopped| format!("PLEG works: every probe is answered; but {}", stopped.title),
     );
+    let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
+    finding.next.extend(stopped.iter().flat_map(|stopped| stopped.next.clone()));
     finding.evidence.push(format!(
-        "{}, {}, {} ({} running, {} exited)",
+        "{}, {}, {} ({} running, {} exited): all answered",
         plural(pods, "pod"),
         plural(population.sandboxes, "sandbox"),
         plural(population.containers, "container"),
@@ -208,17 +209,18 @@ pub fn nothing_found(case: &Case<'_>) -> HealthFinding {
     ));
     if let Some(lists) = estimate.lists {
         finding.evidence.push(format!(
-            "both lists {}; a relist of every pod, as after a kubelet restart, {}",
+            "both lists take {}, a relist of every pod (after a kubelet restart) {}",
             seconds(lists),
             seconds(estimate.full)
         ));
     }
+    finding.evidence.extend(stopped.iter().flat_map(|stopped| stopped.evidence.clone()));
     let node = &case.evidence.node;
     finding.next.push(format!(
-        "if this node is NotReady nevertheless, its conditions say why: kubectl describe node {}",
+        "if this node is NotReady, its conditions say why: kubectl describe node {}",
         if node.is_empty() { "NODE" } else { node }
     ));
-    finding.next.push("the problem may come and go; wait for it with: plegctl watch --until-slow 2s".into());
+    finding.next.push("a problem may come and go; wait for it: plegctl watch --until-slow 2s".into());
     finding
 }
 
@@ -253,7 +255,7 @@ mod tests {
     fn a_rule_that_panics_does_not_affect_other_rules() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
-        let works = RuleFunction::One(|case| Some(nothing_found(case)));
+        let works = RuleFunction::One(|case| Some(nothing_found(case, &[])));
         let fails = RuleFunction::Many(|_| panic!("a bug in the rule"));
         let rules = [(RuleId::D01, works), (RuleId::D02, fails), (RuleId::D03, works)];
         let (found, failed) = findings_of(rules.into_iter(), &case);

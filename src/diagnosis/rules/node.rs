@@ -287,7 +287,7 @@ fn last_resort(parts: &ContainerParts<'_>) -> Vec<String> {
     let mut next = Vec::new();
     if let Some(shim) = parts.shim {
         next.push(if shim.is_stopped() {
-            format!("find out who stopped it; to continue it: kill -CONT {} (changes state)", shim.pid)
+            format!("find out who stopped it; to continue it (changes state): kill -CONT {}", shim.pid)
         } else if is_conmon(&shim.comm) {
             // A signal that conmon does not handle would kill conmon, and the exit code of its container would be lost.
             format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
@@ -297,8 +297,8 @@ fn last_resort(parts: &ContainerParts<'_>) -> Vec<String> {
     }
     if let Some(process) = parts.oci.first() {
         next.push(format!(
-            "in similar cases, killing {} unblocked the node (changes state)",
-            process.label()
+            "in similar cases this unblocked the node (changes state): kill {}   # {}",
+            process.pid, process.comm
         ));
     }
     next
@@ -388,11 +388,15 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                 "list calls, status calls, stats and exec still work without it. But the container's exit is \
                  not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
             } else {
-                "list calls and status calls still work without it; stop, exec and stats hang"
+                "the shim's containers run on, and list and status calls do not need the shim, so PLEG works; stop, \
+                 exec and stats of this pod hang"
             };
             found.evidence.push(effect.to_owned());
+            if !is_conmon(&shim.comm) {
+                found.next.push("make sure: plegctl health --probe-shims   # asks each shim".to_owned());
+            }
             found.next.push(format!(
-                "find out who stopped it; to continue it: kill -CONT {} (changes state)",
+                "find out who stopped it; to continue it (changes state): kill -CONT {}",
                 shim.pid
             ));
             found

@@ -61,12 +61,16 @@ pub(super) fn unreachable(case: &Case<'_>) -> Option<HealthFinding> {
             DaemonFamily::Crio => "crio",
             DaemonFamily::Other => "containerd crio",
         };
-        if !found.next.iter().any(|line| line.starts_with("systemctl status")) {
+        if !found.next.iter().any(|line| line.contains("systemctl status")) {
             found.next.push(evidence.show_units(units));
         }
-        found.next.push(
-            "then start the runtime (changes state); its journal says why it does not start".to_owned(),
-        );
+        found.next.push(match units.split_once(' ') {
+            _ if !evidence.has_systemd() => "then start the runtime (changes state)".to_owned(),
+            None => format!("then start the runtime (changes state): systemctl start {units}"),
+            Some((first, second)) => {
+                format!("then start the runtime (changes state): systemctl start {first}   # or {second}")
+            }
+        });
     }
     Some(found)
 }
@@ -97,7 +101,7 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
         ));
         if daemon.is_stopped() {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
-            next.push(format!("find out who stopped it; to continue it: kill -CONT {pid} (changes state)"));
+            next.push(format!("find out who stopped it; to continue it (changes state): kill -CONT {pid}"));
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
@@ -116,9 +120,8 @@ pub(super) fn silent(case: &Case<'_>) -> Option<HealthFinding> {
     ));
     found.evidence.extend(facts);
     if next.is_empty() {
-        next.push("save its goroutine stacks first (below); a restart destroys the evidence".to_owned());
         next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
-        next.push(advice::RESTART_RUNTIME.to_owned());
+        next.push(case.evidence.restart_runtime());
     }
     found.next = next;
     Some(found)

@@ -145,18 +145,52 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
                 "remove dead pods of {name} (changes state): crictl pods --state notready --namespace {namespace} -q | \
                  head -200 | xargs -r crictl rmp"
             ),
-            format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs"),
-            "there set ttlSecondsAfterFinished, and the CronJob's history limits".to_owned(),
+            find_creator(name, namespace),
+            LIMIT_HISTORY.to_owned(),
         ]
     } else {
         let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
         [
             format!("let no new pod come (changes state): kubectl cordon {node}"),
-            format!("there is little to remove: move pods of {name} to other nodes (changes state)"),
+            format!(
+                "delete 50 of {name}, which other nodes then run (changes state): kubectl -n {namespace} get pods \
+                 --field-selector spec.nodeName={node} -o name | grep pod/{} | head -50 | xargs kubectl -n {namespace} \
+                 delete",
+                name.rsplit('/').next().unwrap_or(name).trim_end_matches('*')
+            ),
             "then lower maxPods, or shorten annotations and labels".to_owned(),
         ]
     });
     found
+}
+
+/// The step that keeps finished pods from piling up.
+const LIMIT_HISTORY: &str = "there set ttlSecondsAfterFinished, and the CronJob's history limits";
+
+/// Returns the step that finds what creates the pods.
+fn find_creator(name: &str, namespace: &str) -> String {
+    format!("find what creates {name}: kubectl -n {namespace} get cronjobs,jobs")
+}
+
+/// Returns the steps against dead pods: find what creates most of them, then delete those that are there.
+fn against_dead_pods(case: &Case<'_>) -> Vec<String> {
+    let owners = owners(&case.evidence.runtime, true);
+    let Some(owner) = owners.first() else {
+        return vec![
+            "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits"
+                .to_owned(),
+        ];
+    };
+    let (namespace, node) = (&owner.namespace, &case.evidence.node);
+    vec![
+        find_creator(&owner.name, namespace),
+        LIMIT_HISTORY.to_owned(),
+        format!(
+            "delete all finished pods of {namespace} on this node (changes state): kubectl -n {namespace} delete pods \
+             --field-selector status.phase=Succeeded,spec.nodeName={}",
+            if node.is_empty() { "NODE" } else { node }
+        ),
+    ]
 }
 
 /// Describes a list that was fetched in parts, with the namespaces that have the most items.
@@ -208,25 +242,11 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
         found.evidence.push(format!("the list grew by {grown} during this run"));
     }
     let owners = owners(runtime, true);
-    if let Some(owner) = owners.first() {
-        let namespace = &owner.namespace;
+    if !owners.is_empty() {
         found.evidence.push(format!("most dead pods by name: {}", largest(&owners)));
-        found
-            .next
-            .push(format!("find what creates {}: kubectl -n {namespace} get cronjobs,jobs", owner.name));
-        found.next.push("there set ttlSecondsAfterFinished, and the CronJob's history limits".to_owned());
-        let node = &case.evidence.node;
-        found.next.push(format!(
-            "delete all finished pods of {namespace} on this node (changes state): kubectl -n {namespace} delete pods \
-             --field-selector status.phase=Succeeded,spec.nodeName={}",
-            if node.is_empty() { "NODE" } else { node }
-        ));
-    } else {
-        found.next.push(
-            "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits"
-                .to_owned(),
-        );
     }
+    found.evidence.extend(stays_below(case));
+    found.next = against_dead_pods(case);
     Some(found)
 }
 
@@ -249,11 +269,11 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     // After a restart, the kubelet makes status calls for dead pods too.
     let are_dead = dead * 2 > all;
     let title = if slow_calls {
-        format!("each status call takes {}: a relist of every pod takes {}", seconds(per_call), seconds(pass))
+        format!("each status call takes {}, a relist of every pod takes {}", seconds(per_call), seconds(pass))
     } else if are_dead {
-        format!("{}, most of them dead: a relist of every one takes {}", plural(pods, "pod"), seconds(pass))
+        format!("a relist of all {}, most of them dead, takes {}", plural(pods, "pod"), seconds(pass))
     } else {
-        format!("{} on this node: a relist of every one takes {}", plural(pods, "pod"), seconds(pass))
+        format!("a relist of all {} takes {}", plural(pods, "pod"), seconds(pass))
     };
     let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
     found.phase = Phase::Status;
@@ -270,24 +290,44 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
         seconds(p99)
     ));
     found.evidence.push(if slow_calls {
-        "each call is slow: the cause is latency, not the number of pods".to_owned()
+        "each call is slow: the problem is latency, not the number of pods".to_owned()
     } else {
-        "each call is quick: the cause is the number of calls".to_owned()
+        "each call is quick, so their number is the cause".to_owned()
     });
+    if are_dead {
+        found
+            .evidence
+            .push(format!("most dead pods by name: {}", largest(&owners(&case.evidence.runtime, true))));
+    }
+    found.evidence.extend(stays_below(case));
     found.evidence.push(
         "the kubelet makes status calls for all pods only after its restart, and otherwise for the \
          pods that changed"
             .to_owned(),
     );
-    found.next.push(if slow_calls {
-        format!("find out why each call is slow (storage, memory, CPU): {}", advice::NODE_PRESSURE)
+    if slow_calls {
+        let text = "find out why each call is slow (storage, memory, CPU)";
+        found.next.push(format!("{text}: {}", advice::NODE_PRESSURE));
+        found.next.push("nothing has to be restarted or deleted for this: the runtime answers".to_owned());
     } else if are_dead {
-        "find the Job or CronJob that leaves dead pods; set ttlSecondsAfterFinished and history limits"
-            .to_owned()
+        found.next = against_dead_pods(case);
     } else {
-        "spread rollouts and Jobs; fewer pods on this node".to_owned()
-    });
+        found.next.push("spread rollouts and Jobs; fewer pods on this node".to_owned());
+    }
     Some(found)
+}
+
+/// Says that PLEG stays healthy, if the estimate is that the age of PLEG stays below the threshold.
+fn stays_below(case: &Case<'_>) -> Option<String> {
+    let estimate = &case.estimate;
+    let is_known = case.estimate_is_known() && estimate.lists.is_some() && !estimate.would_trip;
+    let threshold = seconds(case.evidence.settings.threshold.value);
+    is_known.then(|| {
+        format!(
+            "the age of PLEG reaches {}, its threshold is {threshold}: PLEG does not make the node NotReady",
+            estimate.peak_text()
+        )
+    })
 }
 
 /// Applies D05 to single calls whose late answers delay the events of their pods.
@@ -323,11 +363,10 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         "the kubelet waits for each such call when its pod changes; a relist now takes {}",
         seconds(case.estimate.serial)
     ));
+    found.evidence.extend(stays_below(case));
     found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
-    found.next.push(
-        "look at the storage of the node: iostat -x 1 5; and catch it: plegctl watch --until-slow 2s"
-            .to_owned(),
-    );
+    found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
+    found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
     Some(found)
 }
 

@@ -292,7 +292,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
                     conmon.state
                 ));
                 found.next.push(format!(
-                    "who stopped it? kill -CONT {} makes its calls quick (changes state)",
+                    "who stopped it? its calls are quick after (changes state): kill -CONT {}",
                     conmon.pid
                 ));
             }
@@ -317,7 +317,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Option<HealthFinding> {
 /// Returns the command that removes a container whose exit was lost. CRI-O waits for the exit here too, and crictl gives up
 /// after 2 s by default.
 fn remove(id: &str) -> String {
-    format!("crictl --timeout 60s rm {} (changes state)", crate::diagnosis::words::short(id))
+    format!("remove it (changes state): crictl --timeout 60s rm {}", crate::diagnosis::words::short(id))
 }
 
 /// Returns the slow `PodSandboxStatus` calls of these containers' pods. If pod events are on, CRI-O fetches the status of

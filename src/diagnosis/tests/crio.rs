@@ -35,7 +35,7 @@ async fn d33_includes_the_slow_sandbox_calls_of_pods_with_lost_exits() {
     let total = &primary.evidence[0];
     assert!(total.contains("takes 15.0 s") && total.contains("PodSandboxStatus of their pods"), "{total}");
     assert!(find(&report, RuleId::D05).is_none(), "{report:#?}");
-    let remove = format!("crictl --timeout 60s rm {} (changes state)", &container_id(1)[..12]);
+    let remove = format!("remove it (changes state): crictl --timeout 60s rm {}", &container_id(1)[..12]);
     assert!(primary.next.contains(&remove), "{primary:#?}");
 }
 

@@ -200,7 +200,7 @@ async fn progress_counts_the_answers_and_names_the_silent_call() {
     };
     let (_, lines) = tokio::join!(gather(&inputs, &|_| ()), looks);
     let last = lines.last().unwrap();
-    assert!(last.contains("calls answered; silent for ") && !last.starts_with("0 of"), "{lines:?}");
+    assert!(last.contains("calls ended; silent for ") && !last.starts_with("0 of"), "{lines:?}");
     let name = format!(": ContainerStatus of default/web-1/app ({})", &container_id(1)[..12]);
     assert!(last.ends_with(&name), "{lines:?}");
     assert!(lines.is_sorted_by(|one, other| one != other), "the time grows: {lines:?}");

@@ -5,6 +5,7 @@
 
 mod npd;
 mod prometheus;
+mod steps;
 mod wide;
 
 #[cfg(test)]
@@ -18,7 +19,7 @@ pub use self::prometheus::prometheus;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{
-    Confidence, HealthFinding, HealthReport, ReportSource, RuleId, SourceKind, Verdict,
+    Confidence, HealthFinding, HealthReport, NotChecked, ReportSource, RuleId, SourceKind, Verdict,
 };
 use crate::ordered;
 use crate::report::escape::escaped;
@@ -153,10 +154,6 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     if let Some(age) = style.saved {
         parts.push(format!("SAVED {} ago", elapsed(age)));
     }
-    if let Some(primary) = &report.primary {
-        parts.push(format!("{} {}", primary.id, primary.confidence.as_str()));
-    }
-    // The time comes before the names, because a long line is cut at its end.
     let taken = report.taken_at.to_string();
     let time = taken.get(..19).map_or_else(|| taken.clone(), |text| text.replace('T', " "));
     parts.push(match &report.source {
@@ -172,9 +169,10 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     };
     match report.runtime.endpoint.as_str() {
         "" => parts.push(runtime),
-        endpoint => parts.push(format!("{runtime} at {}", escaped(endpoint))),
+        endpoint => parts.push(format!("{runtime}, {}", escaped(endpoint))),
     }
-    lines.push(style.paint(TextRole::Detail, &cut(&parts.join(", "), style.columns())));
+    let detail = wrapped(&parts.join(", "), style.columns(), "  ");
+    lines.extend(detail.iter().map(|line| style.paint(TextRole::Detail, line)));
     lines
 }
 
@@ -210,38 +208,71 @@ fn source_line(source: &ReportSource, report: &HealthReport) -> String {
     parts.join("; ")
 }
 
-/// A heading and its wrapped lines, of which the first `shown` are printed.
+/// A heading and its texts, each wrapped to lines. The first `shown` texts are printed.
 struct Part {
-    name: &'static str,
-    lines: Vec<String>,
+    name: String,
+    texts: Vec<Vec<String>>,
     shown: usize,
-    /// The number of first lines that are not left out before lines of other parts.
+    /// The number of first texts that are not left out before texts of other parts.
     needed: usize,
 }
 
 impl Part {
     fn new(
-        name: &'static str,
+        name: impl Into<String>,
         texts: impl IntoIterator<Item = String>,
         max_lines: usize,
         style: ScreenStyle,
     ) -> Self {
-        let lines: Vec<String> = texts
-            .into_iter()
-            .flat_map(|text| wrapped(&format!("  {}", escaped(&text)), style.columns(), "      "))
-            .collect();
-        let shown = lines.len().min(max_lines);
-        Self { name, lines, shown, needed: shown }
+        let texts: Vec<Vec<String>> =
+            texts.into_iter().map(|text| steps::lines(&escaped(&text), style.columns())).collect();
+        let mut lines = 0;
+        let fit = texts.iter().take_while(|text| {
+            lines += text.len();
+            lines <= max_lines
+        });
+        let shown = fit.count().max(1).min(texts.len());
+        Self { name: name.into(), texts, shown, needed: shown }
     }
 
-    /// Adds lines that are shown only if there is room.
+    /// Adds texts that are shown only if there is room.
     fn add_optional(&mut self, texts: impl IntoIterator<Item = String>, style: ScreenStyle) {
-        if self.shown < self.lines.len() {
+        if self.shown < self.texts.len() {
             return;
         }
-        let more = Self::new(self.name, texts, MAX_POSSIBLE, style);
+        let more = Self::new("", texts, MAX_POSSIBLE, style);
         self.shown += more.shown;
-        self.lines.extend(more.lines);
+        self.texts.extend(more.texts);
+    }
+
+    /// Returns the lines that are printed.
+    fn lines(&self) -> impl Iterator<Item = &String> {
+        self.texts.iter().take(self.shown).flatten()
+    }
+
+    /// Leaves out the last text; of a single text, the last line.
+    fn shorten(&mut self) {
+        if self.shown > 1 {
+            self.shown -= 1;
+        } else if let Some(only) = self.texts.first_mut() {
+            only.pop();
+        }
+    }
+}
+
+/// Shows less of the longest parts until all parts together have at most this many lines.
+fn fit(parts: &mut [Part], room: usize) {
+    while parts.iter().map(|part| part.lines().count()).sum::<usize>() > room {
+        let optional = parts.iter_mut().find(|part| part.shown > part.needed);
+        if let Some(part) = optional {
+            part.shown -= 1;
+            continue;
+        }
+        let can_shrink = |part: &&mut Part| part.lines().count() > 1;
+        // A text is left out whole as long as a part has several.
+        let longest = parts.iter_mut().max_by_key(|part| (part.shown > 1, part.lines().count()));
+        let Some(part) = longest.filter(can_shrink) else { break };
+        part.shorten();
     }
 }
 
@@ -265,13 +296,14 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let mut also = Part::new("also", also, 4, style);
     also.add_optional(possible_lines(if_room), style);
     let mut parts = vec![
-        Part::new("why", evidence.into_iter().chain(disagreements), 7, style),
-        Part::new("do first", next, 6, style),
-        Part::new("keep before any restart", report.keep.clone(), 4, style),
+        Part::new(why(report), evidence.into_iter().chain(disagreements), 7, style),
+        Part::new("keep before any restart", report.keep.clone(), 6, style),
+        Part::new(what_to_do(report), next, 9, style),
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
-    parts.retain(|part| !part.lines.is_empty());
+    parts.retain(|part| part.shown > 0);
+    let all: usize = parts.iter().flat_map(|part| &part.texts).map(Vec::len).sum();
     let footer = |hidden| match more(report, primary, hidden) {
         text if text.is_empty() => Vec::new(),
         text => wrapped(&text, style.columns(), "  "),
@@ -280,19 +312,9 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let mut end = footer(0);
     // The footer names the number of hidden lines. This may make the footer longer, which hides more lines.
     loop {
-        let room = room.saturating_sub(end.len());
-        while parts.iter().map(|part| part.shown).sum::<usize>() > room {
-            if let Some(part) = parts.iter_mut().find(|part| part.shown > part.needed) {
-                part.shown -= 1;
-                continue;
-            }
-            let Some(longest) = parts.iter_mut().max_by_key(|part| part.shown).filter(|part| part.shown > 1)
-            else {
-                break;
-            };
-            longest.shown -= 1;
-        }
-        let longer = footer(parts.iter().map(|part| part.lines.len() - part.shown).sum());
+        fit(&mut parts, room.saturating_sub(end.len()));
+        let shown: usize = parts.iter().map(|part| part.lines().count()).sum();
+        let longer = footer(all.saturating_sub(shown));
         let fits = longer.len() <= end.len();
         end = longer;
         if fits {
@@ -301,10 +323,59 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     }
     head.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for part in parts.iter().filter(|part| part.shown > 0) {
-        writeln!(out, "{}", style.paint(TextRole::Heading, part.name))?;
-        part.lines.iter().take(part.shown).try_for_each(|line| writeln!(out, "{line}"))?;
+        writeln!(out, "{}", style.paint(TextRole::Heading, &cut(&part.name, style.columns())))?;
+        part.lines().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(TextRole::Detail, line)))
+}
+
+/// Formats the heading of the evidence: the rule, how sure it is, and of what.
+fn why(report: &HealthReport) -> String {
+    let Some(primary) = &report.primary else { return "why".to_owned() };
+    if report.verdict == Verdict::Healthy {
+        return "looked at".to_owned();
+    }
+    format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
+}
+
+/// Returns the heading of the steps.
+fn what_to_do(report: &HealthReport) -> &'static str {
+    match report.verdict {
+        Verdict::Healthy => "if something is wrong nevertheless",
+        _ if report.keep.is_empty() => "what to do",
+        _ => "then do",
+    }
+}
+
+/// Says whether the confidence of a finding is about a symptom or about a cause.
+fn of_what(finding: &HealthFinding) -> &'static str {
+    match (finding.id, finding.confidence) {
+        (RuleId::D00 | RuleId::D27 | RuleId::D36, _) => "",
+        (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
+        (
+            RuleId::D01
+            | RuleId::D02
+            | RuleId::D05
+            | RuleId::D06
+            | RuleId::D07
+            | RuleId::D16
+            | RuleId::D19
+            | RuleId::D20
+            | RuleId::D22
+            | RuleId::D24
+            | RuleId::D25
+            | RuleId::D26
+            | RuleId::D28
+            | RuleId::D29
+            | RuleId::D30
+            | RuleId::D31
+            | RuleId::D32
+            | RuleId::D33,
+            _,
+        ) => " (the symptom; its cause is not proven)",
+        (_, Confidence::Certain) => " (the cause)",
+        (_, Confidence::Likely | Confidence::Possible) => " (as the cause)",
+    }
 }
 
 /// Whether a possible finding is always on the short screen: a process that may hang shows in no call.
@@ -337,8 +408,12 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
     if !report.probes.is_empty() || report.source.is_none() {
         parts.push(plural(report.probes.len(), "probe"));
     }
-    if !report.not_checked.is_empty() {
-        parts.push(format!("{} not checked", plural(report.not_checked.len(), "thing")));
+    if let Some(skipped) = most_important(&report.not_checked) {
+        let rest = match report.not_checked.len() {
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        parts.push(format!("what was not checked ({}{rest})", escaped(skipped)));
     }
     let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
     let explain = explain.unwrap_or_default();
@@ -346,4 +421,13 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
         return explain.trim_start_matches("; ").to_owned();
     }
     format!("with -o wide: {}{explain}", parts.join(", "))
+}
+
+/// Returns what of the things that were not checked may change the answer most.
+fn most_important(not_checked: &[NotChecked]) -> Option<&str> {
+    const FIRST: [&str; 5] = ["the rest", "lists and status calls", "processes", "who waits", "the journal"];
+    let rank = |skipped: &&NotChecked| FIRST.iter().position(|what| skipped.what.starts_with(what));
+    let known = not_checked.iter().filter(|skipped| rank(skipped).is_some()).min_by_key(rank);
+    let what = known.or(not_checked.first())?.what.as_str();
+    what.split([',', '(']).next().map(str::trim_end)
 }

@@ -59,17 +59,16 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
         .on_id(container_id(2), Behaviour::Hangs);
     let report = report(hung).await;
     let text = shown(&report, ScreenStyle::default());
-    let begins =
-        "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady within ";
-    assert!(text.starts_with(begins) && text.lines().nth(2).unwrap().starts_with("D01 "), "{text}");
-    let places: Vec<usize> =
-        ["UNHEALTHY", "D01 certain", "\nwhy\n", "\ndo first\n", "\nkeep before", "with -o wide"]
-            .iter()
-            .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}")))
-            .collect();
+    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer:\n  NotReady already, or within ";
+    assert!(text.starts_with(begins) && text.lines().nth(2).unwrap().contains(" UTC in "), "{text}");
+    let why = "\nwhy: D01 certain (the symptom; its cause is not proven)\n";
+    let places: Vec<usize> = ["UNHEALTHY", why, "\nkeep before any restart\n", "\nthen do\n", "with -o wide"]
+        .iter()
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}")))
+        .collect();
     assert!(places.is_sorted(), "{text}");
     assert!(text.contains("optional, to see it hang: crictl --timeout 20s inspect c000"), "{text}");
-    let first = text.split("\ndo first\n").nth(1).unwrap();
+    let first = text.split("\nthen do\n").nth(1).unwrap();
     assert!(first.starts_with("  pgrep -af c000"), "{text}");
 }
 
@@ -92,7 +91,7 @@ async fn possible_findings_are_shown_under_also_if_there_is_room() {
 #[tokio::test(start_paused = true)]
 async fn the_time_of_notready_is_not_broken_over_two_lines() {
     let mut report = report(Scripted::with_pods(3)).await;
-    let time = "NotReady within 2m47s (22:34:51 UTC)";
+    let time = "NotReady already, or within 2m47s (22:34:51 UTC)";
     report.summary = format!("a title that is as long as it takes to fill the line of a terminal: {time}");
     for columns in 60..100 {
         let text = shown(&report, ScreenStyle { terminal: Some((24, columns)), ..ScreenStyle::default() });
@@ -101,12 +100,15 @@ async fn the_time_of_notready_is_not_broken_over_two_lines() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_line_keeps_its_time_on_a_narrow_terminal() {
+async fn the_line_of_the_time_and_the_names_is_wrapped_and_not_cut() {
     let mut report = report(Scripted::with_pods(3)).await;
     report.node = "ip-10-0-17-44.eu-central-1.compute.internal".into();
     let text = shown(&report, ScreenStyle { terminal: Some((24, 60)), ..ScreenStyle::default() });
-    let second = text.lines().nth(1).unwrap();
-    assert!(second.contains(" UTC in ") && second.ends_with('…'), "{second}");
+    assert!(text.lines().nth(1).unwrap().contains(" UTC in "), "{text}");
+    for name in [&report.node, &report.runtime.endpoint] {
+        assert!(text.lines().any(|line| line.contains(name.as_str())), "{name}: {text}");
+    }
+    assert!(!text.contains('…'), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,6 +120,29 @@ async fn the_verdict_is_repeated_at_the_end_if_the_text_is_longer_than_the_scree
     assert_eq!(text.lines().next(), text.lines().last());
     let tall = shown(&report, ScreenStyle { terminal: Some((200, 100)), ..style });
     assert_eq!(tall.matches("DEGRADED").count(), 1, "{tall}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_is_shown_whole_or_not_at_all() {
+    let mut report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
+    let primary = report.primary.as_mut().unwrap();
+    primary.next = (0..20).map(|number| format!("step {number} {} ends", "word ".repeat(20))).collect();
+    let text = shown(&report, ScreenStyle { terminal: Some((24, 80)), ..ScreenStyle::default() });
+    let begun = text.matches("  step ").count();
+    assert!(begun > 0 && begun < 20 && text.matches(" ends\n").count() == begun, "{text}");
+    assert!(text.contains(" more lines of this"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_footer_names_the_most_important_thing_that_was_not_checked() {
+    let mut report = report(Scripted::with_pods(1)).await;
+    let skipped = |what: &str| NotChecked { what: what.into(), why: "left out".into() };
+    report.not_checked = vec![skipped("the kubelet's /healthz"), skipped("processes, pressure and limits")];
+    let text = shown(&report, ScreenStyle::default());
+    assert!(text.contains("what was not checked (processes and 1 more)"), "{text}");
+    report.not_checked.truncate(1);
+    let text = shown(&report, ScreenStyle::default());
+    assert!(text.contains("what was not checked (the kubelet's /healthz)"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,11 +14,13 @@ use crate::report::plural;
 pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::Result<()> {
     if let Some(primary) = &report.primary {
         culprit(primary, out, style)?;
-        section(out, style, "evidence", &primary.evidence)?;
-        section(out, style, "do this first", &primary.next)?;
+        section(out, style, &super::why(report), &primary.evidence)?;
     }
     culprits(report, out, style)?;
     section(out, style, "keep this evidence before you restart anything", &report.keep)?;
+    if let Some(primary) = &report.primary {
+        section(out, style, super::what_to_do(report), &primary.next)?;
+    }
     others(report, out, style)?;
     if let Some(estimate) = &report.estimate {
         relist(estimate, out, style)?;
