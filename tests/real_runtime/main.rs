@@ -45,6 +45,7 @@ pub mod harness;
 mod health;
 mod image;
 mod impostors;
+mod left_over_shims;
 mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
