@@ -254,18 +254,18 @@ impl NodeSampler {
     }
 }
 
-/// Returns the process ids of the container runtime's daemons and of processes named `kubelet`.
+/// Returns the process ids of the kubelet, whatever its name is, and of the container runtime's daemons.
 fn find_daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
     let trust = ProcessTrust::of_table(proc);
     let is_daemon = |pid: &u32| {
         let name = table.record(&format!("{pid}/comm")).unwrap_or_default();
-        let name = name.trim_end();
-        let counts = |dir: KernelDir| trust.judge(&dir, Role::of(name), false).is_ok();
-        (name == "kubelet" || Role::of(name) == Role::Daemon)
+        let counts = |dir: KernelDir| trust.judge(&dir, Role::Daemon, false).is_ok();
+        Role::of(name.trim_end()) == Role::Daemon
             && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
     };
-    table.numbered().into_iter().filter(is_daemon).collect()
+    let daemons = table.numbered().into_iter().filter(is_daemon);
+    kubelet_pid(proc).into_iter().chain(daemons).collect()
 }
 
 /// Returns the state of the process `pid`; `None` if it has ended or is not a kubelet.
@@ -369,6 +369,24 @@ mod tests {
         std::fs::remove_dir_all(proc.join("11")).unwrap();
         assert!(!sampler.shims_changed());
         std::fs::remove_dir_all(proc).unwrap();
+    }
+
+    #[test]
+    fn the_kubelet_inside_k3s_is_sampled_and_other_processes_of_k3s_are_not() {
+        let proc = std::env::temp_dir().join(format!("plegctl-k3s-{}", std::process::id()));
+        let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
+        let process = |pid: u32, name: &str, command: &str| {
+            write(&proc, pid, name, 'S', root);
+            std::fs::write(proc.join(pid.to_string()).join("cmdline"), command).unwrap();
+        };
+        process(21, "k3s-server", "/usr/local/bin/k3s\0server\0");
+        process(22, "containerd", "containerd\0");
+        process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
+        let sample = NodeSampler::new(Some(proc.clone())).sample().unwrap();
+        std::fs::remove_dir_all(proc).unwrap();
+        let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
+        assert_eq!(sampled, [21, 22]);
+        assert_eq!(sample.kubelet, Some(SampledKubeletState::Running { pid: 21 }));
     }
 
     #[test]

@@ -44,10 +44,7 @@ impl OwnerSearch {
     /// Counts the programs of the node that have a task in uninterruptible sleep for this reason.
     fn programs_in(&self, reason: &Reason) -> usize {
         let waits = |process: &&Process| {
-            process.blocked.iter().any(|task| {
-                let look = TaskLook { wchan: task.wchan.clone(), ..TaskLook::default() };
-                reason.function_in(&look).is_some()
-            })
+            process.blocked.iter().any(|task| reason.function_in(&TaskLook::of_blocked(task)).is_some())
         };
         let waiting = self.sample.processes.values().filter(waits);
         waiting.map(|process| process.comm.as_str()).collect::<BTreeSet<_>>().len()

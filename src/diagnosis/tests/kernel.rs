@@ -422,3 +422,27 @@ async fn a_real_holder_of_a_file_lock_is_named() {
     let found = find(&report, RuleId::D37).unwrap();
     assert!(found.evidence.iter().any(|line| line.contains("last_reserved_ip.0")), "{found:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn programs_with_the_same_stack_are_counted_even_if_they_wait_in_a_function_of_many_reasons() {
+    let node = FakeNode::new("programs").with_pods(3);
+    let frozen = "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] mnt_want_write+0x96/0xc0\n";
+    blocked_shim(&node, "percpu_rwsem_wait", frozen);
+    let writer = |pid, comm: &str, stack: &str| {
+        node.process(&FakeProcess {
+            pid,
+            comm,
+            state: 'D',
+            wchan: "percpu_rwsem_wait",
+            ..FakeProcess::default()
+        });
+        node.file(&format!("proc/{pid}/stack"), stack);
+    };
+    writer(900, "postgres", frozen);
+    writer(901, "rsyslogd", frozen);
+    writer(902, "other", "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] cgroup_attach_lock+0x1d/0x30\n");
+    let report = node.diagnose(hung(3, 1)).await;
+    assert_eq!(reason(&report).unwrap().0, "KR05");
+    let evidence = &find(&report, RuleId::D37).unwrap().evidence;
+    assert!(evidence.contains(&"3 programs wait for the same".to_owned()), "{evidence:#?}");
+}

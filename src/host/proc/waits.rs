@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::node::{Freeze, frozen};
-use super::process::waits_uninterruptibly;
+use super::process::{Blocked, waits_uninterruptibly};
 use super::stat::state_of;
 use crate::host::{KernelDir, kernel_text};
 
@@ -41,6 +41,16 @@ pub struct TaskLook {
 }
 
 impl TaskLook {
+    /// Creates a look from the function and the stack that were read with the process table.
+    pub fn of_blocked(task: &Blocked) -> Self {
+        Self {
+            tid: task.tid,
+            wchan: task.wchan.clone(),
+            stack: task.stack.iter().filter_map(|line| function_of(line)).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the task has not run between two looks. A task whose context switches are unknown may have run.
     pub fn is_same_wait(&self, later: &Self) -> bool {
         self.switches.is_some() && self == later
