@@ -96,6 +96,14 @@ pub enum Error {
     /// The kubeconfig gives no API server.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// A flag needs the runtime of a node on which plegctl does not run.
+    #[error("`{flag}` needs the runtime of `{node}`, and plegctl does not run on that node")]
+    NeedsRuntime {
+        /// The flag.
+        flag: &'static str,
+        /// The node.
+        node: String,
+    },
     /// The API server did not list the nodes.
     #[error(transparent)]
     Nodes(#[from] fleet::Error),
@@ -179,9 +187,13 @@ impl Error {
                 || "plegctl schema lists every kind".to_owned(),
                 |nearest| format!("did you mean {nearest}? plegctl schema lists every kind"),
             )),
-            Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why)) => why.hint().map(str::to_owned),
+            Self::Kubelet(why)
+            | Self::Nodes(fleet::Error::Http(why) | fleet::Error::Node { why, .. }) => why.hint().map(str::to_owned),
             Self::Kubeconfig(KubeconfigError::Nothing) => {
                 Some("pass one with --kubeconfig FILE; on a node without one, `plegctl health` works without the API server".to_owned())
+            }
+            Self::NeedsRuntime { .. } => {
+                Some("run it on the node, or leave the flag out".to_owned())
             }
             Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => {
                 Some("choose one with --context".to_owned())

@@ -304,6 +304,7 @@ impl RecorderVerdict {
                 diagnosis_age_seconds: self.diagnosis_age_seconds.map(seconds),
                 last_relist_age_seconds: self.last_relist.map(|relist| seconds(relist.age_seconds)),
                 clock_ahead_seconds: None,
+                no_recorder: None,
             }),
             node: self.node,
             runtime: self.runtime,

@@ -305,6 +305,9 @@ pub struct ReportSource {
     /// How far the node's clock is ahead of the API server's clock; negative if it is behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ahead_seconds: Option<f64>,
+    /// Why the kubelet is the source and not a recorder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_recorder: Option<String>,
 }
 
 /// A moment of a capture.

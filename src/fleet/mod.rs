@@ -4,12 +4,15 @@
 //! Before an upgrade (`preflight`), reads `/configz` and the list of the node's pods, and decides whether another release
 //! starts.
 //!
+//! For one node, also finds the recorder's pods on it, and reads their verdict through the pod proxy (`recorder`).
+//!
 //! Nothing else is requested. Every request has a timeout, so a silent node does not delay the other nodes. The
 //! verdict names no cause; `plegctl health` on the node does.
 
 mod histogram;
 mod node;
 mod preflight;
+mod recorder;
 mod report;
 mod verdict;
 
@@ -28,6 +31,7 @@ pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
 };
+pub use self::recorder::recorder_pods;
 #[cfg(test)]
 pub use self::report::NodeCounts;
 pub use self::report::{NodeReport, NodeRuntime, NodeVerdict, NodesReport, RelistSeconds};
@@ -140,6 +144,22 @@ pub enum Error {
     /// The API server does not answer, or answers with an error.
     #[error("cannot list the nodes: {0}")]
     Http(#[from] http::Error),
+    /// The API server does not answer a request for one node, or answers with an error.
+    #[error("cannot read the node `{name}`: {why}")]
+    Node {
+        /// The node.
+        name: String,
+        /// The error.
+        why: http::Error,
+    },
+    /// The answer is not a node.
+    #[error("the answer of `{url}` is not a node: {why}")]
+    NoNode {
+        /// The URL.
+        url: String,
+        /// What is wrong with the answer.
+        why: String,
+    },
     /// The answer is not a list of nodes.
     #[error("cannot list the nodes: the answer of `{url}` is not a list of nodes: {why}")]
     NoList {
@@ -173,6 +193,16 @@ pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<Liste
         }
     }
     Ok(nodes)
+}
+
+/// Reads one node from the API server.
+pub async fn node(cluster: &Cluster, name: &str, timeout: Duration) -> Result<ListedNode, Error> {
+    let url = format!("{}/api/v1/nodes/{}", cluster.server, encoded(name));
+    let answer = cluster.client.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+    let text = answer.map_err(|why| Error::Node { name: name.to_owned(), why })?;
+    let item: NodeItem =
+        serde_json::from_str(&text).map_err(|why| Error::NoNode { url, why: why.to_string() })?;
+    Ok(item.into())
 }
 
 impl From<NodeItem> for ListedNode {

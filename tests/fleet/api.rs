@@ -41,6 +41,7 @@ impl Reply {
 /// The parts of a request that the tests check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
+    pub method: String,
     pub path: String,
     pub authorization: Option<String>,
 }
@@ -161,8 +162,9 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
             }
         }
-        let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let request = Request { path, authorization: headers.remove("authorization") };
+        let mut words = first.split(' ').map(str::to_owned);
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let request = Request { method, path, authorization: headers.remove("authorization") };
         log.lock().unwrap().push(request.clone());
         let head = |status: u16, length: usize| {
             format!(

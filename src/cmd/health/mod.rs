@@ -17,6 +17,7 @@ pub(super) use bundle::BundleIndex;
 mod calls;
 mod files;
 mod recorded;
+mod remote;
 #[cfg(test)]
 mod replay_tests;
 mod saved;
@@ -99,7 +100,8 @@ pub struct HealthArgs {
     #[command(flatten)]
     kubelet: KubeletAccess,
 
-    /// Reach the kubelet of this node through the API server, with the kubeconfig or the pod's service account
+    /// Judge this node through the API server, with the kubeconfig or the pod's service account: by its recorder, else
+    /// by its kubelet. On the node itself, or with -r, the runtime is queried too
     #[arg(long, alias = "node-name", value_name = "NAME", conflicts_with = "KubeletAccess")]
     node: Option<String>,
 
@@ -184,6 +186,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             Box::new(ReportWithEvidence { report: saved::read_report(path)?, evidence: None }),
             None,
         ),
+        None if remote::is_wanted(arguments, context) => block_on(diagnose_remotely(arguments, context))??,
         None => match context.endpoint() {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
@@ -247,6 +250,19 @@ enum RunEnd {
     /// The user interrupted the run. The report contains what was known by then; it is missing after a second
     /// interrupt.
     Interrupted(Option<Box<ReportWithEvidence>>),
+}
+
+/// Judges the node of `--node` from outside, until the user interrupts.
+async fn diagnose_remotely(arguments: &HealthArgs, context: &Context) -> Result<RunEnd, Error> {
+    let mut stop_signals = StopSignals::listen(None).map_err(Error::Start)?;
+    let node = arguments.node.as_deref().unwrap_or_default();
+    tokio::select! {
+        report = Box::pin(remote::diagnose(arguments, context, node)) => {
+            let found = ReportWithEvidence { report: report?, evidence: None };
+            Ok(RunEnd::Ended(Box::new(found), None))
+        }
+        () = stop_signals.next() => Ok(RunEnd::Interrupted(None)),
+    }
 }
 
 /// Runs the diagnosis. If the state file contains a hung call, makes only `Version` and, after a pause, that call, and

@@ -205,6 +205,7 @@ fn source_line(source: &ReportSource, report: &HealthReport) -> String {
         let way = if seconds < 0.0 { "behind" } else { "ahead of" };
         format!("the node's clock is {} {way} the API server's", age(seconds.abs()))
     }));
+    parts.extend(source.no_recorder.as_ref().map(|why| format!("no recorder: {}", escaped(why))));
     parts.join("; ")
 }
 

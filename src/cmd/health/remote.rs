@@ -1,0 +1,240 @@
+//! `health --node NAME` on another machine than the node: reads the verdict of the node's recorder through the API
+//! server. Without a recorder's answer, judges the node by the endpoints of its kubelet. The report says which source was
+//! used, and why the recorder was not.
+//!
+//! Each request has a part of the budget as its time limit, so that the whole run stays within the budget.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{BUDGET, HealthArgs};
+use crate::clock::Wall;
+use crate::cmd::Error;
+use crate::cmd::context::Context;
+use crate::cmd::recorder_pages::RecorderVerdict;
+use crate::diagnosis::HealthReport;
+use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
+use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict};
+use crate::kubelet::http;
+use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+use crate::report::{RuntimeRef, fits_in_memory};
+
+/// The maximum number of requests in a row: the node, the pods of all namespaces and of one, the verdicts of two
+/// recorders, and three requests to the kubelet.
+const REQUESTS: u32 = 8;
+
+/// The smallest difference between the clocks of the node and the API server that is shown. The API server's dates have
+/// a resolution of one second, and the answer takes its time.
+const MIN_CLOCK_DIFFERENCE: f64 = 5.0;
+
+/// Whether `health` judges the node from outside: the user named a node but no runtime, and the runtime of that node is
+/// not on this machine.
+pub(super) fn is_wanted(arguments: &HealthArgs, context: &Context) -> bool {
+    let Some(node) = &arguments.node else { return false };
+    let is_here = || context.endpoint().is_ok() && context.node_name().as_ref() == Some(node);
+    arguments.from.is_none() && !arguments.npd && !context.names_a_runtime() && !is_here()
+}
+
+impl HealthArgs {
+    /// Returns the flag that needs the runtime, if the user gave one.
+    pub(super) fn flag_for_the_runtime(&self) -> Option<&'static str> {
+        let flags = [
+            (self.bundle.is_some(), "--bundle"),
+            (self.deep, "--deep"),
+            (self.probe_shims, "--probe-shims"),
+            (self.state.is_some(), "--state"),
+            (self.proc.is_some(), "--proc"),
+            (self.stacks != "auto", "--stacks"),
+            (self.kubelet_metrics.is_some(), "--kubelet-metrics"),
+            (self.kubelet_healthz.is_some(), "--kubelet-healthz"),
+        ];
+        flags.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+    }
+}
+
+/// Judges the node that the user named.
+pub(super) async fn diagnose(
+    arguments: &HealthArgs,
+    context: &Context,
+    node: &str,
+) -> Result<HealthReport, Error> {
+    if let Some(flag) = arguments.flag_for_the_runtime() {
+        return Err(Error::NeedsRuntime { flag, node: node.to_owned() });
+    }
+    let started = context.clock.mono();
+    let timeout = arguments.budget.unwrap_or(BUDGET) / REQUESTS;
+    let sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
+    let cluster = Arc::new(kubeconfig::cluster(&sources, arguments.context.as_deref(), timeout)?);
+    if cluster.insecure {
+        context.remark(&format!(
+            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
+             can pretend to be it",
+            cluster.server
+        ));
+    }
+    let mut not_checked = Vec::new();
+    let mut skip = |what: &str, why: String| not_checked.push(NotChecked { what: what.to_owned(), why });
+    let listed = match fleet::node(&cluster, node, timeout).await {
+        Ok(listed) => listed,
+        Err(fleet::Error::Node { why: why @ http::Error::Forbidden { .. }, .. }) => {
+            skip("the node's condition Ready", why.to_string());
+            ListedNode { name: node.to_owned(), ..ListedNode::default() }
+        }
+        Err(why) => return Err(why.into()),
+    };
+    let mut report = match of_recorder(&cluster, &listed, timeout).await {
+        Ok(report) => report,
+        Err(why) => of_kubelet(&cluster, listed, timeout, context, why).await,
+    };
+    skip(
+        "the runtime",
+        "plegctl does not run on this node; on the node, use -r for a runtime of its own".to_owned(),
+    );
+    report.not_checked.splice(0..0, not_checked);
+    report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
+    Ok(report)
+}
+
+/// Returns the report of the node's recorder, or why there is none.
+async fn of_recorder(
+    cluster: &Cluster,
+    listed: &ListedNode,
+    timeout: Duration,
+) -> Result<HealthReport, String> {
+    let pods = fleet::recorder_pods(cluster, &listed.name, timeout).await;
+    let pods = pods.map_err(|why| why.to_string())?;
+    if pods.is_empty() {
+        return Err(format!("no running pod of it was found on {}", listed.name));
+    }
+    let mut why_not = Vec::new();
+    for pod in pods {
+        let answer = match pod.verdict(cluster, timeout).await {
+            Ok(answer) => answer,
+            Err(why) => {
+                why_not.push(why.to_string());
+                continue;
+            }
+        };
+        match parse(&answer.text) {
+            Ok(verdict) => {
+                let taken_at = verdict.taken_at;
+                let mut report = verdict.into_report();
+                report.node.clone_from(&listed.name);
+                if let Some(source) = &mut report.source {
+                    source.pod = Some(pod.full_name());
+                    let ahead = |date: f64| taken_at.seconds_since(Wall::from_nanos(0)) - date;
+                    let ahead = answer.date.map(ahead);
+                    source.clock_ahead_seconds = ahead.filter(|ahead| ahead.abs() >= MIN_CLOCK_DIFFERENCE);
+                }
+                apply_condition(listed.ready.as_ref(), &mut report);
+                return Ok(report);
+            }
+            Err(why) => why_not.push(format!("the answer of {} is no verdict: {why}", pod.full_name())),
+        }
+    }
+    Err(why_not.join("; "))
+}
+
+/// Parses the verdict of a recorder. Any program may answer, so the answer is checked first.
+fn parse(text: &str) -> Result<RecorderVerdict, String> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Heading {
+        kind: String,
+        api_version: String,
+    }
+    if !fits_in_memory(text.as_bytes()) {
+        return Err("it is too large".to_owned());
+    }
+    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    if (heading.kind.as_str(), heading.api_version.as_str()) != ("RecorderVerdict", HealthReport::API_VERSION)
+    {
+        return Err(format!("it is `{}` of `{}`", heading.kind, heading.api_version));
+    }
+    serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+/// Applies the node's condition `Ready`: a node that is not ready is never healthy, whatever its recorder sees.
+fn apply_condition(ready: Option<&NodeReady>, report: &mut HealthReport) {
+    let (word, message) = match ready {
+        Some(NodeReady::No(message)) => ("NotReady", message),
+        Some(NodeReady::Unknown(message)) => ("not known to be ready", message),
+        Some(NodeReady::Yes) | None => return,
+    };
+    if report.verdict == Verdict::Healthy {
+        report.verdict =
+            if message.contains("PLEG is not healthy") { Verdict::Unhealthy } else { Verdict::Degraded };
+        report.summary = format!("the recorder sees no fault, but the node is {word}: {message}");
+    }
+}
+
+/// Judges the node by the endpoints of its kubelet.
+async fn of_kubelet(
+    cluster: &Arc<Cluster>,
+    listed: ListedNode,
+    timeout: Duration,
+    context: &Context,
+    no_recorder: String,
+) -> HealthReport {
+    let request = FleetRequest { selector: None, concurrency: 1, timeout };
+    let name = listed.name.clone();
+    let readings = fleet::read_nodes(cluster, vec![listed], &request, &context.clock, |_| ()).await;
+    let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);
+    let node = judged.nodes.into_iter().next().unwrap_or(NodeReport { name, ..NodeReport::default() });
+    let verdict = match node.verdict {
+        NodeVerdict::Healthy => Verdict::Healthy,
+        NodeVerdict::Degraded => Verdict::Degraded,
+        // The kubelet answers, but not the document that waits for the runtime's lists.
+        NodeVerdict::Unhealthy | NodeVerdict::Silent => Verdict::Unhealthy,
+        NodeVerdict::Unknown | NodeVerdict::Unreachable => Verdict::Unknown,
+    };
+    let age = node.pleg_age_seconds;
+    let summary = node.why.unwrap_or_else(|| match age {
+        Some(age) => format!("PLEG was last seen {age:.0} s ago"),
+        None => "nothing is known about its PLEG".to_owned(),
+    });
+    HealthReport {
+        api_version: HealthReport::API_VERSION.to_owned(),
+        kind: HealthReport::KIND.to_owned(),
+        taken_at: judged.taken_at,
+        moment: None,
+        source: Some(ReportSource {
+            kind: SourceKind::Kubelet,
+            pod: None,
+            since: None,
+            incident: None,
+            diagnosis_age_seconds: None,
+            last_relist_age_seconds: None,
+            clock_ahead_seconds: None,
+            no_recorder: Some(no_recorder),
+        }),
+        node: node.name,
+        runtime: RuntimeRef {
+            name: node.runtime.as_ref().map(|runtime| runtime.name.clone()),
+            version: node.runtime.map(|runtime| runtime.version),
+            ..RuntimeRef::default()
+        },
+        duration_seconds: 0.0,
+        verdict,
+        phase: Phase::None,
+        summary,
+        primary: None,
+        findings: Vec::new(),
+        culprits: Vec::new(),
+        probes: Vec::new(),
+        abandoned_calls: 0,
+        not_checked: Vec::new(),
+        estimate: None,
+        kubelet: Some(KubeletReport {
+            version: node.kubelet_version,
+            pleg_age_seconds: age,
+            discarded_events: node.discarded_events,
+            evented_pleg: node.evented_pleg,
+            ..KubeletReport::default()
+        }),
+        keep: Vec::new(),
+        stacks: None,
+    }
+}

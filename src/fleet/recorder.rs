@@ -1,0 +1,203 @@
+//! Finds the recorder's pods of one node, and reads their verdict through the API server's pod proxy. The proxy forwards
+//! no `Authorization` header, and the recorder needs none.
+//!
+//! Sends only GET requests. An answer is limited to [`MAX_ANSWER`], because any pod with the recorder's label may answer.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::kubelet::http::{self, HttpSession, encoded};
+use crate::kubelet::kubeconfig::Cluster;
+
+/// The label of the recorder's pods (deploy/base/kustomization.yaml).
+const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
+
+/// The name of the port that serves the verdict (deploy/base/daemonset.yaml).
+const PORT: &str = "metrics";
+
+/// The namespace of the recorder's pods if the user may not list the pods of all namespaces.
+const NAMESPACE: &str = "plegctl";
+
+/// The maximum number of pods that are listed, and the maximum number of pods that are tried.
+const MAX_LISTED: usize = 20;
+const MAX_TRIED: usize = 2;
+
+/// The largest answer of a recorder in bytes. A verdict has some kilobytes.
+const MAX_ANSWER: usize = 1024 * 1024;
+
+/// The largest list of pods in bytes.
+const MAX_POD_LIST: usize = 8 * 1024 * 1024;
+
+/// A recorder's pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecorderPod {
+    namespace: String,
+    name: String,
+    port: u16,
+}
+
+/// The answer of a recorder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecorderAnswer {
+    /// The text of the answer.
+    pub text: String,
+    /// The API server's time in seconds since the epoch.
+    pub date: Option<f64>,
+}
+
+/// Why a recorder's verdict is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecorderError {
+    /// The request failed.
+    #[error(transparent)]
+    Http(#[from] http::Error),
+    /// The list of pods cannot be read.
+    #[error("the list of its pods cannot be read: {0}")]
+    NoList(String),
+}
+
+#[derive(Deserialize)]
+struct PodList {
+    items: Vec<PodItem>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodItem {
+    metadata: PodMetadata,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodMetadata {
+    name: String,
+    namespace: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: String,
+    containers: Vec<PodContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodContainer {
+    ports: Vec<PodPort>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodPort {
+    name: String,
+    container_port: u16,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    phase: String,
+}
+
+/// Lists the recorder's running pods on a node. Without the right to list the pods of all namespaces, looks in the
+/// namespace of `deploy/base`.
+pub async fn recorder_pods(
+    cluster: &Cluster,
+    node: &str,
+    timeout: Duration,
+) -> Result<Vec<RecorderPod>, RecorderError> {
+    let client = cluster.client.clone().with_largest(MAX_POD_LIST);
+    let mut session = client.session();
+    let query = format!(
+        "labelSelector={}&fieldSelector={}&limit={MAX_LISTED}",
+        encoded(SELECTOR),
+        encoded(&format!("spec.nodeName={node}"))
+    );
+    let url = format!("{}/api/v1/pods?{query}", cluster.server);
+    let text = match document(&mut session, &url, timeout).await {
+        Err(http::Error::Forbidden { .. }) => {
+            let url = format!("{}/api/v1/namespaces/{NAMESPACE}/pods?{query}", cluster.server);
+            document(&mut session, &url, timeout).await?
+        }
+        answer => answer?,
+    };
+    let list: PodList = serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+    Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
+}
+
+async fn document(
+    session: &mut HttpSession<'_>,
+    url: &str,
+    timeout: Duration,
+) -> Result<String, http::Error> {
+    session.get(url, timeout).await?.document(url)
+}
+
+impl PodItem {
+    /// Returns the pod as a recorder's pod, if it runs on this node and has the port.
+    fn recorder_on(self, node: &str) -> Option<RecorderPod> {
+        let runs = self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none();
+        let mut ports = self.spec.containers.into_iter().flat_map(|container| container.ports);
+        let port = ports.find(|port| port.name == PORT && port.container_port != 0)?;
+        (runs && self.spec.node_name == node).then_some(RecorderPod {
+            namespace: self.metadata.namespace,
+            name: self.metadata.name,
+            port: port.container_port,
+        })
+    }
+}
+
+impl RecorderPod {
+    /// Returns the namespace and the name.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Reads the verdict as JSON.
+    pub async fn verdict(&self, cluster: &Cluster, timeout: Duration) -> Result<RecorderAnswer, http::Error> {
+        let client = cluster.client.clone().with_largest(MAX_ANSWER);
+        let (namespace, name, port) = (encoded(&self.namespace), encoded(&self.name), self.port);
+        let server = &cluster.server;
+        let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/verdict?o=json");
+        let answer = client.session().get_as(&url, "application/json", timeout).await?;
+        let date = answer.date;
+        Ok(RecorderAnswer { text: answer.document(&url)?, date })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder(pod: &serde_json::Value) -> Option<RecorderPod> {
+        serde_json::from_value::<PodItem>(pod.clone()).unwrap().recorder_on("n1")
+    }
+
+    #[test]
+    fn only_a_running_pod_on_the_node_with_the_port_is_a_recorder() {
+        let pod = serde_json::json!({
+            "metadata": {"namespace": "plegctl", "name": "plegctl-x"},
+            "spec": {"nodeName": "n1", "containers": [{}, {"ports": [{"name": "metrics", "containerPort": 9469}]}]},
+            "status": {"phase": "Running"},
+        });
+        let found = recorder(&pod).unwrap();
+        assert_eq!((found.full_name().as_str(), found.port), ("plegctl/plegctl-x", 9469));
+        for (place, value) in [
+            ("/spec/nodeName", "n2".into()),
+            ("/status/phase", "Pending".into()),
+            ("/spec/containers/1/ports/0/name", "other".into()),
+            ("/metadata", serde_json::json!({"namespace": "a", "name": "b", "deletionTimestamp": "now"})),
+        ] {
+            let mut other = pod.clone();
+            *other.pointer_mut(place).unwrap() = value;
+            assert_eq!(recorder(&other), None, "{place}");
+        }
+    }
+}
