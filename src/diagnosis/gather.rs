@@ -178,7 +178,9 @@ async fn read_node<R: Runtime + 'static>(
         host.first.confirm(&pids, again);
     }
     let left_over = left_over_shims::find(run, evidence).await;
+    let clients = processes::socket_clients(run, evidence).await;
     if let Some(host) = &mut evidence.host {
+        host.clients = clients;
         host.left_over_shims = left_over;
     }
     let (files, doubt) = files::read_files(run.inputs, evidence).await;
@@ -303,7 +305,7 @@ async fn take_second_samples<R: Runtime + 'static>(
         evidence.runtime.containers.second = again.containers(&evidence.runtime).await;
     }
     if node
-        && let Some(second) = processes::second_sample(run, sampled_at).await
+        && let Some(second) = processes::second_sample(run, evidence, sampled_at).await
         && let Some(host) = &mut evidence.host
     {
         host.second = Some(second);

@@ -52,6 +52,11 @@ pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
 /// Something younger than this may still be starting.
 pub const STARTING: Duration = Duration::from_secs(60);
 
+/// The number of processes besides the kubelet that use the runtime's socket, from which on D39 names them.
+pub const SOCKET_CLIENTS: usize = 3;
+/// The number of unread bytes from which on a client of the runtime's socket does not keep up.
+pub const UNREAD_BYTES: u64 = 64 << 10;
+
 /// The number of left-over shims from which on they matter to the node: each keeps about 10 MiB and ten threads.
 pub const LEFT_OVER_SHIMS: usize = 20;
 

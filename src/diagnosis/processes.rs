@@ -8,6 +8,7 @@ use tokio::net::UnixStream;
 
 use super::evidence::{Evidence, HostEvidence, suspicion};
 use super::offload::FILES_TIME_LIMIT;
+use super::proc::clients::{self, SocketClients};
 use super::proc::{self, Ownership, ProcPaths, ProcSample, Process, Role, Shims, Throttled};
 use super::report::NotChecked;
 use super::{HealthMode, HealthRun, Inputs, limits, offload};
@@ -46,8 +47,8 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
                 && let Some(daemon) = listening_process(inputs, sample).await
             {
                 sample.socket_owner = Some(daemon.pid);
-                let throttled = move || proc::throttled_now(&paths, &daemon);
-                sample.daemon_throttled = offload::value(FILES_TIME_LIMIT, throttled).await.flatten();
+                let cgroup = move || proc::daemon_cgroup(&paths, &daemon);
+                sample.daemon_cgroup = offload::value(FILES_TIME_LIMIT, cgroup).await.unwrap_or_default();
             }
             sample
         }
@@ -56,10 +57,21 @@ pub(super) async fn first_sample<R>(run: HealthRun<'_, R>) -> FirstSample {
 }
 
 /// Takes a second sample, and returns the time since the first one.
-pub(super) async fn second_sample<R>(run: HealthRun<'_, R>, first: Mono) -> Option<(Duration, ProcSample)> {
+pub(super) async fn second_sample<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+    first: Mono,
+) -> Option<(Duration, ProcSample)> {
     let paths = paths(run.inputs)?;
     let apart = run.inputs.clock.mono().since(first);
-    Some((apart, sample_proc(run, paths, Shims::Detailed).await.ok()?))
+    let mut second = sample_proc(run, paths.clone(), Shims::Detailed).await.ok()?;
+    if second.socket_owner.is_none()
+        && let Some(daemon) = evidence.daemon().cloned()
+    {
+        let cgroup = move || proc::daemon_cgroup(&paths, &daemon);
+        second.daemon_cgroup = offload::value(FILES_TIME_LIMIT, cgroup).await.unwrap_or_default();
+    }
+    Some((apart, second))
 }
 
 /// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon waits in the
@@ -133,6 +145,17 @@ pub(super) async fn details_of_shims<R>(
     let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
     let limit = run.inputs.deadlines().proc.min(run.budget.left());
     offload::value(limit, move || proc::read_again(&paths, shims)).await
+}
+
+/// Finds the processes that are connected to the runtime's socket, without plegctl itself.
+pub(super) async fn socket_clients<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<SocketClients> {
+    let processes = evidence.node()?.first.processes.clone();
+    let (proc, socket) = (run.inputs.proc.clone()?, run.inputs.socket.clone()?);
+    let limit = FILES_TIME_LIMIT.min(run.budget.left());
+    let mut found =
+        offload::value(limit, move || clients::read(&proc, &socket, &processes)).await.flatten()?;
+    found.clients.retain(|client| client.comm != "plegctl");
+    Some(found)
 }
 
 /// Reads the processes with blocked tasks again a moment later, because every write to a disk blocks a task for a moment.

@@ -25,6 +25,7 @@ use crate::diagnosis::kubelet::KubeletEvidence;
 use crate::diagnosis::left_over_shims::LeftOverShim;
 use crate::diagnosis::limits;
 use crate::diagnosis::names::IdNames;
+use crate::diagnosis::proc::clients::SocketClients;
 use crate::diagnosis::proc::{Ownership, ProcSample, Throttled};
 use crate::diagnosis::report::{JudgedMoment, NotChecked};
 use crate::diagnosis::runtime_start::RuntimeStart;
@@ -163,6 +164,8 @@ pub struct HostEvidence {
     pub disks: Vec<WrittenDisk>,
     /// The ids of the sandboxes and containers for which overdue processes work, by process id.
     pub overdue_ids: BTreeMap<u32, String>,
+    /// The processes that are connected to the runtime's socket, if the kernel lists them.
+    pub clients: Option<SocketClients>,
     /// The shims whose sandbox is in no list.
     pub left_over_shims: Vec<LeftOverShim>,
     /// The tasks that wait in the kernel in two looks, with the reason.
@@ -182,7 +185,7 @@ impl HostEvidence {
     /// Returns the share of the time, in percent, for which the CPU limit of its cgroup stopped the daemon.
     pub fn throttled_percent(&self) -> Option<f64> {
         let (apart, later) = self.throttled_at_end?;
-        let throttled = later.total.saturating_sub(self.first.daemon_throttled?.total);
+        let throttled = later.total.saturating_sub(self.first.daemon_cgroup.throttled?.total);
         (!apart.is_zero()).then(|| 100.0 * throttled.as_secs_f64() / apart.as_secs_f64())
     }
 

@@ -32,7 +32,7 @@ pub fn of_lists(evidence: &Evidence) -> bool {
 pub fn of_node(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
-    let pressed = |psi: Option<Psi>, at: f64| psi.is_some_and(|psi| psi.all_waited() >= at);
+    let pressed = |resource, at: f64| sample.pressure_on(resource).highest(Psi::all_waited) >= at;
     of_calls(evidence)
         || overdue_processes::exist(evidence)
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
@@ -43,8 +43,8 @@ pub fn of_node(evidence: &Evidence) -> bool {
                 !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
             })
             .any(|process| evidence.concerns(process))
-        || pressed(sample.pressure.io, limits::IO_FULL_HINT)
-        || pressed(sample.pressure.memory, limits::MEMORY_FULL)
+        || pressed(|pressure| pressure.io, limits::IO_FULL_HINT)
+        || pressed(|pressure| pressure.memory, limits::MEMORY_FULL)
 }
 
 /// Returns whether a sign suggests that a shim does not answer.

@@ -294,11 +294,11 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[HealthFinding]) -> Vec<St
     keep
 }
 
-/// Returns whether the runtime's goroutine stacks may show the cause: not if nothing listens, if the kubelet is the cause, or
-/// if there is simply too much to list.
+/// Returns whether the runtime's goroutine stacks may show the cause: not if nothing listens, if the kubelet is the cause, if
+/// there is simply too much to list, or if the runtime does not know the processes concerned.
 fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
     match primary.id {
-        RuleId::D03 | RuleId::D04 | RuleId::D06 => false,
+        RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 => false,
         RuleId::D22 | RuleId::D32 => case.stuck(),
         // Many quick calls wait for nothing.
         RuleId::D05 => case.estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW),

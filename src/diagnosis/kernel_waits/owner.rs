@@ -7,7 +7,7 @@ use super::KernelWait;
 use super::reason::Reason;
 use crate::diagnosis::limits;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
-use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process};
+use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
 
 /// Programs that freeze file systems for backups and snapshots.
 const FREEZERS: [&str; 6] = ["fsfreeze", "xfs_freeze", "qemu-ga", "vmtoolsd", "lvcreate", "dmsetup"];
@@ -100,9 +100,10 @@ impl OwnerSearch {
             "KR06" => self.disk(),
             "KR09" => Some(self.lock_holder(task)),
             "KR10" => {
-                let pressure = self.sample.pressure.memory?.all_waited();
-                let fact = format!("memory pressure: all tasks waited {pressure:.0} % of the last 10 s");
-                (pressure >= limits::MEMORY_FULL).then(|| FoundOwner { name: None, facts: vec![fact] })
+                let pressure = self.sample.pressure_on(|pressure| pressure.memory);
+                let fact = format!("memory pressure: {}", pressure.describe("all", Psi::all_waited)?);
+                (pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL)
+                    .then(|| FoundOwner { name: None, facts: vec![fact] })
             }
             // `wait_of` finds frozen tasks without this search.
             "KR08" => None,

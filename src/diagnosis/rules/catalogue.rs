@@ -4,7 +4,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, disk, hang, journal, kernel, kubelet, load, node, reach, shims, size, state, versions,
+    Case, certificates, clients, disk, hang, journal, kernel, kubelet, load, node, reach, shims, size, state,
+    versions,
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
 use crate::report::Rule;
@@ -105,6 +106,7 @@ pub const CATALOGUE: &[HealthRule] = &[
     entry(RuleId::D36, 37, "certificate invalid", Many(certificates::invalid)),
     entry(RuleId::D37, 5, "kernel wait", Many(kernel::reasons)),
     entry(RuleId::D38, 38, "left-over shims", One(shims::left_over)),
+    entry(RuleId::D39, 39, "many clients", One(clients::many)),
 ];
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{Case, finding};
 use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::journal::SystemState;
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
+use crate::diagnosis::proc::{Ownership, ProcSample, Process, Psi, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 use crate::report::plural;
@@ -49,8 +49,10 @@ pub(super) fn memory(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
     let mut signs = Vec::new();
-    if let Some(psi) = sample.pressure.memory.filter(|psi| psi.all_waited() >= limits::MEMORY_FULL) {
-        signs.push(format!("memory pressure: all tasks waited {:.0} % of the last 10 s", psi.all_waited()));
+    let pressure = sample.pressure_on(|pressure| pressure.memory);
+    if pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL {
+        let waited = pressure.describe("all", Psi::all_waited);
+        signs.extend(waited.map(|waited| format!("memory pressure: {waited}")));
     }
     let memory = sample.memory;
     if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {
@@ -86,8 +88,11 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
     let sample = host.latest();
     let mut signs = Vec::new();
-    if let Some(psi) = sample.pressure.cpu.filter(|psi| psi.some >= limits::CPU_SOME) {
-        signs.push(format!("CPU pressure: some tasks waited {:.0} % of the last 10 s", psi.some));
+    // On a busy node, the daemon may still have all the CPU time that it needs.
+    let pressure = sample.pressure_on(|pressure| pressure.cpu);
+    if pressure.of_daemon(Psi::some_waited) >= limits::CPU_SOME {
+        let waited = pressure.describe("some", Psi::some_waited);
+        signs.extend(waited.map(|waited| format!("CPU pressure: {waited}")));
     }
     signs.extend(slow_version(case));
     if let Some((_, later)) = &host.second {
@@ -118,7 +123,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Option<HealthFinding> {
 
 /// Describes for how much of the time a CPU limit stopped the daemon.
 fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
-    let limit = host.first.daemon_throttled.and_then(|throttled| throttled.limit);
+    let limit = host.first.daemon_cgroup.throttled.and_then(|throttled| throttled.limit);
     let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
     let who = case.evidence.daemon().map_or_else(|| "the runtime".to_owned(), Process::label);
     format!("{who} has a CPU limit{limit}, which throttled it {:.0} % of the time", percent.min(100.0))

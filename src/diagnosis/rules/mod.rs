@@ -1,9 +1,10 @@
-//! The rules D00 to D38. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
+//! The rules D00 to D39. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
 //! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
 mod catalogue;
 mod certificates;
+mod clients;
 mod cri_missing;
 mod disk;
 pub mod estimate;

@@ -7,7 +7,7 @@ use super::{Case, finding, state};
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Blocked, Freeze, Process, Role, is_conmon};
+use crate::diagnosis::proc::{Blocked, Freeze, Process, Psi, Role, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::duration::elapsed;
@@ -84,7 +84,7 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
 /// Applies D08, for local file systems only. I/O pressure shows that a task waits, but not the cause.
 pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
     let host = case.evidence.node()?;
-    let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.all_waited());
+    let pressure = host.latest().pressure_on(|pressure| pressure.io);
     let blocked = case.blocked();
     let local: Vec<_> = blocked
         .iter()
@@ -102,16 +102,18 @@ pub(super) fn storage(case: &Case<'_>) -> Option<HealthFinding> {
         })
         .collect();
     let enough = local.len() >= limits::BLOCKED_TASKS;
-    let stalled = pressure >= limits::IO_FULL_STALL && case.stuck();
-    if !enough && !stalled && logged.is_empty() && pressure < limits::IO_FULL_HINT {
+    // The pressure of the node does not explain a hang if the runtime's own tasks do not wait.
+    let stalled = pressure.of_daemon(Psi::all_waited) >= limits::IO_FULL_STALL && case.stuck();
+    let is_hint = pressure.highest(Psi::all_waited) >= limits::IO_FULL_HINT;
+    if !enough && !stalled && logged.is_empty() && !is_hint {
         return None;
     }
     let likely = enough || stalled || !logged.is_empty();
     let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
     let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
     let mut found = case.cause(RuleId::D08, severity, confidence, "storage keeps the node waiting");
-    found.evidence.push(match host.latest().pressure.io {
-        Some(psi) => format!("I/O pressure: all tasks waited {:.0} % of the last 10 s", psi.all_waited()),
+    found.evidence.push(match pressure.describe("all", Psi::all_waited) {
+        Some(waited) => format!("I/O pressure: {waited}"),
         None => "this kernel does not measure I/O pressure".to_owned(),
     });
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));

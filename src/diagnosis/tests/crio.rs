@@ -233,7 +233,7 @@ async fn a_daemon_with_a_blocked_thread_is_found_by_its_socket() {
     drop(listener);
     let host = evidence.host.as_ref().unwrap();
     assert_eq!(host.ownership, Ownership::OfRuntime { daemon: Some(daemon) });
-    assert!(host.first.daemon_throttled.is_some());
+    assert!(host.first.daemon_cgroup.throttled.is_some());
     assert_eq!(evidence.daemon().map(|process| process.comm.as_str()), Some("crio"));
     let skipped: Vec<&str> = evidence.not_checked.iter().map(|skip| skip.what.as_str()).collect();
     assert!(!skipped.contains(&"the runtime's daemon"), "{skipped:?}");

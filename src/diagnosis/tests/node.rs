@@ -115,8 +115,18 @@ impl FakeNode {
     }
 
     fn pressure(&self, resource: &str, full: f64) {
+        self.pressure_file(&format!("proc/pressure/{resource}"), full);
+    }
+
+    /// The pressure in the cgroup of the daemon.
+    fn daemon_pressure(&self, resource: &str, full: f64) {
+        let file = format!("cgroup/system.slice/containerd.service/{resource}.pressure");
+        self.pressure_file(&file, full);
+    }
+
+    fn pressure_file(&self, file: &str, full: f64) {
         let line = |kind: &str| format!("{kind} avg10={full:.2} avg60=0.00 avg300=0.00 total=1\n");
-        self.file(&format!("proc/pressure/{resource}"), &(line("some") + &line("full")));
+        self.file(file, &(line("some") + &line("full")));
     }
 
     pub(super) fn process(&self, made: &FakeProcess<'_>) {
@@ -1042,4 +1052,36 @@ async fn a_throttled_daemon_is_the_cause_and_no_pod_is_blamed() {
     script.crio = true;
     let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);
     assert_primary(&report, RuleId::D01, Confidence::Certain, Phase::Status, Some("default/web-9"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pressure_of_the_node_explains_no_hang_if_the_runtime_itself_does_not_wait() {
+    let node = FakeNode::new("own-pressure").with_pods(3).listening();
+    node.pressure("io", 80.0);
+    let unknown = node.diagnose(hung(3, 1)).await;
+    assert_eq!(find(&unknown, RuleId::D08).unwrap().confidence, Confidence::Likely);
+    node.daemon_pressure("io", 2.0);
+    let idle = node.diagnose(hung(3, 1)).await;
+    let found = find(&idle, RuleId::D08).unwrap();
+    assert_eq!(found.confidence, Confidence::Possible);
+    let both = "I/O pressure: all tasks waited 80 % of the last 10 s, in the runtime's own cgroup 2 %";
+    assert_eq!(found.evidence[0], both);
+    node.pressure("io", 0.0);
+    node.daemon_pressure("io", 70.0);
+    let waits = node.diagnose(hung(3, 1)).await;
+    assert_eq!(find(&waits, RuleId::D08).unwrap().confidence, Confidence::Likely);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_busy_node_the_runtime_may_have_enough_cpu_and_lack_memory() {
+    let node = FakeNode::new("own-cpu").with_pods(3).listening();
+    node.file("proc/pressure/cpu", "some avg10=75.00 avg60=0.00 avg300=0.00 total=1\n");
+    assert!(find(&node.diagnose(Scripted::with_pods(3)).await, RuleId::D13).is_some());
+    node.daemon_pressure("cpu", 1.0);
+    node.daemon_pressure("memory", 30.0);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(find(&report, RuleId::D13).is_none(), "{report:#?}");
+    let memory = find(&report, RuleId::D12).unwrap();
+    let both = "memory pressure: all tasks waited 0 % of the last 10 s, in the runtime's own cgroup 30 %";
+    assert_eq!((memory.confidence, memory.evidence[0].as_str()), (Confidence::Possible, both));
 }

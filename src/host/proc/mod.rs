@@ -6,6 +6,7 @@
 //! uninterruptible sleep that do not wait for the process.
 
 pub mod cgroup;
+pub mod clients;
 mod monitor;
 mod node;
 mod process;
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 pub use monitor::{conmon_container, is_conmon, monitored_ids};
 pub use node::{
-    CgroupSection, CpuTimes, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup, Psi, Tasks,
-    Throttled,
+    CgroupSection, CpuTimes, DaemonCgroup, Freeze, Memory, NodeMount, NodePressure, NodeSection, PidsCgroup,
+    Psi, ResourcePressure, Tasks, Throttled,
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 pub use stat::ProcessStat;
@@ -74,8 +75,8 @@ pub struct ProcSample {
     pub mounts: Vec<NodeMount>,
     /// Frozen cgroups of pods.
     pub frozen: Vec<Freeze>,
-    /// How much the daemon's own cgroup is throttled.
-    pub daemon_throttled: Option<Throttled>,
+    /// The figures of the daemon's own cgroup.
+    pub daemon_cgroup: DaemonCgroup,
 }
 
 impl ProcSample {
@@ -90,6 +91,11 @@ impl ProcSample {
             let (claimed, why) = process.impostor.as_ref()?;
             (*claimed == role).then_some((process, why))
         })
+    }
+
+    /// Returns the pressure on the resource that `resource` selects, on the node and in the daemon's cgroup.
+    pub fn pressure_on(&self, resource: fn(&NodePressure) -> Option<Psi>) -> ResourcePressure {
+        ResourcePressure { node: resource(&self.pressure), daemon: resource(&self.daemon_cgroup.pressure) }
     }
 
     /// Returns the mounts whose server may be unreachable.
@@ -179,7 +185,7 @@ impl ProcSample {
             Section::Cgroups(cgroups) => {
                 self.pids = cgroups.pids;
                 self.frozen = cgroups.frozen;
-                self.daemon_throttled = cgroups.daemon_throttled;
+                self.daemon_cgroup = cgroups.daemon;
             }
         }
     }
@@ -248,6 +254,11 @@ fn read_each(paths: &ProcPaths, pids: Vec<u32>, uptime: Duration, shims: Shims) 
 /// Reads some processes again, with all details.
 pub fn read_again(paths: &ProcPaths, pids: Vec<u32>) -> BTreeMap<u32, Process> {
     read_each(paths, pids, uptime(&paths.proc), Shims::Detailed)
+}
+
+/// Reads the figures of the cgroup of the daemon `process`.
+pub fn daemon_cgroup(paths: &ProcPaths, process: &Process) -> DaemonCgroup {
+    node::daemon_cgroup(&paths.cgroup, &process.cgroup)
 }
 
 /// Returns how much the CPU limit of the cgroup of `process` throttles it now.

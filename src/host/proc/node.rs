@@ -34,6 +34,11 @@ impl Psi {
         Some(Self { some: share("some")?, full: share("full") })
     }
 
+    /// Returns the percentage in which at least one task waited.
+    pub const fn some_waited(&self) -> f64 {
+        self.some
+    }
+
     /// Returns the percentage in which all tasks waited; zero if the kernel does not record it.
     pub fn all_waited(&self) -> f64 {
         self.full.unwrap_or(0.0)
@@ -49,6 +54,54 @@ pub struct NodePressure {
     pub io: Option<Psi>,
     /// Memory.
     pub memory: Option<Psi>,
+}
+
+impl NodePressure {
+    /// Reads the three files; `text` returns the content of the file for a resource.
+    fn read(text: impl Fn(&str) -> String) -> Self {
+        let psi = |resource| Psi::parse(&text(resource));
+        Self { cpu: psi("cpu"), io: psi("io"), memory: psi("memory") }
+    }
+}
+
+/// The pressure on one resource, on the node and in the cgroup of the runtime's daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResourcePressure {
+    /// The tasks of the whole node.
+    pub node: Option<Psi>,
+    /// The tasks in the daemon's own cgroup: a busy node does not mean that the daemon waits.
+    pub daemon: Option<Psi>,
+}
+
+impl ResourcePressure {
+    /// Returns the higher percentage of the two; zero if the kernel records neither.
+    pub fn highest(&self, share: fn(&Psi) -> f64) -> f64 {
+        [&self.node, &self.daemon].into_iter().flatten().map(share).fold(0.0, f64::max)
+    }
+
+    /// Returns the percentage in the daemon's own cgroup, or that of the node if the former is not known.
+    pub fn of_daemon(&self, share: fn(&Psi) -> f64) -> f64 {
+        self.daemon.or(self.node).as_ref().map_or(0.0, share)
+    }
+
+    /// Describes both: `all tasks waited 60 % of the last 10 s, those in the runtime's own cgroup 3 %`. `share` is the
+    /// percentage in which the tasks `who` waited.
+    pub fn describe(&self, who: &str, share: fn(&Psi) -> f64) -> Option<String> {
+        let percent = |psi: &Psi| format!("{:.0} %", share(psi));
+        match (&self.node, &self.daemon) {
+            (Some(node), Some(daemon)) => Some(format!(
+                "{who} tasks waited {} of the last 10 s, in the runtime's own cgroup {}",
+                percent(node),
+                percent(daemon)
+            )),
+            (Some(node), None) => Some(format!("{who} tasks waited {} of the last 10 s", percent(node))),
+            (None, Some(daemon)) => Some(format!(
+                "{who} tasks in the runtime's own cgroup waited {} of the last 10 s",
+                percent(daemon)
+            )),
+            (None, None) => None,
+        }
+    }
 }
 
 /// Memory in kibibytes; zero if not known.
@@ -181,8 +234,17 @@ pub struct CgroupSection {
     pub pids: Vec<PidsCgroup>,
     /// Frozen cgroups of pods.
     pub frozen: Vec<Freeze>,
-    /// How much the daemon's own cgroup is throttled, if it has a limit.
-    pub daemon_throttled: Option<Throttled>,
+    /// The figures of the daemon's own cgroup.
+    pub daemon: DaemonCgroup,
+}
+
+/// The figures of the cgroup of the runtime's daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DaemonCgroup {
+    /// How much it is throttled, if it has a limit.
+    pub throttled: Option<Throttled>,
+    /// The pressure on its tasks; nothing in cgroup v1, which does not measure it.
+    pub pressure: NodePressure,
 }
 
 /// The CPU limit of a cgroup, and how long the cgroup was throttled.
@@ -198,11 +260,7 @@ pub struct Throttled {
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
     NodeSection {
-        pressure: NodePressure {
-            cpu: Psi::parse(&text("pressure/cpu")),
-            io: Psi::parse(&text("pressure/io")),
-            memory: Psi::parse(&text("pressure/memory")),
-        },
+        pressure: NodePressure::read(|resource| text(&format!("pressure/{resource}"))),
         memory: Memory::parse(&text("meminfo")),
         cpu: parse_cpu(&text("stat")),
         vmstat: parse_vmstat(&text("vmstat")),
@@ -281,8 +339,8 @@ pub(super) fn read_cgroups(
     section.frozen = frozen(root, &pods);
     let limits = hierarchy(root, "pids");
     section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();
-    section.daemon_throttled =
-        daemon.and_then(|pid| processes.get(&pid)).and_then(|process| throttled(root, &process.cgroup));
+    let daemon = daemon.and_then(|pid| processes.get(&pid));
+    section.daemon = daemon.map(|process| daemon_cgroup(root, &process.cgroup)).unwrap_or_default();
     section
 }
 
@@ -327,6 +385,17 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let max = kernel_record(&dir.join("pids.max")).ok()?.trim().parse().ok()?;
     let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
     Some(PidsCgroup { path: path.to_owned(), current, max })
+}
+
+/// Reads the figures of the daemon's cgroup at `path`.
+pub(super) fn daemon_cgroup(root: &Path, path: &str) -> DaemonCgroup {
+    let path = path.trim_start_matches('/');
+    let text = |resource: &str| {
+        // The pressure of the root cgroup is that of the whole node.
+        let file = root.join(path).join(format!("{resource}.pressure"));
+        if path.is_empty() { String::new() } else { kernel_text(&file).unwrap_or_default() }
+    };
+    DaemonCgroup { throttled: throttled(root, path), pressure: NodePressure::read(text) }
 }
 
 /// Returns how much the CPU limit of the cgroup at `path` throttles it.

@@ -1,0 +1,234 @@
+//! Counts the connections to the runtime's socket and finds the processes at their other ends, with the kernel's socket
+//! diagnosis (`sock_diag(7)`, `UNIX_DIAG`), which changes nothing and needs no privilege.
+//!
+//! The kernel lists only the sockets of plegctl's own network namespace, so a client in a pod with its own network is not
+//! seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+use super::{Process, same_socket};
+
+/// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
+const MAX_BYTES: usize = 4 << 20;
+/// The size of one part of the answer; the kernel uses at most 32 KiB.
+const PART: usize = 32 * 1024;
+
+/// A process with connections to the runtime's socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketClient {
+    /// Process id.
+    pub pid: u32,
+    /// The kernel's name of the process.
+    pub comm: String,
+    /// The number of its connections.
+    pub connections: usize,
+    /// The bytes that it has not read yet.
+    pub unread: u64,
+}
+
+/// The connections to the runtime's socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocketClients {
+    /// The number of connections that the runtime has accepted.
+    pub connections: usize,
+    /// The number of connections that the runtime has not accepted yet.
+    pub waiting: u32,
+    /// The processes at the other ends, as far as plegctl can see them, those with most connections first.
+    pub clients: Vec<SocketClient>,
+}
+
+/// One unix socket in the kernel's answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct UnixSocket {
+    inode: u32,
+    is_listening: bool,
+    /// The path that it is bound to. A connection that a server has accepted has the path of the server.
+    path: PathBuf,
+    /// The inode of the other end; 0 if there is none.
+    peer: u32,
+    /// The bytes that were not read, or the connections that were not accepted.
+    queue: u32,
+}
+
+/// Finds the clients of the runtime's socket among these processes; `None` if the kernel does not answer.
+pub fn read(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<SocketClients> {
+    let sockets = dump()?;
+    let is_server = |found: &&UnixSocket| same_socket(&found.path, socket);
+    let servers: Vec<&UnixSocket> = sockets.iter().filter(is_server).collect();
+    let accepted = servers.iter().filter(|found| !found.is_listening);
+    let peers: BTreeSet<u32> = accepted.clone().map(|found| found.peer).filter(|peer| *peer != 0).collect();
+    let waiting = servers.iter().filter(|found| found.is_listening).map(|found| found.queue).sum();
+    let unread: BTreeMap<u32, u32> = sockets
+        .iter()
+        .filter(|found| peers.contains(&found.inode))
+        .map(|found| (found.inode, found.queue))
+        .collect();
+    let mut clients: Vec<SocketClient> = processes
+        .values()
+        .filter(|process| !process.is_kernel_thread && process.state != 'D' && !process.is_zombie())
+        .filter_map(|process| client(proc, process, &unread))
+        .collect();
+    crate::ordered::sort_by(&mut clients, |one, other| {
+        (other.connections, one.pid).cmp(&(one.connections, other.pid))
+    });
+    Some(SocketClients { connections: accepted.count(), waiting, clients })
+}
+
+/// Counts the connections of a process; `None` if it has none, or if its descriptors are not readable.
+fn client(proc: &Path, process: &Process, unread: &BTreeMap<u32, u32>) -> Option<SocketClient> {
+    let descriptors = fs::read_dir(proc.join(process.pid.to_string()).join("fd")).ok()?;
+    let mut found = SocketClient { pid: process.pid, comm: process.comm.clone(), ..SocketClient::default() };
+    for link in descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()) {
+        let inode =
+            link.to_str().and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+        if let Some(bytes) = inode.and_then(|inode: u32| unread.get(&inode)) {
+            found.connections += 1;
+            found.unread += u64::from(*bytes);
+        }
+    }
+    (found.connections > 0).then_some(found)
+}
+
+/// Returns all connected and listening unix sockets of this network namespace.
+fn dump() -> Option<Vec<UnixSocket>> {
+    let protocol = Some(netlink::SOCK_DIAG);
+    let socket =
+        socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol).ok()?;
+    send(&socket, &request(), SendFlags::empty()).ok()?;
+    let mut sockets = Vec::new();
+    let mut part = vec![0_u8; PART];
+    let mut read = 0;
+    while read < MAX_BYTES {
+        let (_, length) = recv(&socket, part.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
+        read += length;
+        if length == 0 || parse(part.get(..length)?, &mut sockets)? {
+            return Some(sockets);
+        }
+    }
+    None
+}
+
+/// The request: `struct nlmsghdr` and `struct unix_diag_req` (`linux/netlink.h`, `linux/unix_diag.h`).
+fn request() -> Vec<u8> {
+    const SOCK_DIAG_BY_FAMILY: u16 = 20;
+    const REQUEST_AND_DUMP: u16 = 0x301;
+    const CONNECTED_AND_LISTENING: u32 = 1 << 1 | 1 << 10;
+    const NAME_PEER_AND_QUEUE: u32 = 0x1 | 0x4 | 0x10;
+    let mut bytes = Vec::with_capacity(40);
+    bytes.extend(40_u32.to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(REQUEST_AND_DUMP.to_ne_bytes());
+    bytes.extend([0; 8]);
+    // The family AF_UNIX.
+    bytes.extend([1, 0, 0, 0]);
+    bytes.extend(CONNECTED_AND_LISTENING.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(NAME_PEER_AND_QUEUE.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes
+}
+
+/// Parses a part of the answer. Returns whether it was the last part; `None` if the kernel reports an error or the part
+/// is not understood.
+fn parse(mut part: &[u8], sockets: &mut Vec<UnixSocket>) -> Option<bool> {
+    const ERROR: u16 = 2;
+    const DONE: u16 = 3;
+    const HEADER: usize = 16;
+    while part.len() >= HEADER {
+        let length = usize::try_from(number(part, 0)?).ok()?;
+        match u16::from_ne_bytes(part.get(4..6)?.try_into().ok()?) {
+            DONE => return Some(true),
+            ERROR => return None,
+            _ => sockets.extend(message(part.get(HEADER..length)?)),
+        }
+        part = part.get(aligned(length)..).unwrap_or_default();
+    }
+    Some(false)
+}
+
+/// Parses `struct unix_diag_msg` and its attributes.
+fn message(bytes: &[u8]) -> Option<UnixSocket> {
+    const LISTENING: u8 = 10;
+    const NAME: u16 = 0;
+    const PEER: u16 = 2;
+    const QUEUE: u16 = 4;
+    let mut found = UnixSocket {
+        inode: number(bytes, 4)?,
+        is_listening: *bytes.get(2)? == LISTENING,
+        ..UnixSocket::default()
+    };
+    let mut rest = bytes.get(16..)?;
+    while rest.len() >= 4 {
+        let length = usize::from(u16::from_ne_bytes(rest.get(..2)?.try_into().ok()?));
+        let value = rest.get(4..length)?;
+        match u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?) {
+            NAME => {
+                let name = String::from_utf8_lossy(value);
+                found.path = PathBuf::from(name.trim_end_matches('\0'));
+            }
+            PEER => found.peer = number(value, 0)?,
+            QUEUE => found.queue = number(value, 0)?,
+            _ => {}
+        }
+        rest = rest.get(aligned(length)..).unwrap_or_default();
+    }
+    Some(found)
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+/// Messages and attributes begin at multiples of four bytes.
+const fn aligned(length: usize) -> usize {
+    length.saturating_add(3) & !3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_names_both_ends_of_each_connection_and_what_nobody_reads() {
+        let path = std::env::temp_dir().join(format!("plegctl-clients-{}.sock", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let _clients = [(); 3].map(|()| UnixStream::connect(&path).unwrap());
+        let (mut first, _) = listener.accept().unwrap();
+        let _second = listener.accept().unwrap();
+        first.write_all(b"12345").unwrap();
+        let own = std::process::id();
+        let process = |pid| Process { pid, comm: "this".into(), state: 'S', ..Process::default() };
+        let processes = BTreeMap::from([(own, process(own))]);
+        let found = read(Path::new("/proc"), &path, &processes).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!((found.connections, found.waiting), (2, 1));
+        let [client] = found.clients.as_slice() else { panic!("{found:?}") };
+        assert_eq!((client.pid, client.connections, client.unread), (own, 2, 5));
+    }
+
+    #[test]
+    fn a_damaged_answer_is_not_used() {
+        let header = |length: u32, kind: u16| {
+            let mut bytes = length.to_ne_bytes().to_vec();
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend([0; 10]);
+            bytes
+        };
+        let mut sockets = Vec::new();
+        assert_eq!(parse(&header(16, 3), &mut sockets), Some(true));
+        assert_eq!(parse(&header(16, 2), &mut sockets), None);
+        assert_eq!(parse(&header(15, 20), &mut sockets), None);
+        assert_eq!(parse(&header(400, 20), &mut sockets), None);
+        assert_eq!(parse(&header(16, 20), &mut sockets), Some(false));
+        assert_eq!(sockets, []);
+    }
+}
