@@ -6,25 +6,25 @@
 //! The recording prints nothing, catches no signal and applies no rule of the diagnosis. The command `record` does this for
 //! it, through the traits [`RecordingHost`] and [`RecordingSignals`].
 //!
-//! [`Recording::run`] waits for the next relist or makes it, and meanwhile does the [`ParallelWork`]: signals, samples of the
-//! node, checks for incidents, and the event stream. `incident_handler` acts on what a check finds, `background` has the
-//! tasks that run next to the relists, and `state` has what the relists and the checks share.
+//! [`Recording::run`] waits for the next relist or makes it. Meanwhile [`ParallelWork`] handles signals, samples of the node,
+//! checks for incidents and the event stream (`event_stream`). `incident_handler` acts on what a check finds, `background`
+//! has the tasks that run next to the relists, and `state` has what the relists and the checks share.
 
 mod background;
+mod event_stream;
 mod incident_handler;
 mod kubelet_metrics;
+mod parallel_work;
 mod state;
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use state::{FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
@@ -33,28 +33,24 @@ use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
 use super::node::NodeSampler;
 use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
-use crate::clock::{Clock, Mono};
-use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Version};
+use crate::clock::Clock;
+use crate::cri::{Client, Endpoint, Outcome, Version};
 use crate::host::HostRoot;
 use crate::kubelet::KubeletProcess;
-use crate::optional_future::or_pending;
-use crate::pleg::guarded_stream::{GuardedStream, StreamItem, StreamObserver, StreamSettings};
-use crate::pleg::readers::{StreamReaders, readers_of, reason_of_empty_stream};
-use crate::pleg::stream::{Event, Stream};
+use crate::pleg::stream::Event;
 use crate::pleg::{
     CallRecord, Era, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink,
     TimerAction,
 };
 use crate::threads::locked;
 use background::Background;
+use event_stream::RecordedStream;
 use incident_handler::IncidentHandler;
+use parallel_work::ParallelWork;
 use state::RecordingState;
 
 /// How often the node, the kubelet's metrics and the runtime's version are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
-
-/// The age at which the event stream is closed and opened again, the same as in `watch`.
-const MAX_STREAM_AGE: Duration = Duration::from_secs(600);
 
 /// The time limit for writing the queued entries when a signal or `--for` ends the recording.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
@@ -231,64 +227,6 @@ impl RecordingView {
     }
 }
 
-/// The work in parallel with relists: checks for incidents, signals, samples of the node and the event stream.
-struct ParallelWork<'a, H, S> {
-    handler: IncidentHandler<'a, H>,
-    signals: S,
-    sample_ticks: Interval,
-    guarded_stream: Option<GuardedStream>,
-    availability: StreamAvailability,
-    /// The session as the capture has it, while the name of the runtime is missing in it; `None` as soon as the runtime has
-    /// answered Version.
-    unnamed_session: Option<Session>,
-}
-
-/// A reason to work while a relist runs or is not yet due.
-enum Interruption {
-    /// A signal arrived.
-    Signal(RecordingSignal),
-    /// The next sample of the node is due.
-    Sample,
-    /// The next check for incidents is due.
-    Check,
-    /// The event stream has an event or an end.
-    Stream(StreamItem),
-}
-
-/// Tracks whether the runtime's event stream can be read. It ignores the events, because the client's observer records
-/// them.
-#[derive(Default)]
-struct StreamAvailability {
-    /// The error with which this runtime ends the stream at once, because its events are switched off; `None` if it has no
-    /// such error.
-    reason_of_empty: Cell<Option<&'static str>>,
-    /// Whether the stream has ended with the error in `reason_of_empty`.
-    ended_at_once: Cell<bool>,
-    /// Whether the user knows that the stream cannot be opened at the moment.
-    reported_unavailable: Cell<bool>,
-}
-
-impl StreamObserver for StreamAvailability {
-    fn stream(&self, notice: Stream) {
-        let reason_of_empty = self.reason_of_empty.get();
-        if reason_of_empty.is_some() && notice.error.as_deref() == reason_of_empty {
-            self.ended_at_once.set(true);
-        }
-    }
-
-    fn event_received(&self, _event: &ReceivedEvent) {}
-
-    fn dropped(&self, _events: u64, _notice: Stream) {}
-
-    fn stream_failed(&self) {}
-
-    fn cache_too_large(&self) {}
-
-    fn sink(&self) -> Box<dyn Sink + '_> {
-        Box::<Vec<Event>>::default()
-    }
-}
-
 /// Records the pod events of a relist, and remembers the pending call.
 struct RelistSink<'a> {
     recorder: &'a Recorder,
@@ -326,8 +264,6 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
     ) -> Self {
         let BegunRecorder { recorder, last_incident, session, version } = begun;
         let now = host.clock().mono();
-        let availability = StreamAvailability::default();
-        availability.reason_of_empty.set(version.as_ref().and_then(reason_of_empty_stream));
         let shared = Arc::new(SharedState::new(false));
         let pleg = PlegSettings { era: settings.era, evented_gate: false, inspect: true };
         let detector = IncidentDetector::new(settings.rules, last_incident);
@@ -342,7 +278,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
             timer: RelistTimer::start(settings.timing, now),
             parallel: ParallelWork {
                 unnamed_session: version.is_none().then_some(session),
-                guarded_stream: version.and_then(|version| guarded_stream(host, version)),
+                stream: RecordedStream::new(host, version),
                 handler: IncidentHandler {
                     settings,
                     host,
@@ -355,7 +291,6 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
                 },
                 signals,
                 sample_ticks,
-                availability,
             },
         }
     }
@@ -425,9 +360,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let started = clock.mono();
         let state = Arc::clone(&parallel.handler.state);
         let mut sink = RelistSink { recorder, state: &state };
-        if let Some(guarded_stream) = &mut parallel.guarded_stream {
-            guarded_stream.relisted();
-        }
+        parallel.stream.relist_begins();
         let relist = generic.relist(client, &**clock, &mut sink);
         let report = match parallel.work_during(relist, Some(started)).await {
             Ok(report) => report,
@@ -443,14 +376,13 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
     /// Closes the event stream and the capture.
     fn finish(self, why: &str) -> RecordingSummary {
         let Self { client, recorder, generic, parallel, .. } = self;
-        let ParallelWork { handler, guarded_stream, availability, .. } = parallel;
+        let ParallelWork { handler, mut stream, .. } = parallel;
         if let Some(incident) = locked(&handler.state).detector.open_incident() {
             recorder.incident(incident.clone());
         }
-        // Pending calls are abandoned, and recorded as abandoned.
-        if let Some(mut guarded_stream) = guarded_stream {
-            guarded_stream.release("the recording is over", &availability);
-        }
+        stream.release("the recording is over");
+        drop(stream);
+        // The calls that are still pending end here, and the capture shows them as abandoned.
         drop(handler.background);
         drop(client);
         let time_limit = if why == ENDED_BY_COUNT { LONG_CLOSE_LIMIT } else { CLOSE_LIMIT };
@@ -458,125 +390,4 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
         let incidents = locked(&handler.state).incidents;
         RecordingSummary { relists: generic.relists(), incidents, status: recorder.status(), written }
     }
-}
-
-impl<H: RecordingHost, S: RecordingSignals> ParallelWork<'_, H, S> {
-    /// Runs the parallel work until `work` is done. `relist` is the time at which the current relist began, if one runs.
-    /// Fails with the reason if the recording is over.
-    async fn work_during<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-        relist: Option<Mono>,
-    ) -> Result<T, &'static str> {
-        let mut work = pin!(work);
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut work => return Ok(result),
-                end = self.handle_next(relist) => {
-                    if let Some(why) = end {
-                        return Err(why);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits for the next interruption or background result, and handles it. Returns the reason if the recording is over.
-    /// The future may be dropped while it waits.
-    async fn handle_next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
-        let Self { handler, signals, sample_ticks, guarded_stream, availability, .. } = self;
-        let time_to_check = handler.time_to_next_check(relist);
-        let items = guarded_stream.as_mut().map(|stream| stream.next_item(std::future::ready(())));
-        let interruption = tokio::select! {
-            biased;
-            result = handler.background.next() => {
-                if let Some(version) = handler.background_finished(result) {
-                    self.runtime_answered(version);
-                }
-                return None;
-            }
-            signal = signals.next() => Interruption::Signal(signal),
-            _ = sample_ticks.tick() => Interruption::Sample,
-            () = tokio::time::sleep(time_to_check) => Interruption::Check,
-            item = or_pending(items) => Interruption::Stream(item),
-        };
-        match interruption {
-            Interruption::Signal(RecordingSignal::End(why)) => return Some(why),
-            Interruption::Signal(RecordingSignal::Reopen) => handler.recorder.reopen(),
-            Interruption::Signal(RecordingSignal::Suspend) => {
-                // A suspended process does not read the stream, and an unread stream can block the node.
-                if let Some(guarded_stream) = guarded_stream {
-                    guarded_stream.release("closed by plegctl before it was suspended", availability);
-                }
-                signals.suspend().await;
-            }
-            Interruption::Sample => handler.sample(),
-            Interruption::Check => {
-                if let Some(guarded_stream) = guarded_stream {
-                    guarded_stream.check(availability);
-                }
-                handler.check(relist);
-            }
-            Interruption::Stream(item) => {
-                if let Some(guarded_stream) = guarded_stream {
-                    guarded_stream.handle(item, availability);
-                }
-            }
-        }
-        None
-    }
-
-    /// Records the name of a runtime that answered Version for the first time, and prepares its event stream.
-    fn runtime_answered(&mut self, version: Version) {
-        let Some(mut session) = self.unnamed_session.take() else { return };
-        self.availability.reason_of_empty.set(reason_of_empty_stream(&version));
-        self.handler.host.notify(RecordingNotice::RuntimeAnswered(&version));
-        session.runtime.clone_from(&version.runtime_name);
-        session.runtime_version.clone_from(&version.runtime_version);
-        self.handler.recorder.update_session(session);
-        self.guarded_stream = guarded_stream(self.handler.host, version);
-    }
-
-    /// After a relist, requests the version of a runtime that has just answered its first call. Opens the event stream if it
-    /// is due, as the kubelet does.
-    async fn relist_finished(&mut self, answered: bool) {
-        let host = self.handler.host;
-        if answered && self.unnamed_session.is_some() {
-            self.handler.request_version(host.clock().mono());
-        }
-        let Some(guarded_stream) = &mut self.guarded_stream else { return };
-        let availability = &self.availability;
-        if let Err(why) = guarded_stream.open_if_due(availability).await {
-            // The process may have run out of threads or file descriptors, so a later attempt may succeed.
-            guarded_stream.postpone();
-            if !availability.reported_unavailable.replace(true) {
-                host.notify(RecordingNotice::StreamUnavailable(why));
-            }
-        } else if availability.ended_at_once.get() {
-            let why = availability.reason_of_empty.get().unwrap_or_default();
-            host.notify(RecordingNotice::StreamNotRecorded(why));
-            self.guarded_stream = None;
-        } else if guarded_stream.is_open() {
-            availability.reported_unavailable.set(false);
-        }
-    }
-}
-
-/// Returns the event stream, if the runtime allows a second reader next to the kubelet.
-fn guarded_stream(host: &impl RecordingHost, version: Version) -> Option<GuardedStream> {
-    let replayed = matches!(host.endpoint(), Endpoint::Custom { .. });
-    if replayed || readers_of(&version) != StreamReaders::Several {
-        return None;
-    }
-    let settings = StreamSettings {
-        // A recorder outlives any number of restarts of its runtime.
-        retries: u32::MAX,
-        max_age: MAX_STREAM_AGE,
-        guarded: matches!(host.endpoint(), Endpoint::Unix { .. }),
-        // The recorder does not process the events.
-        hint: true,
-    };
-    let shared = Arc::new(SharedState::new(true));
-    Some(GuardedStream::new(host.client()?, version, Arc::clone(host.clock()), shared, settings))
 }
