@@ -3,16 +3,13 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// The internal command with which plegctl runs as the guard of a process group.
-pub const GUARD: &str = "guard-group";
-
-/// The running program, even if its file was replaced in the meantime.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+#[cfg(feature = "cli")]
+pub mod guard;
 
 /// A child, and the process group to which the child and the processes that it starts belong.
 #[derive(Debug)]
@@ -37,9 +34,10 @@ impl ProcessGroup {
 
     /// Starts `command` in a process group with a guard, which ends the group when plegctl ends for any reason.
     /// Ctrl-C alone would not end the child, because it does not reach another process group.
+    #[cfg(feature = "cli")]
     pub fn start_guarded(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
         // The guard starts first, so that `command` never runs without a guard.
-        let Ok(mut guard) = start_guard() else {
+        let Ok(mut guard) = guard::start() else {
             // If no second process can be started, the child's answer is still needed.
             return Self::start(command);
         };
@@ -97,27 +95,6 @@ impl ProcessGroup {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Starts plegctl as the guard and leader of a new process group.
-fn start_guard() -> io::Result<Child> {
-    #[expect(clippy::disallowed_methods, reason = "it is this very program")]
-    let mut guard = Command::new(OWN_PROGRAM);
-    guard
-        .arg(GUARD)
-        .current_dir("/")
-        // The guard's stdin ends when plegctl ends.
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-}
-
-/// Runs the guard: waits until the plegctl that started it has ended, and then ends its own process group.
-pub fn guard() -> io::Result<()> {
-    io::copy(&mut io::stdin(), &mut io::sink())?;
-    Ok(kill_process_group(getpgrp(), Signal::KILL)?)
 }
 
 #[cfg(test)]

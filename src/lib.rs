@@ -33,8 +33,6 @@
     not(test),
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
 )]
-// Some private items serve only the command line. The build with the feature `cli` reports unused items.
-#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
 pub mod capture;
 mod children;
@@ -48,6 +46,7 @@ mod fleet;
 mod host;
 pub mod kubelet;
 pub mod manifests;
+#[cfg(feature = "cli")]
 mod optional_future;
 mod ordered;
 mod panics;

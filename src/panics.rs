@@ -4,12 +4,9 @@
 //! other panic ends the command with the exit status for "no answer" and the request to report it.
 
 use std::any::Any;
-use std::io::{self, Write};
-use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
 use std::task::Poll;
-
-use crate::report::escape::escaped;
 
 /// Runs `work` and returns its panic message as an error. After a panic, values that `work` was changing may be
 /// inconsistent.
@@ -28,17 +25,8 @@ pub async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, St
     .await
 }
 
-/// Prints each panic's message and place on stderr, as one line without control characters.
-pub fn print_panics() {
-    panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
-        let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
-        let line = format!("fault: plegctl itself failed{place}: {}", panic_message(info.payload()));
-        // If stderr is closed, there is nowhere to print.
-        let _ = writeln!(io::stderr(), "{}", escaped(&line));
-    }));
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no reason given")

@@ -232,10 +232,13 @@ pub struct StoredDocument {
 /// Kinds of documents.
 pub mod kind {
     /// A pod lifecycle event.
+    #[cfg(feature = "cli")]
     pub const EVENT: u32 = 1;
     /// PLEG's health changed.
+    #[cfg(feature = "cli")]
     pub const HEALTH: u32 = 2;
     /// A diagnosis.
+    #[cfg(feature = "cli")]
     pub const DIAGNOSIS: u32 = 3;
     /// A sample of the node's pressure and processes.
     pub const NODE: u32 = 4;

@@ -9,7 +9,7 @@ use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
 use crate::ordered::IntoOrdered;
 use crate::pleg::stream::Relist;
-use crate::pleg::{CallRecord, OpenCall, Seconds};
+use crate::pleg::{CallRecord, Seconds};
 
 /// The number of good relists in a row that end an incident.
 const RELISTS_TO_CLOSE: u32 = 3;
@@ -380,15 +380,6 @@ impl OpenIncident {
     /// Whether the faults differ from those at the last diagnosis, and the pause after that diagnosis is over.
     fn needs_new_diagnosis(&self, faults: &BTreeSet<String>, now: Mono) -> bool {
         !faults.is_empty() && *faults != self.diagnosed && now.since(self.diagnosed_at) >= self.pause
-    }
-}
-
-/// Describes a pending call for the user.
-pub fn open_call_text(open: &OpenCall) -> String {
-    match (&open.pod, &open.id) {
-        (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
-        (_, Some(id)) => format!("{} of {id}", open.rpc),
-        _ => open.rpc.to_string(),
     }
 }
 

@@ -31,6 +31,7 @@ mod error;
 mod export;
 mod frame;
 mod incident;
+#[cfg(feature = "cli")]
 pub(crate) mod list;
 mod message_cache;
 mod moment;
@@ -42,8 +43,10 @@ mod play;
 mod private;
 mod read;
 pub(crate) mod recorder;
+#[cfg(feature = "cli")]
 pub(crate) mod recording;
 pub(crate) mod replay;
+#[cfg(feature = "cli")]
 pub(crate) mod report;
 mod segment;
 mod stacks;

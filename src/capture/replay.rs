@@ -29,8 +29,9 @@ use crate::cri::rename::{ListedOwner, owners};
 use crate::cri::server::{
     Answer, Bytes, CallRequest, ExtraRequest, InProcess, RequestSubject, Service, ServiceError, message,
 };
-use crate::cri::{Client, Code, Error, EventStream, OutcomeOverride, Rpc, Version};
+use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 use crate::ordered;
+#[cfg(feature = "cli")]
 use crate::pleg::guarded_stream::RecordedStream;
 use crate::stacks::report::StackReport;
 use crate::threads::locked;
@@ -246,12 +247,13 @@ enum KnownResult<'a> {
     Nothing,
 }
 
+#[cfg(feature = "cli")]
 impl RecordedStream for Playback {
     fn is_open(&self) -> bool {
         self.stream.is_open()
     }
 
-    fn listen(&self) -> EventStream {
+    fn listen(&self) -> crate::cri::EventStream {
         self.stream.listen()
     }
 }

@@ -318,7 +318,7 @@ impl<'a> DocumentReader<'a> {
         let wanted = self.entries_of(kind::STACKS);
         let timed = |document: &DocumentEntry| {
             let mut stacks = self.read(document)?;
-            super::stacks::replace_minutes(&mut stacks);
+            replace_minutes(&mut stacks);
             stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
             Some(stacks)
         };
@@ -510,4 +510,34 @@ fn listed_owners(capture: &Capture) -> HashMap<String, ListedOwner> {
         }
     }
     owners
+}
+
+/// Replaces the `minutes` of waits in a [`StackReport`] that an earlier plegctl recorded.
+fn replace_minutes(report: &mut Value) {
+    match report {
+        Value::Array(items) => items.iter_mut().for_each(replace_minutes),
+        Value::Object(fields) => {
+            if let Some(minutes) = fields.remove("minutes").and_then(|minutes| minutes.as_u64()) {
+                fields.insert("waitedSeconds".to_owned(), minutes.saturating_mul(60).into());
+                fields.insert("waitedAtLeast".to_owned(), true.into());
+            }
+            fields.values_mut().for_each(replace_minutes);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_of_an_earlier_release_become_seconds() {
+        let mut report =
+            serde_json::json!({"primary": {"minutes": 3}, "groups": [{"minutes": 1}, {"count": 2}]});
+        replace_minutes(&mut report);
+        let expected = serde_json::json!({"primary": {"waitedSeconds": 180, "waitedAtLeast": true},
+            "groups": [{"waitedSeconds": 60, "waitedAtLeast": true}, {"count": 2}]});
+        assert_eq!(report, expected);
+    }
 }

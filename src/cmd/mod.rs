@@ -238,7 +238,7 @@ fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
 
 /// Parses the command line, runs the command and prints its error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    panics::print_panics();
+    print_panics();
     panics::catch_panic(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
         // Nothing can be printed if stderr is closed.
         let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
@@ -246,13 +246,23 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     })
 }
 
+/// Prints each panic's message and place on stderr, as one line without control characters.
+fn print_panics() {
+    std::panic::set_hook(Box::new(|info: &std::panic::PanicHookInfo<'_>| {
+        let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
+        let line = format!("fault: plegctl itself failed{place}: {}", panics::panic_message(info.payload()));
+        // If stderr is closed, there is nowhere to print.
+        let _ = writeln!(io::stderr(), "{}", escaped(&line));
+    }));
+}
+
 fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // The guard is an internal command without help and completions.
     if arguments.get(1).is_some_and(|word| word == stream_guard::COMMAND) {
         return exit_of(stream_guard::run().map(|()| Exit::Good).map_err(Error::Start));
     }
-    if arguments.get(1).is_some_and(|word| word == children::GUARD) {
-        return exit_of(children::guard().map(|()| Exit::Good).map_err(Error::Start));
+    if arguments.get(1).is_some_and(|word| word == children::guard::COMMAND) {
+        return exit_of(children::guard::run().map(|()| Exit::Good).map_err(Error::Start));
     }
     if let Err(why) = writable_stdout() {
         return exit_of(Err(why));

@@ -32,10 +32,10 @@ use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
 use super::{Error, Exit, at_least_one, metrics_server, positive_duration, recorder_pages};
 use crate::capture::entry::{Session, kind, nanos};
-use crate::capture::node::{NodeSampler, SampledKubeletState};
+use crate::capture::node::SampledKubeletState;
 use crate::capture::recording::{
-    BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, Recording, RecordingHost,
-    RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
+    BegunRecorder, IncidentCulprit, IncidentDiagnosis, KubeletMetricsReader, NodeSampler, Recording,
+    RecordingHost, RecordingNotice, RecordingSettings, RecordingSignal, RecordingSignals,
 };
 use crate::capture::{
     FindingSubject, IncidentRules, IncidentVerdict, Limits, LivePendingCall, MIN_CAPTURE_SIZE, Recorder,

@@ -45,6 +45,7 @@ mod rpc;
 mod runtime;
 pub mod server;
 mod status;
+#[cfg(feature = "cli")]
 pub(crate) mod stream_guard;
 
 pub use call::{Call, Outcome, WaitEnd};

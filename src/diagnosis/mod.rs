@@ -35,6 +35,7 @@ pub(crate) mod commands;
 mod disks;
 pub(crate) mod evidence;
 mod gather;
+#[cfg(feature = "cli")]
 pub(crate) mod health_state;
 pub(crate) mod id_search;
 pub(crate) mod input_file;

@@ -7,6 +7,7 @@ mod arguments;
 mod containerd;
 mod cri_name;
 pub mod disks;
+#[cfg(feature = "cli")]
 mod inotify;
 mod inotify_use;
 mod kernel;
@@ -19,11 +20,12 @@ pub use arguments::{Arguments, parse_boolean, shell_words};
 pub use containerd::ContainerdPlace;
 pub use containerd::{ContainerdConfig, ContainerdFault, containerd_config_path};
 pub use cri_name::CriName;
+#[cfg(feature = "cli")]
 pub use inotify::{PathEvent, PathWatch};
 pub use inotify_use::InotifyUse;
-pub use kernel::{
-    KernelDir, cpu_and_waiting_time, kernel_bytes, kernel_record, kernel_text, slowed, time_on_processors,
-};
+#[cfg(feature = "cli")]
+pub use kernel::cpu_and_waiting_time;
+pub use kernel::{KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_processors};
 pub use permissions::open_to_others;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
@@ -52,6 +54,7 @@ pub fn proc() -> PathBuf {
 
 /// Returns the default port of the kubelet's health check. A test must not see a kubelet of the machine, so it gets
 /// port 1, where nothing listens.
+#[cfg(feature = "cli")]
 pub fn healthz_port() -> u16 {
     if test_settings::node().is_some() { 1 } else { 10248 }
 }

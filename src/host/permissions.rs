@@ -7,7 +7,7 @@ use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
 
 use super::HostRoot;
-use crate::report::save::is_private_directory;
+use crate::report::is_private_directory;
 
 /// Returns the first directory on the path to which other users can write, because any user may have created a file
 /// below it. Only directories below the host root are checked, because the user named the host root.

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::cluster::Cluster;
 use super::http::{self, ClientIdentity, HttpAnswer, HttpClient, PemError, ServerTrust, certificates};
-use super::kubeconfig::Cluster;
 use crate::report::load::{LARGEST_SETTING, load};
 
 /// The largest answer in bytes. The largest document of a kubelet is the list of its pods.

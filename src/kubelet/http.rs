@@ -255,6 +255,7 @@ fn parse_url(url: &str) -> Result<RequestParts<'_>, Error> {
 
 /// Checks whether the client can request a URL. A command does this first, so that a wrong URL is reported before
 /// anything else happens.
+#[cfg(feature = "cli")]
 pub fn check(url: &str) -> Result<(), Error> {
     parse_url(url).map(|_| ())
 }

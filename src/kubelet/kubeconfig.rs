@@ -24,6 +24,7 @@ use crate::report::load::{LARGEST_SETTING, load};
 use crate::threads;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
 
+pub use super::cluster::Cluster;
 use super::http::{ClientIdentity, HttpClient, PemError, ServerTrust, certificates};
 
 /// The directory of a pod's service account.
@@ -100,19 +101,6 @@ pub enum KubeconfigError {
 
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// An API server and how to reach it.
-#[derive(Clone, Debug)]
-pub struct Cluster {
-    /// `https://host:port`, without a slash at the end.
-    pub server: String,
-    /// The client for its requests.
-    pub client: HttpClient,
-    /// The name of the context, or a description of the service account.
-    pub context: String,
-    /// Whether every certificate is accepted.
-    pub insecure: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -15,12 +15,14 @@
 mod address;
 mod api;
 mod certificate;
+mod cluster;
 mod config;
 mod configz;
 mod duration;
 mod era;
 pub(crate) mod http;
 mod kubeadm;
+#[cfg(feature = "cli")]
 pub(crate) mod kubeconfig;
 mod metrics;
 mod process;

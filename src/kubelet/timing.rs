@@ -15,6 +15,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The default of `fileCheckFrequency`.
 pub const FILE_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 /// The default of `httpCheckFrequency`.
+#[cfg(feature = "cli")]
 pub const HTTP_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 /// The largest message that the kubelet's CRI client receives (cri-client: `maxMsgSize`).
 pub const RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;

@@ -29,11 +29,14 @@ mod field_path;
 mod finding;
 pub(crate) mod glob;
 mod image_name;
+#[cfg(feature = "cli")]
 pub(crate) mod lint;
 mod nearest;
 mod pipeline;
 mod pod_field;
+pub(crate) mod pod_instances;
 mod pod_resources;
+#[cfg(feature = "cli")]
 pub(crate) mod podconfig;
 pub(crate) mod preflight;
 mod quantity;
@@ -45,6 +48,7 @@ mod source;
 mod timestamp;
 mod tree;
 mod uid;
+#[cfg(feature = "cli")]
 pub(crate) mod upgrade;
 mod validate;
 

@@ -4,7 +4,6 @@
 //! The first step that fails rejects the file. `source` reads the files and calls [`judge`] for each.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::decode::{DecodeFault, FieldError, decode};
 use super::finding::LintFinding;
@@ -72,6 +71,7 @@ fn initial_report(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> Fi
 
 /// Returns the verdict on one item of a `PodList`. `list` is the parsed list. The item needs no kind, because the list
 /// has it.
+#[cfg(feature = "cli")]
 pub fn judge_item(
     source: &Path,
     item: &ManifestNode,
@@ -79,8 +79,12 @@ pub fn judge_item(
     kubelet: &Kubelet,
 ) -> FileReport {
     let mut report = initial_report(source, None, kubelet);
-    let mut document =
-        ParsedManifest { text: Arc::clone(&list.text), root: None, notes: ReaderNotes::default(), pod: None };
+    let mut document = ParsedManifest {
+        text: std::sync::Arc::clone(&list.text),
+        root: None,
+        notes: ReaderNotes::default(),
+        pod: None,
+    };
     let outcome = decoded(item, list.notes.json, kubelet).and_then(|pod| {
         let pod = document.pod.insert(pod);
         accept(&pod.pod, kubelet, &mut report.findings)

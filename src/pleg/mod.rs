@@ -43,16 +43,19 @@ pub mod diff;
 pub mod evented;
 mod fetch;
 pub(crate) mod generic;
+#[cfg(feature = "cli")]
 pub(crate) mod guarded_stream;
 pub(crate) mod health;
 pub(crate) mod latency;
 pub mod metrics;
 pub mod pods;
+#[cfg(feature = "cli")]
 pub(crate) mod readers;
 pub(crate) mod records;
 pub(crate) mod relist_timer;
 pub mod report;
 pub(crate) mod shared_state;
+#[cfg(feature = "cli")]
 pub(crate) mod silence;
 pub mod single_relist;
 pub(crate) mod status;

@@ -28,6 +28,7 @@ const MIN_VALUE_MEMORY: usize = 64;
 
 /// Returns an upper bound of the memory that a JSON text needs, without parsing it. Two bytes of text may be an empty
 /// list, which needs far more than two bytes of memory.
+#[cfg(feature = "cli")]
 pub fn memory_bound(text: &[u8]) -> usize {
     text.len().saturating_add(values_memory_bound(text))
 }

@@ -32,6 +32,7 @@ fn two_units(seconds: u64, large: u64, large_unit: &str, small: u64, small_unit:
 }
 
 /// Formats a measured duration with three significant digits: `812µs`, `4.21ms`, `1.02s`, `2m3s`.
+#[cfg(feature = "cli")]
 pub fn took(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds >= 100.0 {

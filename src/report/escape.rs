@@ -44,6 +44,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 }
 
 /// Formats a text as a label value in Prometheus' format, with quotes.
+#[cfg(feature = "cli")]
 pub fn label_value(text: &str) -> String {
     format!("\"{}\"", escaped(text).replace('\\', "\\\\").replace('"', "\\\""))
 }

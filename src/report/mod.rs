@@ -23,10 +23,12 @@ pub(crate) mod duration;
 pub(crate) mod escape;
 pub(crate) mod json;
 pub(crate) mod load;
+mod private_directory;
 pub(crate) mod redaction;
 mod reference;
 mod retry;
 mod rule;
+#[cfg(feature = "cli")]
 pub(crate) mod save;
 mod seconds;
 mod severity;
@@ -35,8 +37,11 @@ mod word_enum;
 mod words;
 
 pub use confidence::{Confidence, NotChecked};
+pub(crate) use document::fits_in_memory;
+#[cfg(feature = "cli")]
+pub(crate) use document::memory_bound;
 pub use document::{API_VERSION, Document, document};
-pub(crate) use document::{fits_in_memory, memory_bound};
+pub(crate) use private_directory::is_private_directory;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
 pub use rule::Rule;
 pub use seconds::Seconds;

@@ -22,8 +22,8 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use serde::Serialize;
 
-use super::json;
 use super::retry::{RETRIES, retry, total_wait};
+use super::{is_private_directory, json};
 
 /// The maximum number of symbolic links that are followed.
 const MAX_LINKS: usize = 16;
@@ -158,15 +158,6 @@ impl SaveTarget {
 /// The error for a target that plegctl refuses.
 fn refused(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
-}
-
-/// Whether only the user and root can create files in a directory.
-pub fn is_private_directory(directory: &Stat) -> bool {
-    const OTHERS: u32 = 0o002;
-    const GROUP: u32 = 0o020;
-    let owner_is_trusted = directory.st_uid == 0 || directory.st_uid == geteuid().as_raw();
-    let group_is_trusted = directory.st_gid == 0 || directory.st_mode & GROUP == 0;
-    owner_is_trusted && group_is_trusted && directory.st_mode & OTHERS == 0
 }
 
 /// Opens a file that is neither replaced nor created. Waits only for a limited time.

@@ -16,12 +16,12 @@ use crate::pleg::{SharedState, Sink};
 const MAX_STREAM_AGE: Duration = Duration::from_secs(600);
 
 /// The event stream, if this runtime has one that the recorder may read.
-pub struct RecordedStream {
+pub struct RecorderStream {
     guarded: Option<GuardedStream>,
     availability: StreamAvailability,
 }
 
-impl RecordedStream {
+impl RecorderStream {
     /// Prepares the stream of a runtime, whose `version` is `None` if it has not answered so far.
     pub fn new(host: &impl RecordingHost, version: Option<Version>) -> Self {
         let mut stream = Self { guarded: None, availability: StreamAvailability::default() };

@@ -6,20 +6,21 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::NodeSampler;
 use super::background::{Background, BackgroundResult};
 use super::kubelet_metrics::{KubeletMetricsReader, TIME_LIMIT};
 use super::state::{FinishedRelist, RecordingState};
 use super::{IncidentDiagnosis, RecordingHost, RecordingNotice, RecordingSettings};
 use crate::capture::entry::kind;
-use crate::capture::incident::{IncidentAction, Observation, open_call_text};
-use crate::capture::node::{NodeSampler, SampledKubeletState};
+use crate::capture::incident::{IncidentAction, Observation};
+use crate::capture::node::SampledKubeletState;
 use crate::capture::recorder::Recorder;
 use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc, Runtime, Version};
 use crate::host;
 use crate::kubelet::{KubeletProcess, Search};
-use crate::pleg::SharedState;
 use crate::pleg::stream::{Health, Relist};
+use crate::pleg::{OpenCall, SharedState};
 use crate::threads::{blocking, locked};
 
 /// The interval of checks while a relist runs or an incident is open.
@@ -354,5 +355,14 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
             let Some(client) = host.client() else { return true };
             client.status().await.outcome() != Outcome::Silent
         });
+    }
+}
+
+/// Describes a pending call for the user.
+fn open_call_text(open: &OpenCall) -> String {
+    match (&open.pod, &open.id) {
+        (Some(pod), _) if !pod.name.is_empty() => format!("{} of {}/{}", open.rpc, pod.namespace, pod.name),
+        (_, Some(id)) => format!("{} of {id}", open.rpc),
+        _ => open.rpc.to_string(),
     }
 }

@@ -14,6 +14,7 @@ mod background;
 mod event_stream;
 mod incident_handler;
 mod kubelet_metrics;
+mod node_sampler;
 mod parallel_work;
 mod state;
 
@@ -27,11 +28,11 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
+pub use node_sampler::NodeSampler;
 pub use state::{FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
-use super::node::NodeSampler;
 use super::recorder::{LivePendingCall, Recorder, RecorderStatus};
 use crate::clock::Clock;
 use crate::cri::{Client, Endpoint, Outcome, Version};
@@ -44,7 +45,7 @@ use crate::pleg::{
 };
 use crate::threads::locked;
 use background::Background;
-use event_stream::RecordedStream;
+use event_stream::RecorderStream;
 use incident_handler::IncidentHandler;
 use parallel_work::ParallelWork;
 use state::RecordingState;
@@ -278,7 +279,7 @@ impl<'a, H: RecordingHost, S: RecordingSignals> Recording<'a, H, S> {
             timer: RelistTimer::start(settings.timing, now),
             parallel: ParallelWork {
                 unnamed_session: version.is_none().then_some(session),
-                stream: RecordedStream::new(host, version),
+                stream: RecorderStream::new(host, version),
                 handler: IncidentHandler {
                     settings,
                     host,

@@ -4,11 +4,11 @@ use std::pin::pin;
 
 use tokio::time::Interval;
 
-use super::event_stream::RecordedStream;
+use super::event_stream::RecorderStream;
 use super::incident_handler::IncidentHandler;
 use super::{RecordingHost, RecordingNotice, RecordingSignal, RecordingSignals};
 use crate::capture::entry::Session;
-use crate::clock::{Clock, Mono};
+use crate::clock::Mono;
 use crate::cri::Version;
 use crate::pleg::guarded_stream::StreamItem;
 
@@ -17,7 +17,7 @@ pub struct ParallelWork<'a, H, S> {
     pub handler: IncidentHandler<'a, H>,
     pub signals: S,
     pub sample_ticks: Interval,
-    pub stream: RecordedStream,
+    pub stream: RecorderStream,
     /// The session as the capture has it, while the name of the runtime is missing in it; `None` as soon as the runtime has
     /// answered Version.
     pub unnamed_session: Option<Session>,

@@ -23,8 +23,10 @@ mod versions;
 
 use std::time::Duration;
 
+#[cfg(feature = "cli")]
+pub use catalogue::HealthRule;
 use catalogue::RuleFunction;
-pub use catalogue::{CATALOGUE, HealthRule, row};
+pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
 
 use super::evidence::Evidence;

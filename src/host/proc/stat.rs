@@ -55,6 +55,7 @@ impl ProcessStat {
     }
 
     /// Whether the process is stopped by a signal or a tracer.
+    #[cfg(feature = "cli")]
     pub const fn is_stopped(&self) -> bool {
         is_stopped(self.state)
     }

@@ -21,6 +21,7 @@ mod tests;
 mod url;
 mod verdict;
 
+pub use super::pod_instances::{NewestContainer, PodInstance, PodSource, instances};
 pub use api::{ApiPods, PodListDocument, PodListError};
 pub use api_watch::{ApiServer, follow_api};
 pub use compact_json::CompactJson;
@@ -29,7 +30,7 @@ pub use file_watch::{SourceMessage, follow_files};
 pub use follow::{PodFollower, PodProgress, PodStage};
 pub use merge::PodConfig;
 pub use mirror::mirror_findings;
-pub use runtime_pods::{NewestContainer, PodInstance, RuntimePod, instances};
+pub use runtime_pods::RuntimePod;
 pub use selector::Selector;
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
 pub use verdict::{PodRow, SourceState, VerdictInput, pod_rows};
@@ -44,19 +45,6 @@ use crate::report::word_enum;
 /// How long the kubelet may need to apply a change: one scan of the files, a pause of the pod worker, and the start of an
 /// image pull.
 const GRACE: Duration = Duration::from_secs(60);
-
-word_enum! {
-    /// A source of the pods that the kubelet runs, with the value of the annotation `kubernetes.io/config.source`.
-    #[derive(PartialOrd, Ord, Hash)]
-    pub json enum PodSource: as_str {
-        /// A directory or a file on the node.
-        File = "file",
-        /// A URL that serves a manifest.
-        Http = "http",
-        /// The API server.
-        Api = "api",
-    }
-}
 
 /// A pod that the kubelet should run according to a source.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,33 +8,6 @@ use super::tables::{self, Gate, Stage, Tables};
 use crate::kubelet::KubeletVersion;
 use crate::report::{Confidence, Severity, most_similar};
 
-/// Feature gates of `OpenShift` that no other kubelet has. A configuration with one of them is `OpenShift`'s.
-const OPENSHIFT_GATES: [&str; 23] = [
-    "AdminNetworkPolicy",
-    "AlibabaPlatform",
-    "AutomatedEtcdBackup",
-    "AzureWorkloadIdentity",
-    "BareMetalLoadBalancer",
-    "BuildCSIVolumes",
-    "ChunkSizeMiB",
-    "ClusterAPIInstall",
-    "ExternalCloudProvider",
-    "ExternalCloudProviderAzure",
-    "ExternalCloudProviderExternal",
-    "ExternalCloudProviderGCP",
-    "GatewayAPI",
-    "IngressControllerLBSubnetsAWS",
-    "MachineConfigNodes",
-    "MinimumKubeletVersion",
-    "NetworkDiagnosticsConfig",
-    "NetworkLiveMigration",
-    "OpenShiftPodSecurityAdmission",
-    "PrivateHostedZoneAWS",
-    "RouteExternalCertificate",
-    "StoragePerformantSecurityPolicy",
-    "VSphereStaticIPs",
-];
-
 /// A gate that only late patch releases of 1.31 and 1.32, and perhaps of 1.30, know. The number is the last such minor
 /// release.
 const LATE_GATE: (&str, u8) = ("OrderedNamespaceDeletion", 32);
@@ -50,11 +23,6 @@ pub struct GateSetting {
     pub origin: Origin,
     /// Whether a drop-in file sets the gate. Then the kubelet's message has another beginning.
     pub is_drop_in: bool,
-}
-
-/// Whether a gate's name shows that the configuration is `OpenShift`'s.
-pub fn is_of_openshift(name: &str) -> bool {
-    OPENSHIFT_GATES.contains(&name) && Tables::get().gate(name).is_none()
 }
 
 /// Checks every gate.
@@ -252,6 +220,5 @@ mod tests {
         );
         let found = checked("APIListChunking", true, true, kubelet(Builder::Unknown)).unwrap();
         assert_eq!((found.severity, found.confidence), (Severity::Error, Confidence::Likely));
-        assert!(is_of_openshift("VSphereStaticIPs") && !is_of_openshift("KMSv1"));
     }
 }

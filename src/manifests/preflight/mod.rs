@@ -7,6 +7,7 @@
 mod catalogue;
 mod command_line;
 mod config_file;
+#[cfg(feature = "cli")]
 mod configz;
 mod finding;
 mod gates;
@@ -15,12 +16,16 @@ mod node_checks;
 mod node_facts;
 mod node_resources;
 mod node_settings;
+#[cfg(feature = "cli")]
+mod openshift;
 mod refusals;
 mod release;
+#[cfg(feature = "cli")]
 mod report;
 mod resource_checks;
 mod runtime_checks;
 mod settings;
+#[cfg(feature = "cli")]
 mod static_pods;
 mod tables;
 mod validation;
@@ -31,15 +36,27 @@ mod public;
 mod recorded;
 
 pub use catalogue::StartCheck;
+#[cfg(feature = "cli")]
 pub use configz::configz_findings;
 pub use finding::StartFinding;
 pub use node_checks::date;
-pub use node_facts::{CertificateUse, KubeletCertificates, RuntimeAnswer, Validity, socket_below};
-pub use node_settings::{LARGEST_CONFIG, builder_of_node, read_node_settings};
+pub use node_facts::{CertificateUse, KubeletCertificates, Validity};
+#[cfg(feature = "cli")]
+pub use node_facts::{RuntimeAnswer, socket_below};
+#[cfg(feature = "cli")]
+pub use node_settings::LARGEST_CONFIG;
+pub use node_settings::{builder_of_node, read_node_settings};
+#[cfg(feature = "cli")]
+pub use openshift::is_of_openshift;
 pub use refusals::{continues, exit_reason, refusal};
-pub use release::{Builder, TargetKubelet, unlisted_gates_and_flags};
-pub use report::{FindingCounts, PreflightReport, SourceText};
+pub use release::TargetKubelet;
+#[cfg(feature = "cli")]
+pub use release::{Builder, unlisted_gates_and_flags};
+#[cfg(feature = "cli")]
+pub use report::{FindingCounts, PreflightReport};
+#[cfg(feature = "cli")]
 pub use runtime_checks::unjudged_answer;
+#[cfg(feature = "cli")]
 pub use static_pods::{compare as compare_static_pods, restarts_every_static_pod};
 pub use tables::RELEASES;
 pub use validation::CgroupVersion;
@@ -97,21 +114,13 @@ pub struct JudgedSettings {
     pub texts: Vec<SourceText>,
 }
 
-/// The certificate authority with which `OpenShift`'s kubelets verify their callers.
-const OPENSHIFT_AUTHORITY: &str = "/etc/kubernetes/kubelet-ca.crt";
-
-/// Whether the settings contain names that only `OpenShift` uses.
-pub fn is_of_openshift(settings: &StartSettings) -> bool {
-    let has_openshift_name = |file: &ConfigFile| {
-        let text = String::from_utf8_lossy(file.content.as_deref().unwrap_or_default()).into_owned();
-        text.contains(OPENSHIFT_AUTHORITY)
-            || text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
-    };
-    let in_arguments = settings.arguments.iter().any(|argument| {
-        argument.contains("openshift")
-            || argument.split(|letter: char| !letter.is_ascii_alphanumeric()).any(gates::is_of_openshift)
-    });
-    in_arguments || settings.files.iter().any(has_openshift_name)
+/// The text of a configuration file, from which the output shows the line of a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceText {
+    /// The path, as the kubelet sees it.
+    pub path: Arc<str>,
+    /// The text.
+    pub text: Arc<str>,
 }
 
 /// Returns the findings about settings for a kubelet.

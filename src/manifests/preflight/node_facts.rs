@@ -244,6 +244,7 @@ fn socket_paths(path: &str, host: &HostRoot) -> [PathBuf; 2] {
 }
 
 /// Returns the path at which plegctl finds a socket of the node, if the socket exists.
+#[cfg(feature = "cli")]
 pub fn socket_below(path: &str, host: &HostRoot) -> Option<PathBuf> {
     let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
     socket_paths(path, host).into_iter().find(is_socket)

@@ -2,7 +2,7 @@
 
 use super::tables;
 use crate::kubelet::KubeletVersion;
-use crate::report::{Confidence, NotChecked};
+use crate::report::Confidence;
 
 /// Who built the kubelet, as far as the node or the settings show this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ pub fn confidence_in_change(minor: u8, is_in_code: bool) -> Confidence {
 }
 
 /// Returns a note if plegctl's tables do not have all feature gates and flags of this release.
-pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<NotChecked> {
+#[cfg(feature = "cli")]
+pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<crate::report::NotChecked> {
     let minor = release.minor();
     let (oldest, newest) = (tables::RELEASES.start(), tables::NEWEST);
     let why = match minor {
@@ -74,5 +75,5 @@ pub fn unlisted_gates_and_flags(release: KubeletVersion) -> Option<NotChecked> {
         }
         _ => return None,
     };
-    Some(NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
+    Some(crate::report::NotChecked { what: format!("gates and flags that only kubelet {release} has"), why })
 }

@@ -1,22 +1,12 @@
 //! The report of `plegctl preflight`.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
+use super::SourceText;
 use super::catalogue::StartCheck;
 use super::finding::StartFinding;
 use crate::manifests::upgrade::UpgradedFile;
 use crate::report::{NotChecked, Severity};
-
-/// The text of a configuration file, from which the output shows the line of a finding.
-#[derive(Clone, Debug)]
-pub struct SourceText {
-    /// The path, as the kubelet sees it.
-    pub path: Arc<str>,
-    /// The text.
-    pub text: Arc<str>,
-}
 
 /// The report about whether a kubelet starts.
 #[derive(Clone, Debug, Serialize)]

@@ -47,6 +47,7 @@ pub fn check(
 }
 
 /// Returns the error of the runtime's answer, if the error does not show whether the runtime serves CRI v1.
+#[cfg(feature = "cli")]
 pub fn unjudged_answer(answer: &RuntimeAnswer) -> Option<String> {
     let why = answer.version.as_ref().err()?;
     let is_judged = matches!(

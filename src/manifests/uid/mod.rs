@@ -47,6 +47,7 @@ pub fn uid(pod: &ManifestNode, kubelet: &Kubelet, source: &Path, json: bool) -> 
 }
 
 /// Returns the UID that `kubelet` gives a Pod from `url`.
+#[cfg(feature = "cli")]
 pub fn uid_from_url(
     pod: &ManifestNode,
     kubelet: &Kubelet,

@@ -76,6 +76,7 @@ impl RuntimeFinding {
     }
 
     /// Creates a finding about the pod of a file.
+    #[cfg(feature = "cli")]
     pub(in crate::manifests) fn of_file(
         check: Check,
         severity: Severity,

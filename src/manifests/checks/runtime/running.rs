@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::cri::{self, Container, ContainerState, Filter, Runtime, Sandbox};
 use crate::manifests::PodIdentity;
-use crate::manifests::podconfig::{PodSource, instances};
+use crate::manifests::pod_instances::{PodSource, instances};
 use crate::ordered;
 
-pub use crate::manifests::podconfig::{NewestContainer, PodInstance};
+pub use crate::manifests::pod_instances::{NewestContainer, PodInstance};
 
 /// If a container was restarted at least this many times, plegctl also fetches the status of the newest exited
 /// container with the same name in the same sandbox.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::RuntimeFinding;
 use super::running::{PodInstance, ready, ready_sandbox_ids};
 use crate::clock::Wall;
-use crate::manifests::podconfig::PodSource;
+use crate::manifests::pod_instances::PodSource;
 use crate::manifests::{Check, PodIdentity, Severity};
 
 /// A pod with at least this many dead sandboxes is reported.

@@ -1,0 +1,285 @@
+//! [`NodeSampler`]: samples the node from `/proc`.
+//!
+//! The recorder takes a sample every 30 s, at the beginning and the end of an incident, and when the kubelet or a shim
+//! stops or continues. A sample reads only small files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::capture::node::{NodeSample, PressureSample, ProcessSample, SampledKubeletState, ShimSample};
+use crate::host::proc::{ProcessStat, ProcessTrust, Psi, Role, command_line};
+use crate::host::{KernelDir, kernel_text};
+use crate::kubelet::kubelet_pid;
+use crate::ordered::IntoOrdered;
+
+/// The number of samples between two searches for new daemons, and the number of checks between two searches for a kubelet
+/// while none was ever found. A search reads the whole process table.
+const SAMPLES_PER_SEARCH: u32 = 20;
+
+/// Takes samples of the node, and remembers the processes that it has found.
+#[derive(Debug)]
+pub struct NodeSampler {
+    /// The path of the process table; `None` if the node cannot be sampled.
+    proc: Option<PathBuf>,
+    /// The process ids of the kubelet and of the daemons.
+    daemons: Vec<u32>,
+    /// The number of samples since the last search for the daemons.
+    count: u32,
+    /// The process id of the kubelet that was found last.
+    kubelet: Option<u32>,
+    /// The number of checks that have not found the kubelet since it was last found.
+    misses: u32,
+    /// The state of the kubelet on a simulated node.
+    simulated: Option<SampledKubeletState>,
+    /// The shims at the last sample.
+    shims: Vec<ShimSample>,
+    /// The process ids of the shims that were stopped at the last check.
+    stopped: BTreeSet<u32>,
+}
+
+impl NodeSampler {
+    /// Creates a sampler for the process table in the directory `proc`.
+    pub const fn new(proc: Option<PathBuf>) -> Self {
+        Self {
+            proc,
+            daemons: Vec::new(),
+            count: 0,
+            kubelet: None,
+            misses: 0,
+            simulated: None,
+            shims: Vec::new(),
+            stopped: BTreeSet::new(),
+        }
+    }
+
+    /// Creates a sampler for a simulated node, which has only a kubelet.
+    pub fn simulated(kubelet: Option<SampledKubeletState>) -> Self {
+        Self { simulated: kubelet, ..Self::new(None) }
+    }
+
+    /// Returns the state of the kubelet's process; `None` if no kubelet was ever found. While the process exists, this
+    /// reads only one small file.
+    pub fn kubelet(&mut self) -> Option<SampledKubeletState> {
+        if self.simulated.is_some() {
+            return self.simulated;
+        }
+        let proc = self.proc.clone()?;
+        if let Some(state) = self.kubelet.and_then(|pid| read_kubelet_state(&proc, pid)) {
+            self.misses = 0;
+            return Some(state);
+        }
+        // A kubelet that has ended is likely to come back, so the search for it is more frequent.
+        let every = if self.kubelet.is_some() { 4 } else { SAMPLES_PER_SEARCH };
+        if self.misses.is_multiple_of(every)
+            && let Some(pid) = kubelet_pid(&proc)
+        {
+            (self.kubelet, self.misses) = (Some(pid), 0);
+            return read_kubelet_state(&proc, pid);
+        }
+        self.misses = self.misses.wrapping_add(1);
+        self.kubelet.map(|_| SampledKubeletState::Gone)
+    }
+
+    /// Checks which shims are stopped, and returns whether that has changed since the last check. Reads one small file
+    /// for each shim.
+    pub fn shims_changed(&mut self) -> bool {
+        let Some(proc) = &self.proc else { return false };
+        let is_stopped = |shim: &&ShimSample| {
+            let stat = ProcessStat::read(&proc.join(shim.pid.to_string()));
+            stat.is_some_and(|stat| stat.comm == shim.name && stat.is_stopped())
+        };
+        let stopped: BTreeSet<u32> = self.shims.iter().filter(is_stopped).map(|shim| shim.pid).into_set();
+        let before = std::mem::replace(&mut self.stopped, stopped);
+        before != self.stopped
+    }
+
+    /// Searches the process table for shims. The command line of a known shim is not read again.
+    fn find_shims(&mut self, proc: &Path) {
+        let Ok(table) = KernelDir::open(proc) else { return };
+        let trust = ProcessTrust::of_table(proc);
+        let known = std::mem::take(&mut self.shims);
+        let shim = |pid: u32| {
+            let name = table.record(&format!("{pid}/comm")).ok()?;
+            let name = name.trim_end();
+            if Role::of(name) != Role::Shim {
+                return None;
+            }
+            if let Some(shim) = known.iter().find(|shim| shim.pid == pid && shim.name == name) {
+                return Some(shim.clone());
+            }
+            let path = proc.join(pid.to_string());
+            trust.judge(&KernelDir::open(&path).ok()?, Role::Shim, false).ok()?;
+            let command = command_line(&path);
+            let id = command.flag("id").or_else(|| command.flag("c")).map(str::to_owned);
+            Some(ShimSample { pid, name: name.to_owned(), id })
+        };
+        self.shims = table.numbered().into_iter().filter_map(shim).collect();
+    }
+
+    /// Takes a sample; `None` if there is nothing to sample.
+    pub fn sample(&mut self) -> Option<NodeSample> {
+        let Some(proc) = self.proc.clone() else {
+            let kubelet = Some(self.simulated?);
+            return Some(NodeSample { kubelet, ..NodeSample::default() });
+        };
+        if self.count.is_multiple_of(SAMPLES_PER_SEARCH) {
+            self.daemons = find_daemons(&proc);
+        }
+        self.count = self.count.wrapping_add(1);
+        let pressure =
+            ["cpu", "memory", "io"].into_iter().filter_map(|resource| read_pressure(&proc, resource));
+        let processes = self.daemons.iter().filter_map(|pid| read_process(&proc, *pid));
+        let (pressure, processes) = (pressure.collect(), processes.collect());
+        self.find_shims(&proc);
+        self.shims_changed();
+        let stopped_shims =
+            self.shims.iter().filter(|shim| self.stopped.contains(&shim.pid)).cloned().collect();
+        let sample = NodeSample { pressure, processes, kubelet: self.kubelet(), stopped_shims };
+        // If a daemon has ended, the next sample searches for its successor.
+        if sample.processes.len() < self.daemons.len() {
+            self.count = 0;
+        }
+        (sample != NodeSample::default() || !self.shims.is_empty()).then_some(sample)
+    }
+}
+
+/// Returns the process ids of the kubelet, whatever its name is, and of the container runtime's daemons.
+fn find_daemons(proc: &Path) -> Vec<u32> {
+    let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
+    let trust = ProcessTrust::of_table(proc);
+    let is_daemon = |pid: &u32| {
+        let name = table.record(&format!("{pid}/comm")).unwrap_or_default();
+        let counts = |dir: KernelDir| trust.judge(&dir, Role::Daemon, false).is_ok();
+        Role::of(name.trim_end()) == Role::Daemon
+            && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
+    };
+    let daemons = table.numbered().into_iter().filter(is_daemon);
+    kubelet_pid(proc).into_iter().chain(daemons).collect()
+}
+
+/// Returns the state of the process `pid`; `None` if it has ended or is not a kubelet.
+fn read_kubelet_state(proc: &Path, pid: u32) -> Option<SampledKubeletState> {
+    let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
+    if Role::of(&stat.comm) != Role::Kubelet || stat.is_zombie() {
+        return None;
+    }
+    Some(if stat.is_stopped() {
+        SampledKubeletState::Stopped { pid }
+    } else {
+        SampledKubeletState::Running { pid }
+    })
+}
+
+/// Reads the pressure on one resource.
+fn read_pressure(proc: &Path, resource: &str) -> Option<PressureSample> {
+    let Psi { some, full } = Psi::parse(&kernel_text(&proc.join("pressure").join(resource)).ok()?)?;
+    Some(PressureSample { resource: resource.to_owned(), some, full })
+}
+
+/// Reads the sample of one process.
+fn read_process(proc: &Path, pid: u32) -> Option<ProcessSample> {
+    let stat = ProcessStat::read(&proc.join(pid.to_string()))?;
+    Some(ProcessSample {
+        pid,
+        name: stat.comm,
+        state: stat.state.to_string(),
+        cpu_ticks: stat.cpu_ticks,
+        threads: stat.threads,
+        resident_pages: stat.resident_pages,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(proc: &Path, pid: u32, name: &str, state: char, status: &str) {
+        let own = proc.join(pid.to_string());
+        std::fs::create_dir_all(&own).unwrap();
+        let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
+        std::fs::write(own.join("stat"), format!("{pid} ({name}) {state} 1 {}", fields.join(" "))).unwrap();
+        std::fs::write(own.join("comm"), format!("{name}\n")).unwrap();
+        std::fs::write(own.join("status"), status).unwrap();
+    }
+
+    #[test]
+    fn kubelet_is_found_running_stopped_ended_and_restarted() {
+        let proc = std::env::temp_dir().join(format!("plegctl-kubelet-state-{}", std::process::id()));
+        let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
+        // A process in a pod, a process of another user and a set-user-id program are not the kubelet, whatever their names.
+        write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
+        write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
+        write(&proc, 5, "kubelet", 'S', "Uid:\t1000\t0\t0\t0\nNSpid:\t5\n");
+        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        assert_eq!(sampler.kubelet(), None);
+        write(&proc, 7, "kubelet", 'S', root);
+        let found = (0..SAMPLES_PER_SEARCH).find_map(|_| sampler.kubelet());
+        assert_eq!(found, Some(SampledKubeletState::Running { pid: 7 }));
+        write(&proc, 7, "kubelet", 'T', root);
+        assert_eq!(sampler.kubelet(), Some(SampledKubeletState::Stopped { pid: 7 }));
+        std::fs::remove_dir_all(proc.join("7")).unwrap();
+        assert_eq!(sampler.kubelet(), Some(SampledKubeletState::Gone));
+        write(&proc, 9, "kubelet", 'S', root);
+        let found =
+            (0..4).find_map(|_| sampler.kubelet().filter(|state| *state != SampledKubeletState::Gone));
+        assert_eq!(found, Some(SampledKubeletState::Running { pid: 9 }));
+        // If two processes qualify, neither counts as the node's kubelet.
+        std::fs::remove_dir_all(proc.join("9")).unwrap();
+        write(&proc, 10, "kubelet", 'S', root);
+        write(&proc, 11, "kubelet", 'S', root);
+        assert!((0..8).all(|_| sampler.kubelet() == Some(SampledKubeletState::Gone)));
+        std::fs::remove_dir_all(proc).unwrap();
+    }
+
+    #[test]
+    fn stopped_shim_is_found_until_it_is_continued() {
+        let proc = std::env::temp_dir().join(format!("plegctl-shims-{}", std::process::id()));
+        let shim = |pid: u32, state: char| {
+            write(&proc, pid, "containerd-shim", state, "Uid:\t0\t0\t0\t0\nNSpid:\t1\n");
+            let command = format!("/usr/bin/containerd-shim-runc-v2\0-id\0s{pid}\0");
+            std::fs::write(proc.join(pid.to_string()).join("cmdline"), command).unwrap();
+        };
+        shim(11, 'S');
+        shim(12, 'S');
+        let mut sampler = NodeSampler::new(Some(proc.clone()));
+        let stopped = |sampler: &mut NodeSampler| sampler.sample().unwrap().stopped_shims;
+        assert_eq!(stopped(&mut sampler), []);
+        assert!(!sampler.shims_changed());
+        shim(12, 'T');
+        assert!(sampler.shims_changed());
+        assert!(!sampler.shims_changed());
+        let of = |pid: u32| ShimSample { pid, name: "containerd-shim".into(), id: Some(format!("s{pid}")) };
+        assert_eq!(stopped(&mut sampler), [of(12)]);
+        shim(12, 'S');
+        assert!(sampler.shims_changed());
+        assert_eq!(stopped(&mut sampler), []);
+        // A shim that has ended does not count as stopped.
+        shim(11, 'T');
+        std::fs::remove_dir_all(proc.join("11")).unwrap();
+        assert!(!sampler.shims_changed());
+        std::fs::remove_dir_all(proc).unwrap();
+    }
+
+    #[test]
+    fn the_kubelet_inside_k3s_is_sampled_and_other_processes_of_k3s_are_not() {
+        let proc = std::env::temp_dir().join(format!("plegctl-k3s-{}", std::process::id()));
+        let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
+        let process = |pid: u32, name: &str, command: &str| {
+            write(&proc, pid, name, 'S', root);
+            std::fs::write(proc.join(pid.to_string()).join("cmdline"), command).unwrap();
+        };
+        process(21, "k3s-server", "/usr/local/bin/k3s\0server\0");
+        process(22, "containerd", "containerd\0");
+        process(23, "k3s", "k3s\0kubectl\0get\0pods\0");
+        let sample = NodeSampler::new(Some(proc.clone())).sample().unwrap();
+        std::fs::remove_dir_all(proc).unwrap();
+        let sampled: Vec<u32> = sample.processes.iter().map(|process| process.pid).collect();
+        assert_eq!(sampled, [21, 22]);
+        assert_eq!(sample.kubelet, Some(SampledKubeletState::Running { pid: 21 }));
+    }
+
+    #[test]
+    fn a_node_without_process_table_has_no_sample() {
+        assert_eq!(NodeSampler::new(None).sample(), None);
+    }
+}
