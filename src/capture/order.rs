@@ -1,6 +1,6 @@
-//! Sorts an encoded list into canonical order, and computes the permutation that restores the original order. Runtimes that
-//! keep containers and labels in hash maps list them in a different order each time; in canonical order, the difference
-//! between two lists is small.
+//! Sorts an encoded list into canonical order, so that the difference between two lists is small: a runtime that keeps
+//! containers and labels in hash maps lists them in a different order each time. Computes also the permutation that
+//! restores the original order.
 //!
 //! Two levels are sorted: the items of a list, and within each item neighbouring fields with the same key, for example
 //! labels. The permutation is a sequence of numbers. Each number is the index of the next element among the remaining ones, in as

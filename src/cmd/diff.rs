@@ -1,5 +1,5 @@
-//! `plegctl diff`: compares two relists, from saved reports or endpoints: runtimes, captures, simulations. It prints the events that
-//! the kubelet's PLEG would have emitted between them, and the changes that PLEG would have missed.
+//! `plegctl diff`: compares two relists, and prints the events that the kubelet's PLEG would have emitted between them, and
+//! the changes that PLEG would have missed. Each relist comes from a saved report or from an endpoint.
 //!
 //! ```text
 //! $ plegctl relist --save before.json >/dev/null; sleep 60; plegctl diff before.json

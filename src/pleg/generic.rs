@@ -108,7 +108,7 @@ impl GenericPleg {
         self.relists
     }
 
-    /// Returns the number of recorded pods, and a function that tells whether a pod with a UID is recorded.
+    /// Returns the number of recorded pods, and a function that returns whether a pod with a UID is recorded.
     pub fn pods(&self) -> (usize, impl Fn(&str) -> bool) {
         (self.records.len(), |uid| self.records.contains_key(uid))
     }

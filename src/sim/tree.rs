@@ -16,7 +16,7 @@ pub struct FieldProblem {
     pub at: Position,
     /// The problem.
     pub problem: String,
-    /// What the author may have meant.
+    /// A hint for the author, such as the most similar known word.
     pub hint: Option<String>,
 }
 

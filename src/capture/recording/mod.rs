@@ -53,10 +53,12 @@ use state::RecordingState;
 /// How often the node, the kubelet's metrics and the runtime's version are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The time limit for writing the queued entries when a signal or `--for` ends the recording.
+/// The time limit for writing the queued entries when a signal or the end of `--for` ends the recording. It is short,
+/// because the sender of a signal may soon kill the process.
 const CLOSE_LIMIT: Duration = Duration::from_millis(600);
 
-/// The time limit for writing the queued entries when `--count` ends the recording, because nobody waits for that end.
+/// The time limit for writing the queued entries after the requested number of relists. It is long, because no signal asked
+/// the process to end quickly.
 const LONG_CLOSE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The reason that the capture contains if the recording ends after the number of relists in

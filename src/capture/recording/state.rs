@@ -1,5 +1,5 @@
-//! The state of a recording that relists, the incident handler and the metrics page share, and the recorder's own metrics for
-//! Prometheus.
+//! [`RecordingState`]: the data that three parts of a recording share: its relists, the incident handler and the page with
+//! metrics. It renders the recorder's own metrics for Prometheus.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pleg::stream::Relist;
 use crate::pleg::{OpenCall, Seconds};
 use crate::report::escape::label_value;
 
-/// The state that relists, the incident handler and the metrics page share.
+/// The data that the relists, the incident handler and the page with metrics share.
 pub struct RecordingState {
     pub detector: IncidentDetector,
     /// When pending calls and the age of PLEG were last checked.

@@ -20,7 +20,7 @@ pub(super) struct CallPrinter(Mutex<PrintedCalls>);
 #[derive(Default)]
 struct PrintedCalls {
     last_number: u64,
-    /// The description of each pending call, by its number.
+    /// The descriptions of the pending calls, by the number of the call.
     calls: HashMap<u64, String>,
 }
 

@@ -1,5 +1,5 @@
-//! A connection that limits the bytes before an answer begins. HTTP allows any number of interim answers (1xx), so an
-//! endless series of them could keep a processor busy until the deadline.
+//! A connection that limits the bytes that arrive before the final answer. HTTP allows any number of interim answers (1xx)
+//! before it, so an endless series of them could keep a processor busy until the deadline.
 
 use std::io;
 use std::pin::Pin;
@@ -9,11 +9,12 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// How many bytes may arrive before the answer begins. The limit includes the answer's headers and the first part of
-/// its body, which are read together.
+/// How many bytes may arrive until the headers of the final answer are complete. The first part of the body may arrive in
+/// the same read as the headers, and counts too.
 pub(super) const BEFORE_ANSWER: usize = 1024 * 1024;
 
-/// The number of bytes that may still arrive before the answer begins.
+/// The number of bytes that may still arrive until the headers of the final answer are complete; `usize::MAX` without a
+/// limit.
 #[derive(Clone, Debug)]
 pub(super) struct PreAnswerLimit(Arc<AtomicUsize>);
 
@@ -27,7 +28,7 @@ impl PreAnswerLimit {
         self.0.store(BEFORE_ANSWER, Ordering::Relaxed);
     }
 
-    /// Removes the limit once an answer has begun; the body has its own limit.
+    /// Removes the limit after the headers of the final answer; the body has its own limit.
     pub(super) fn remove(&self) {
         self.0.store(usize::MAX, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Prints a Pod in the format that the kubelet hashes (`dump.ForHash`, go-spew's `%#v`).
 //!
-//! The text contains the names of Go types and also all absent fields. So if a release has one more field, its text for
-//! each pod is different.
+//! The text contains the names of Go types, and all fields, even those that a pod does not set. So a release with one more
+//! field prints a different text for every pod, and every UID changes.
 
 use std::fmt::Write;
 
