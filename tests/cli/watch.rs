@@ -165,7 +165,7 @@ fn slow_call_ends_an_until_slow_watch_and_names_the_culprit() {
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0 c1"), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0/app does not answer"), "{output}");
-    assert!(output.stdout.contains("\nD01 certain"), "{output}");
+    assert!(output.stdout.contains("\nwhy: D01 certain"), "{output}");
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "the call that hangs is not made again");
 }
 
