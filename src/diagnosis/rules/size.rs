@@ -250,16 +250,18 @@ pub(super) fn backlog(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Applies D05. If each call is slow, the finding does not blame the number of pods.
+/// Applies D05. If each call is slow, the finding does not blame the number of pods. If each status call is quick, the
+/// number of pods is blamed only for the time of these calls: slow lists are D30.
 pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     let estimate = &case.estimate;
+    let Some(lists) = estimate.lists else { return late_answers(case) };
     let pass = estimate.full_answering;
-    let lists_answer = estimate.lists.is_some();
-    if !lists_answer || pass.saturating_sub(estimate.late) < limits::RELIST_SLOW {
+    let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
+    let explained = estimate.late + if slow_calls { Duration::ZERO } else { lists };
+    if pass.saturating_sub(explained) < limits::RELIST_SLOW {
         return late_answers(case);
     }
     let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
-    let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
     let pods = case.evidence.runtime.pod_uids().len();
     let per_call = estimate.per_call.unwrap_or_default();
     let (dead, all) = {

@@ -389,6 +389,18 @@ async fn if_all_status_calls_are_slow_the_number_of_pods_is_not_blamed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn if_only_the_lists_are_slow_the_number_of_pods_is_not_blamed() {
+    let slow = Behaviour::After(Duration::from_millis(4500));
+    let script =
+        Scripted::with_pods(20).on(Rpc::ListPodSandbox, slow.clone()).on(Rpc::ListContainers, slow.clone());
+    // The lists take 9 s and the status calls 1.6 s. Only together they are above the limit of D05.
+    let script = script.on(Rpc::PodSandboxStatus, Behaviour::After(Duration::from_millis(80)));
+    let report = report(script).await;
+    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::D30);
+    assert!(!has(&report, RuleId::D05), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runtime_that_is_not_ready_is_unhealthy_and_a_network_that_is_not_is_degraded() {
     let mut script = Scripted::with_pods(3);
     script.conditions = vec![condition("RuntimeReady", false), condition("NetworkReady", true)];
