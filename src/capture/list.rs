@@ -81,7 +81,8 @@ pub struct CheckReport {
     pub cut_bytes: u64,
     /// The number of answers that cannot be read, because they are damaged or depend on a damaged answer.
     pub missing_answers: u64,
-    /// The number of answers that were not judged, because unpacking them exceeds the limit for a capture of this size.
+    /// The number of answers that were not judged: unpacking them exceeds the limit for a capture of this size, or a difference
+    /// on which they depend cannot be applied.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_judged_answers: u64,
     /// The segments.
@@ -224,7 +225,7 @@ impl CheckReport {
         }
     }
 
-    /// Whether anything is damaged or lost.
+    /// Whether bytes or answers are damaged. Losses that the recorder noticed and wrote down do not count.
     pub const fn is_damaged(&self) -> bool {
         self.damaged_bytes > 0 || self.cut_bytes > 0 || self.missing_answers > 0
     }

@@ -290,7 +290,7 @@ struct IndexBuilder {
     last: HashMap<usize, (u64, u64)>,
     /// The index of the last segment that contains each open call.
     last_segment: HashMap<usize, usize>,
-    /// The calls whose last entry was lost, and when they ended. The entry about the loss names both.
+    /// The calls whose last entry was lost, with the time at which they ended: the entry about the loss contains both.
     lost_ends: HashMap<(usize, u64), u64>,
     gaps: Vec<LossGap>,
 }
@@ -302,7 +302,8 @@ impl IndexBuilder {
         for end in &lost.ends {
             self.lost_ends.entry((session, end.call)).or_insert(end.mono);
         }
-        // Without the time of the first loss, or with an incomplete list of ends, other calls may have ended too.
+        // If the entry does not say since when entries were lost, or does not list every lost end, each call that was open
+        // in this period may have ended.
         if lost.since == 0 || lost.more_ends {
             let from = if lost.since == 0 { before } else { lost.since };
             self.gaps.push(LossGap { session, from, to: at.mono, segment });
@@ -314,6 +315,7 @@ impl IndexBuilder {
     fn continue_in(&mut self, session: usize, number: u64, segment: usize) {
         let before = self.last.get(&session).copied();
         if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
+            // The gap is before this segment, so it does not concern the calls that this segment repeats as open.
             let segment = segment.saturating_sub(1);
             self.gaps.push(LossGap { session, from: mono, to: u64::MAX, segment });
         }
@@ -726,7 +728,7 @@ impl Capture {
         self.budget.refusals()
     }
 
-    /// Returns a message of an answer. Returns `None` if the message is damaged. If the message is stored as a
+    /// Returns a message of an answer. Returns `None` if the message is damaged or exceeds the budget. If the message is stored as a
     /// difference, also returns `None` if an earlier message on which it depends is damaged.
     pub fn message(&self, id: MessageId) -> Option<Bytes> {
         let CachedMessage { bytes, order } = self.canonical(id)?;

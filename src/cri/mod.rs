@@ -2,8 +2,8 @@
 //! [`server`] is the opposite side, which the simulator and the replay of captures use.
 //!
 //! This is the only module that knows gRPC. All other modules use plain node types, [`Call`] and the [`Runtime`] trait.
-//! The client sends only the RPCs of [`Rpc`], and never retries a call. Every call returns its duration, the number of
-//! received bytes and its outcome.
+//! The client sends only the RPCs of [`Rpc`], and never retries a call. Every call except the event
+//! stream returns its duration, the number of received bytes and its outcome.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

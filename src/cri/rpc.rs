@@ -27,7 +27,7 @@ word_enum! {
         StreamPodSandboxes = "StreamPodSandboxes",
         /// Every container, in batches.
         StreamContainers = "StreamContainers",
-        /// Usage of one container; the only read-only call that reaches the container's shim.
+        /// Usage of one container; the only RPC in this list that reaches the container's shim.
         ContainerStats = "ContainerStats",
     } ALL
 }

@@ -1,15 +1,16 @@
-//! One text file of a bundle. Its content is unchanged, except that characters that control a terminal are escaped and
-//! that a long file is cut.
+//! One file of a bundle: text, in which characters that control a terminal are escaped, or gzip, which is unchanged. A long
+//! file is cut.
 
 use crate::report::escape;
 
-/// The largest size of a file. Only the end of a longer file is kept, because in a log the end matters most.
+/// The largest size of a file before characters are escaped. Only the end of a longer text is kept, because in a log the
+/// end matters most.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// One text file of a bundle.
+/// One file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
     /// The path in the bundle, made of plain characters.
@@ -18,12 +19,12 @@ pub struct InputFile {
     pub about: &'static str,
     /// The content.
     pub bytes: Vec<u8>,
-    /// Whether only the end of the content is kept.
+    /// Whether only a part of the content is kept.
     pub cut: bool,
 }
 
 impl InputFile {
-    /// Creates a file with the last [`MAX_BYTES`] of `bytes`.
+    /// Creates a file with at most [`MAX_BYTES`] of `bytes`.
     pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::within(MAX_BYTES, name, about, bytes)
     }
@@ -33,7 +34,8 @@ impl InputFile {
         Self { name: name.into(), about, bytes, cut: false }
     }
 
-    /// Creates a file with the last `max_bytes` of `bytes`.
+    /// Creates a file with the last `max_bytes` of a text, or with the first ones of gzip, whose end cannot be unpacked
+    /// alone.
     pub fn within(
         max_bytes: usize,
         name: impl Into<String>,
@@ -42,13 +44,28 @@ impl InputFile {
     ) -> Self {
         let mut bytes: Vec<u8> = bytes.into();
         let cut = bytes.len() > max_bytes;
-        if cut {
-            bytes.drain(..bytes.len() - max_bytes);
-        }
-        // A goroutine dump may be compressed, and to escape it would destroy it.
-        if !bytes.starts_with(&GZIP) {
+        if bytes.starts_with(&GZIP) {
+            // A goroutine dump may be compressed, and to escape it would destroy it.
+            bytes.truncate(max_bytes);
+        } else {
+            if cut {
+                bytes.drain(..bytes.len() - max_bytes);
+            }
             bytes = escape::lines(&String::from_utf8_lossy(&bytes)).into_owned().into_bytes();
         }
         Self { name: name.into(), about, bytes, cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_end_and_long_gzip_its_unchanged_beginning() {
+        let text = InputFile::within(4, "log.txt", "a log", "old new\u{1b}");
+        assert_eq!((text.bytes.as_slice(), text.cut), (escape::lines("new\u{1b}").as_bytes(), true));
+        let gzip = InputFile::within(4, "stacks.gz", "a dump", [0x1f, 0x8b, 8, 0x1b, 5, 6]);
+        assert_eq!((gzip.bytes.as_slice(), gzip.cut), ([0x1f, 0x8b, 8, 0x1b].as_slice(), true));
     }
 }

@@ -93,7 +93,7 @@ impl<'a> PodField<'a> {
         self.node.is_some()
     }
 
-    /// Whether the field is absent or an empty string, list or mapping.
+    /// Whether the field is absent, null, or an empty string, list or mapping.
     pub fn is_empty(&self) -> bool {
         match self.node.map(|node| &node.value) {
             None | Some(Value::Null) => true,
@@ -165,7 +165,7 @@ impl<'a> PodField<'a> {
         self.position
     }
 
-    /// Sets the path that the kubelet's log uses for this field and its descendants.
+    /// Sets the path that the kubelet's log uses for this field and its descendants, except entries of a map.
     #[must_use]
     pub fn called(mut self, kubelet_path: String) -> Self {
         self.kubelet_path = Some(kubelet_path);

@@ -1,4 +1,4 @@
-//! [`Seconds`]: a duration that is a number of seconds in JSON, with nanosecond precision.
+//! [`Seconds`]: a duration that is a number of seconds in JSON. Up to 104 days it is exact to the nanosecond.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Serialize for Seconds {
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let nanos = (f64::deserialize(deserializer)? * 1e9).round();
-        // A double has nanosecond precision up to this size; a longer duration is invalid.
+        // A longer duration does not fit into 64 bits of nanoseconds.
         if nanos.is_finite() && nanos.abs() < 9e18 {
             #[expect(clippy::cast_possible_truncation, reason = "the range is checked above")]
             let nanos = nanos as i64;

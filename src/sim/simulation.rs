@@ -212,8 +212,8 @@ impl Simulation {
             .containers(self.timeline.elapsed(), |container| container.sandbox_id == sandbox.id)
     }
 
-    /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply, because both RPCs
-    /// call the shims.
+    /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply to every
+    /// RPC that asks for usage, because each of them calls the shims.
     async fn used(&self, containers: Vec<Container>) -> Result<ContainerUsages, ServiceError> {
         let mut used = Vec::new();
         for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)

@@ -9,7 +9,7 @@ use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;
 use crate::support::wire;
 
-/// The calls with which every command begins.
+/// Makes the calls with which crictl's commands begin.
 async fn begin(crictl: &mut Crictl) {
     let version: wire::VersionResponse =
         crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();

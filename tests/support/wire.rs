@@ -1,5 +1,5 @@
-//! The CRI messages of plegctl's own proto file. The fake sends bytes and not messages, so that it encodes a big node
-//! only once and can send invalid answers too.
+//! The CRI messages, generated from `proto/cri.proto`. Tests build requests and read answers with them, and the fake
+//! runtime encodes its answers.
 
 #[expect(missing_docs, reason = "generated from proto/cri.proto, which has the comments")]
 #[expect(clippy::pedantic, reason = "generated")]

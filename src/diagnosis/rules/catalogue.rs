@@ -39,7 +39,7 @@ pub enum RuleFunction {
     One(fn(&Case<'_>) -> Option<HealthFinding>),
     /// The rule has a finding for each item concerned.
     Many(fn(&Case<'_>) -> Vec<HealthFinding>),
-    /// The rule needs the findings of the others, so it is applied after them.
+    /// The rule needs the findings of the others, so `rules::apply` calls it after them.
     AfterOthers,
 }
 

@@ -1,7 +1,7 @@
 //! Judges for another release the settings that a running kubelet reports at `/configz`.
 //!
 //! The kubelet writes this document itself: it has the defaults of the running release, and neither kind nor version nor
-//! the flags that set no field. Unknown fields and lines in the text therefore mean nothing here, and are left out.
+//! the flags that set no field. So findings about unknown or repeated keys are dropped, and line numbers are removed.
 
 use std::sync::Arc;
 
@@ -30,13 +30,15 @@ pub fn configz_findings(
     let file = ConfigFile {
         path: Arc::from("/configz"),
         content: Ok(Value::Object(settings).to_string().into_bytes()),
-        // A gate may come from a flag or from a file, so only the part of the message that both have is quoted.
+        // `/configz` does not show whether a setting comes from a flag or from a file. As for a drop-in file, the finding
+        // quotes only the part of the kubelet's message that is the same in both cases, and errors are only likely.
         is_drop_in: true,
     };
     let settings = StartSettings { files: vec![file], ..StartSettings::default() };
     let builder = if is_of_openshift(&settings) { Builder::OpenShift } else { target.builder };
     let mut findings = settings_findings(&settings, TargetKubelet { builder, ..target }).findings;
-    // The defaults of a newer release may be refused by an older one, which never gets them.
+    // On a downgrade only gates are judged: other values may be defaults of the newer release, and the older kubelet
+    // sets its own.
     let is_downgrade = running.is_some_and(|running| running > target.release);
     findings.retain(|finding| {
         let is_of_text = matches!(finding.id, StartCheck::UnknownConfigField | StartCheck::RepeatedKey);

@@ -164,6 +164,7 @@ fn searches(validator: &mut Validator, searches: &PodField<'_>) {
     if items.len() > 32 {
         validator.invalid(Check::OtherRule, searches, "may have at most 32 search paths");
     }
+    // Each item counts one more character for its separator.
     let length: usize = items.iter().map(|item| item.str().len().saturating_add(1)).sum();
     if length > 2049 {
         validator.invalid(Check::OtherRule, searches, "may have at most 2048 characters together");
@@ -181,7 +182,7 @@ fn searches(validator: &mut Validator, searches: &PodField<'_>) {
     }
 }
 
-/// Validates `hostnameOverride`, whose feature gate is on from 1.35.
+/// Validates `hostnameOverride`. A release whose feature gate is off drops the field before (schema/pod.txt).
 fn hostname_override(validator: &mut Validator, spec: &PodField<'_>) {
     let name = spec.get("hostnameOverride");
     if !name.is_set() {
