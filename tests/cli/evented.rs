@@ -150,7 +150,7 @@ fn summary(output: &Output) -> Value {
 }
 
 /// Reads until the next record that is `wanted`.
-fn next(running: &mut Running, wanted: impl Fn(&Value) -> bool) -> Value {
+fn next(running: &mut Running, mut wanted: impl FnMut(&Value) -> bool) -> Value {
     loop {
         let line = running.line().expect("the watch still runs");
         let record: Value = serde_json::from_str(&line).unwrap();
@@ -373,11 +373,25 @@ fn ten_thousand_events_at_once_all_arrive() {
 #[test]
 fn a_flood_of_pods_makes_the_watch_relist_early_and_forget_removed_pods() {
     let fake = FakeRuntime::start(node());
-    let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
-    fake.streams([Attempt::open().events(flood)]);
     let mut running = watch(&fake, &["--no-inspect"]).spawn();
-    // The next relist is due in five minutes; the burst of events makes it start earlier.
-    let relist = next(&mut running, |record| record["kind"] == "Relist" && record["relist"] == 2);
+    next_stream(&mut running, "connected");
+    let mut sent = 0;
+    let mut send_more = || {
+        for number in sent..sent + 500 {
+            fake.push_event(happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
+        }
+        sent += 500;
+        format!("c{}", sent - 1)
+    };
+    // More events are sent when the last ones have been read: plegctl closes a stream that it reads too late.
+    let mut last = send_more();
+    // The next relist is due in five minutes; more than 20 000 pods make it start earlier.
+    let relist = next(&mut running, |record| {
+        if record["kind"] == "Event" && record["id"] == last.as_str() {
+            last = send_more();
+        }
+        record["kind"] == "Relist" && record["relist"] == 2
+    });
     assert_eq!(relist["outcome"], "ok");
     running.signal("INT");
     assert_eq!(summary(&running.wait())["stream"]["crowded"], 1);

@@ -68,7 +68,9 @@ impl KernelWait {
         let reason = Reason::of(reason)?;
         let function = reason.sample_function()?.to_owned();
         let stack = vec![function.clone()];
-        Some(Self { reason, pid, tid: pid, function, stack, owner, facts: Vec::new(), programs: 1 })
+        let is_agent = reason.rule.id == "KR01";
+        let facts = owner.iter().filter(|_| is_agent).map(|owner| owner::fact_of_agent(owner)).collect();
+        Some(Self { reason, pid, tid: pid, function, stack, owner, facts, programs: 1 })
     }
 
     /// Whether the stack was readable and the owner is known, so that the wait is proven.

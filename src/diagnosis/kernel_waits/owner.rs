@@ -22,6 +22,13 @@ pub(super) struct OwnerSearch {
     pub stalled: BTreeMap<String, DiskCounters>,
 }
 
+/// Returns the fact that points to a security agent.
+pub(super) fn fact_of_agent(agent: &str) -> String {
+    format!(
+        "{agent} decides about file accesses: its /proc/PID/fdinfo has a fanotify group with permission events"
+    )
+}
+
 /// What the search found about the owner of a wait.
 #[derive(Default)]
 struct FoundOwner {
@@ -115,10 +122,7 @@ impl OwnerSearch {
     /// there is only one.
     fn agent(&self) -> FoundOwner {
         let agents = waits::permission_agents(&self.paths.proc);
-        let facts = agents.iter().map(|pid| {
-            format!("{} has a fanotify group with permission events (/proc/{pid}/fdinfo)", self.label(*pid))
-        });
-        let facts = facts.collect();
+        let facts = agents.iter().map(|pid| fact_of_agent(&self.label(*pid))).collect();
         let name = if let [only] = agents.as_slice() { Some(self.label(*only)) } else { None };
         FoundOwner { name, facts }
     }

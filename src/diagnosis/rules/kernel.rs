@@ -130,7 +130,7 @@ fn finding_of(
         }
         _ => found.next.extend(rule.act.iter().map(|line| (*line).to_owned())),
     }
-    found.next.push(format!("plegctl explain {}", rule.id));
+    found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
     found.kernel_reason = Some(KernelReason {
         id: rule.id.to_owned(),
         process: process.comm.clone(),
@@ -164,7 +164,8 @@ fn about_agent(pid: u32, rest: &[&str]) -> Vec<String> {
 fn drain(evidence: &Evidence) -> String {
     let node = if evidence.node.is_empty() { "NODE" } else { &evidence.node };
     format!(
-        "drain the node, except the pod that waits (changes state): kubectl drain {node} --ignore-daemonsets --timeout=5m"
+        "drain the node (changes state; the pod that waits stays, so this ends with its time-out): kubectl drain {node} \
+         --ignore-daemonsets --delete-emptydir-data --timeout=5m"
     )
 }
 
@@ -192,6 +193,6 @@ fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.push(format!("{} in the last minutes; the last one:", plural(lines.len(), "message")));
     found.evidence.push(last.clone());
     found.next.extend(rule.act.iter().map(|line| (*line).to_owned()));
-    found.next.push(format!("plegctl explain {}", rule.id));
+    found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
     Some(found)
 }

@@ -32,10 +32,11 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     let is_many = likely >= limits::LEFT_OVER_SHIMS;
     let severity = if is_many { Severity::Warning } else { Severity::Info };
     let title = if shims.len() == 1 {
-        format!("{} is left over: no list has its {}", process.label(), subject(process))
+        format!("{} still runs, but its {} is in no list", process.label(), subject(process))
     } else {
-        let kind = if is_conmon(&process.comm) { "conmon" } else { "shim" };
-        format!("{} are left over: no list has what they run", plural(shims.len(), kind))
+        let (kind, subjects) =
+            if is_conmon(&process.comm) { ("conmon", "containers") } else { ("shim", "sandboxes") };
+        format!("{} still run, but their {subjects} are in no list", plural(shims.len(), kind))
     };
     let mut found = finding(RuleId::D38, severity, confidence, title);
     let resident: u64 = shims.iter().map(|(_, process)| process.resident).sum();
@@ -43,7 +44,9 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     if shims.len() > 1 {
         let oldest = elapsed(process.age);
         let size = size_of(resident, threads);
-        found.evidence.push(format!("together {size}; the oldest was started {oldest} ago"));
+        found.evidence.push(format!(
+            "together {size}, the oldest was started {oldest} ago; PLEG does not wait for them, so the node stays Ready"
+        ));
     }
     let described = shims.iter().take(MAX_DESCRIBED);
     found.evidence.extend(described.map(|(shim, process)| describe(case, sample, shim, process)));
@@ -64,10 +67,11 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
     });
     found.next.push(
-        "if nothing below it is needed, end those processes and then the shim (changes state); see D27 for \
-         releases that leave shims behind"
+        "if nothing below it is needed, end those processes and then the shim (changes state); the same for each of the \
+         others, which -o wide lists"
             .to_owned(),
     );
+    found.next.push("releases of containerd that leave shims behind: plegctl explain D27".to_owned());
     found.pod = pod_of(case, sample, first, process);
     found.ids = shims.iter().take(limits::MAX_LISTED_IDS).map(|(shim, _)| shim.id.clone()).collect();
     Some(found)

@@ -9,7 +9,7 @@ use crate::diagnosis::advice;
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
-use crate::diagnosis::words::seconds;
+use crate::diagnosis::words::{seconds, short};
 use crate::kubelet::timing;
 use crate::ordered;
 use crate::report::bytes::bytes;
@@ -142,25 +142,29 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     found.next.extend(if are_dead {
         [
             format!(
-                "remove dead pods of {name} (changes state): crictl pods --state notready --namespace {namespace} -q | \
-                 head -200 | xargs -r crictl rmp"
+                "remove 200 dead pods of {name}, and repeat it until this finding is gone (changes state): crictl pods \
+                 --state notready --namespace {namespace} -q | head -200 | xargs -r crictl rmp"
             ),
             find_creator(name, namespace),
             LIMIT_HISTORY.to_owned(),
         ]
     } else {
         let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
+        let prefix = name.rsplit('/').next().unwrap_or(name).trim_end_matches('*');
         [
             format!("let no new pod come (changes state): kubectl cordon {node}"),
             format!(
-                "delete 50 of {name}, which other nodes then run (changes state): kubectl -n {namespace} get pods \
-                 --field-selector spec.nodeName={node} -o name | grep pod/{} | head -50 | xargs kubectl -n {namespace} \
-                 delete",
-                name.rsplit('/').next().unwrap_or(name).trim_end_matches('*')
+                "delete 50 of {name}, and repeat it until this finding is gone (changes state): kubectl -n {namespace} \
+                 get pods --field-selector spec.nodeName={node} -o name | grep pod/{prefix} | head -50 | xargs \
+                 kubectl -n {namespace} delete --wait=false"
             ),
-            "then lower maxPods, or shorten annotations and labels".to_owned(),
+            "while PLEG is unhealthy the kubelet ends no pod, so for each one here (changes state): crictl rmp -f SANDBOX"
+                .to_owned(),
         ]
     });
+    if !are_dead {
+        found.next.push("then lower maxPods, or shorten annotations and labels".to_owned());
+    }
     found
 }
 
@@ -271,7 +275,12 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     // After a restart, the kubelet makes status calls for dead pods too.
     let are_dead = dead * 2 > all;
     let title = if slow_calls {
-        format!("each status call takes {}, a relist of every pod takes {}", seconds(per_call), seconds(pass))
+        format!(
+            "each status call takes {}, a relist now {}, of every pod {}",
+            seconds(per_call),
+            seconds(estimate.serial),
+            seconds(pass)
+        )
     } else if are_dead {
         format!("a relist of all {}, most of them dead, takes {}", plural(pods, "pod"), seconds(pass))
     } else {
@@ -361,12 +370,21 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         plural(quick, "other status call"),
         seconds(limits::STATUS_SLOW)
     ));
-    found.evidence.push(format!(
-        "the kubelet waits for each such call when its pod changes; a relist now takes {}",
-        seconds(case.estimate.serial)
-    ));
+    let relist = case.estimate.serial;
+    found.evidence.push(if relist >= slowest.duration {
+        format!("the kubelet waits for each such call when its pod changes; a relist now takes {}", seconds(relist))
+    } else {
+        format!(
+            "the kubelet waits for each such call when its pod changes; a relist without such a change takes {}",
+            seconds(relist)
+        )
+    });
     found.evidence.extend(stays_below(case));
     found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
+    found.next.push(format!(
+        "pgrep -af {}   # its shim, and an OCI runtime that is slow",
+        short(&slowest.target.id)
+    ));
     found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
     found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
     Some(found)

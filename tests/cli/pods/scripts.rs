@@ -288,7 +288,7 @@ fn every_recorded_script_gives_the_kubelets_own_updates() {
         })
         .collect();
     let wrong: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    fs::remove_dir(FOLDER).unwrap();
+    fs::remove_dir_all(FOLDER).unwrap();
     assert_eq!(total, 52);
     assert!(wrong.is_empty(), "{} of {total} scripts differ:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -297,8 +297,13 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let mut also = Part::new("also", also, 4, style);
     also.add_optional(possible_lines(if_room), style);
     let mut parts = vec![
-        Part::new(why(report), evidence.into_iter().chain(disagreements), 7, style),
-        Part::new("keep before any restart", report.keep.clone(), 6, style),
+        Part::new(
+            why(report),
+            evidence.into_iter().chain(disagreements).chain(not_looked_at(report)),
+            7,
+            style,
+        ),
+        Part::new(what_to_keep(report), report.keep.clone(), 6, style),
         Part::new(what_to_do(report), next, 9, style),
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
@@ -337,6 +342,29 @@ fn why(report: &HealthReport) -> String {
         return "looked at".to_owned();
     }
     format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
+}
+
+/// Names what a healthy report does not rest on, and the commands that look at it. Other reports name the most important of
+/// it in the footer.
+fn not_looked_at(report: &HealthReport) -> Option<String> {
+    if report.verdict != Verdict::Healthy || report.source.is_some() {
+        return None;
+    }
+    let mut parts: Vec<String> =
+        report.not_checked.iter().map(|skipped| escaped(short_name(skipped)).into_owned()).collect();
+    parts.push("the event stream (plegctl watch --mode compare)".to_owned());
+    parts.push("manifests (plegctl static-pods lint)".to_owned());
+    Some(format!("not looked at: {}", parts.join(", ")))
+}
+
+/// Returns the heading of what to save. It is urgent only if a step may destroy it.
+fn what_to_keep(report: &HealthReport) -> &'static str {
+    let mut steps = report.primary.iter().flat_map(|primary| &primary.next);
+    if steps.any(|step| step.contains("(changes state") || step.contains("last resort")) {
+        "keep before any restart"
+    } else {
+        "keep for later"
+    }
 }
 
 /// Returns the heading of the steps.
@@ -409,13 +437,16 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
     if !report.probes.is_empty() || report.source.is_none() {
         parts.push(plural(report.probes.len(), "probe"));
     }
-    if let Some(skipped) = most_important(&report.not_checked) {
+    let skipped = most_important(&report.not_checked).filter(|_| not_looked_at(report).is_none());
+    if let Some(skipped) = skipped {
         let rest = match report.not_checked.len() {
             1 => String::new(),
             all => format!(" and {} more", all - 1),
         };
         parts.push(format!("what was not checked ({}{rest})", escaped(skipped)));
     }
+    // D00 says only that nothing was found.
+    let primary = primary.filter(|primary| primary.id != RuleId::D00);
     let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
     let explain = explain.unwrap_or_default();
     if parts.is_empty() {
@@ -429,6 +460,10 @@ fn most_important(not_checked: &[NotChecked]) -> Option<&str> {
     const FIRST: [&str; 5] = ["the rest", "lists and status calls", "processes", "who waits", "the journal"];
     let rank = |skipped: &&NotChecked| FIRST.iter().position(|what| skipped.what.starts_with(what));
     let known = not_checked.iter().filter(|skipped| rank(skipped).is_some()).min_by_key(rank);
-    let what = known.or(not_checked.first())?.what.as_str();
-    what.split([',', '(']).next().map(str::trim_end)
+    Some(short_name(known.or(not_checked.first())?))
+}
+
+/// Returns the beginning of what was not checked, without its details.
+fn short_name(skipped: &NotChecked) -> &str {
+    skipped.what.split([',', '(']).next().unwrap_or_default().trim_end()
 }

@@ -134,10 +134,17 @@ async fn a_step_is_shown_whole_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_footer_names_the_most_important_thing_that_was_not_checked() {
+async fn a_healthy_report_names_all_that_was_not_checked_and_another_one_the_most_important_in_its_footer() {
     let mut report = report(Scripted::with_pods(1)).await;
     let skipped = |what: &str| NotChecked { what: what.into(), why: "left out".into() };
     report.not_checked = vec![skipped("the kubelet's /healthz"), skipped("processes, pressure and limits")];
+    let text = shown(&report, ScreenStyle::default());
+    assert!(
+        text.contains("\n  not looked at: the kubelet's /healthz, processes, the event stream (plegctl "),
+        "{text}"
+    );
+    assert!(!text.contains("what was not checked"), "{text}");
+    report.verdict = Verdict::Degraded;
     let text = shown(&report, ScreenStyle::default());
     assert!(text.contains("what was not checked (processes and 1 more)"), "{text}");
     report.not_checked.truncate(1);
