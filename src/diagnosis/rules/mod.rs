@@ -31,6 +31,7 @@ pub use kubelet::disagreements;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;
+use super::limits::MANY_EXITED;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
@@ -224,6 +225,12 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         if node.is_empty() { "NODE" } else { node }
     ));
     finding.next.push("a problem may come and go; wait for it: plegctl watch --until-slow 2s".into());
+    finding.next.push("pod states are late or wrong: plegctl watch --mode compare".into());
+    finding.next.push("a static pod is missing, old or still runs: plegctl static-pods lint".into());
+    if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
+        let exited = plural(population.exited, "container");
+        finding.next.push(format!("{exited} have exited; which ones: crictl ps -a --state exited"));
+    }
     finding
 }
 

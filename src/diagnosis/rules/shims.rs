@@ -67,9 +67,11 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
         format!("ctr -n k8s.io tasks ls | grep {}   # does containerd itself know it?", short(&first.id))
     });
     found.next.push(
-        "if nothing below it is needed, end those processes and then the shim (changes state); the same for each of the \
-         others, which -o wide lists"
-            .to_owned(),
+        format!(
+            "if nothing below it is needed, end those processes and then the shim, and so for each one in -o wide \
+             (changes state): kill {}",
+            process.pid
+        ),
     );
     found.next.push("releases of containerd that leave shims behind: plegctl explain D27".to_owned());
     found.pod = pod_of(case, sample, first, process);

@@ -80,8 +80,10 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
         return Some(found);
     };
     let each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
+    let too_many = largest.bytes.saturating_sub(limit) / each.max(1);
+    let too_many = if too_many > 0 { format!(", about {too_many} items too many") } else { String::new() };
     let line = format!(
-        "{} received {received} for {items} items ({each} bytes each): {share} % of the kubelet's limit",
+        "{} received {received} for {items} items ({each} bytes each): {share} % of the kubelet's limit{too_many}",
         largest.rpc
     );
     found.evidence.insert(0, line);
@@ -115,7 +117,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
             plural(population.containers, "container"),
             match (unread, uncounted, population.from_shards) {
                 (true, ..) => "; what was not read is not counted",
-                (_, true, _) => "; the rest is too large even in parts",
+                (_, true, _) => " among those that were answered in parts; the rest is not counted",
                 (_, _, true) => " (counted in parts)",
                 _ => "",
             }
@@ -139,18 +141,19 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     );
     let (namespace, name) =
         owners.first().map_or(("NAMESPACE", "them"), |owner| (owner.namespace.as_str(), owner.name.as_str()));
+    let prefix = name.rsplit('/').next().unwrap_or(name).trim_end_matches('*');
+    let by_name = if owners.is_empty() { String::new() } else { format!(" --name '^{prefix}'") };
     found.next.extend(if are_dead {
         [
             format!(
                 "remove 200 dead pods of {name}, and repeat it until this finding is gone (changes state): crictl pods \
-                 --state notready --namespace {namespace} -q | head -200 | xargs -r crictl rmp"
+                 --state notready --namespace {namespace}{by_name} -q | head -200 | xargs -r crictl rmp"
             ),
             find_creator(name, namespace),
             LIMIT_HISTORY.to_owned(),
         ]
     } else {
         let node = if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node };
-        let prefix = name.rsplit('/').next().unwrap_or(name).trim_end_matches('*');
         [
             format!("let no new pod come (changes state): kubectl cordon {node}"),
             format!(
@@ -381,10 +384,9 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
     });
     found.evidence.extend(stays_below(case));
     found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
-    found.next.push(format!(
-        "pgrep -af {}   # its shim, and an OCI runtime that is slow",
-        short(&slowest.target.id)
-    ));
+    found
+        .next
+        .push(format!("pgrep -af {}   # an OCI runtime that still works on it", short(&slowest.target.id)));
     found.next.push(format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE));
     found.next.push("wait for the next time: plegctl watch --until-slow 2s".to_owned());
     Some(found)

@@ -344,16 +344,12 @@ fn why(report: &HealthReport) -> String {
     format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
 }
 
-/// Names what a healthy report does not rest on, and the commands that look at it. Other reports name the most important of
-/// it in the footer.
+/// Names what a healthy report does not rest on. Other reports name the most important of it in the footer.
 fn not_looked_at(report: &HealthReport) -> Option<String> {
-    if report.verdict != Verdict::Healthy || report.source.is_some() {
+    if report.verdict != Verdict::Healthy || report.source.is_some() || report.not_checked.is_empty() {
         return None;
     }
-    let mut parts: Vec<String> =
-        report.not_checked.iter().map(|skipped| escaped(short_name(skipped)).into_owned()).collect();
-    parts.push("the event stream (plegctl watch --mode compare)".to_owned());
-    parts.push("manifests (plegctl static-pods lint)".to_owned());
+    let parts: Vec<&str> = report.not_checked.iter().map(short_name).collect();
     Some(format!("not looked at: {}", parts.join(", ")))
 }
 
@@ -379,7 +375,7 @@ fn what_to_do(report: &HealthReport) -> &'static str {
 /// Says whether the confidence of a finding is about a symptom or about a cause.
 fn of_what(finding: &HealthFinding) -> &'static str {
     match (finding.id, finding.confidence) {
-        (RuleId::D00 | RuleId::D27 | RuleId::D36, _) => "",
+        (RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39, _) => "",
         (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
         (
             RuleId::D01
