@@ -38,7 +38,7 @@ on_each_containerd! {
 }
 
 /// Runs the diagnosis of `health` on this runtime.
-fn diagnose(runtime: &RealRuntime) -> HealthReport {
+pub fn diagnose(runtime: &RealRuntime) -> HealthReport {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let report = tokio.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
@@ -278,10 +278,10 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
 }
 
 /// A process that keeps a processor or a disk busy. Dropping this kills it.
-struct Load(Child);
+pub struct Load(Child);
 
 impl Load {
-    fn of(line: &str) -> Self {
+    pub fn of(line: &str) -> Self {
         Self(Command::new("sh").args(["-c", line]).spawn().unwrap())
     }
 }
@@ -294,7 +294,7 @@ impl Drop for Load {
 }
 
 /// The number of diagnoses under full load: five by default, more with `PLEGCTL_RUNS=200`.
-fn runs() -> usize {
+pub fn runs() -> usize {
     std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
 }
 

@@ -1,7 +1,6 @@
 //! Shims that containerd has forgotten: they run, and no list has their sandboxes.
 
 use std::fs;
-use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -18,21 +17,10 @@ on_each_containerd! {
 /// How much older the processes look: a shim younger than 60 s may belong to a sandbox that is being created.
 const AGED_SECONDS: f64 = 600.0;
 
-/// A process table of this runtime on a machine that has been up for longer.
-fn aged_node(runtime: &RealRuntime) -> PathBuf {
-    let node = runtime.node_with(&[]);
-    let uptime = fs::read_to_string("/proc/uptime").unwrap();
-    let seconds: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
-    let file = node.join("proc/uptime");
-    fs::remove_file(&file).unwrap();
-    fs::write(file, format!("{:.2} 0.00\n", seconds + AGED_SECONDS)).unwrap();
-    node
-}
-
 /// The finding about left-over shims, and the whole report.
 fn left_over(runtime: &RealRuntime) -> (Option<Value>, Value) {
     let words = ["health", "-r", &runtime.endpoint(), "-o", "json"];
-    let output = Invocation::new(&words).env("PLEGCTL_TEST_NODE", aged_node(runtime)).run();
+    let output = Invocation::new(&words).env("PLEGCTL_TEST_NODE", runtime.aged_node(AGED_SECONDS)).run();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "D38");
     (found.cloned(), report)

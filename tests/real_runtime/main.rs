@@ -40,6 +40,7 @@ macro_rules! on_each_containerd {
 mod cleanup;
 mod cri_missing;
 mod driver;
+mod false_alarms;
 mod hanging_disk;
 pub mod harness;
 mod health;
@@ -54,6 +55,7 @@ mod smoke;
 mod soak;
 mod stacks;
 mod stream;
+mod waits;
 mod wanted;
 mod watch;
 

@@ -208,6 +208,17 @@ impl RealRuntime {
         node
     }
 
+    /// [`Self::node_with`] for a machine that has been up for `older` seconds longer, so that its processes look older.
+    pub fn aged_node(&self, older: f64) -> PathBuf {
+        let node = self.node_with(&[]);
+        let uptime = fs::read_to_string("/proc/uptime").unwrap();
+        let seconds: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let file = node.join("proc/uptime");
+        fs::remove_file(&file).unwrap();
+        fs::write(file, format!("{:.2} 0.00\n", seconds + older)).unwrap();
+        node
+    }
+
     fn import_images(&self) {
         self.import(&self.packages.image(), &[PAUSE_IMAGE, BUSYBOX_IMAGE]);
     }

@@ -139,19 +139,25 @@ impl RealRuntime {
     pub fn hold_status_lock(&self, container_id: &str) -> HeldLock<'_> {
         let sandbox_id = self.sandbox_of(container_id);
         let shim = self.stop_shim(&sandbox_id);
-        let client = self.calls.client();
-        let request = UpdateContainerResourcesRequest {
-            container_id: container_id.to_owned(),
-            linux: Some(LinuxContainerResources { cpu_shares: 512 }),
-        };
-        // The call has no deadline, because containerd would release the lock when the deadline expires.
-        let update = self.calls.spawn(async move { client.send(request).await.map(drop) });
+        let update = self.update_in_background(container_id);
         let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
             let status = self.calls.container_status(container_id, BLOCKED);
             matches!(status, Err(status) if status.code() == Code::DeadlineExceeded).then_some(())
         });
         held
+    }
+
+    /// Requests an update of a container's resources; the call may never be answered. containerd holds the container's
+    /// status lock meanwhile.
+    pub fn update_in_background(&self, container_id: &str) -> JoinHandle<Result<(), Status>> {
+        let client = self.calls.client();
+        let request = UpdateContainerResourcesRequest {
+            container_id: container_id.to_owned(),
+            linux: Some(LinuxContainerResources { cpu_shares: 512 }),
+        };
+        // The call has no deadline, because containerd would release the lock when the deadline expires.
+        self.calls.spawn(async move { client.send(request).await.map(drop) })
     }
 
     /// The shim of a pod.
