@@ -181,6 +181,8 @@ const PHRASES: &[&str] = &[
     "a static pod is missing, old or still runs: plegctl static-pods lint",
     "both lists take {time}, a relist of every pod (after a kubelet restart) {time}",
     "{text}, {text}, {text} ({number} running, {number} exited): all answered",
+    "the clients of the runtime's socket",
+    "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
     "the kubelet's metrics", "the kubelet's default", "the newest confirmed", "the newest known", "kubelet release", "one status call",
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",

@@ -178,7 +178,8 @@ async fn read_node<R: Runtime + 'static>(
         host.first.confirm(&pids, again);
     }
     let left_over = left_over_shims::find(run, evidence).await;
-    let clients = processes::socket_clients(run, evidence).await;
+    let (clients, skipped) = processes::socket_clients(run, evidence).await;
+    evidence.not_checked.extend(skipped);
     if let Some(host) = &mut evidence.host {
         host.clients = clients;
         host.left_over_shims = left_over;

@@ -62,6 +62,23 @@ pub const UNREAD_BYTES: u64 = 64 << 10;
 /// The number of left-over shims from which on they matter to the node: each keeps about 10 MiB and ten threads.
 pub const LEFT_OVER_SHIMS: usize = 20;
 
+/// The number of shims from which on their sizes can be compared.
+pub const COMPARED_SHIMS: usize = 4;
+/// A shim is far larger than the others from this many times the median on.
+pub const LARGE_SHIM_FACTOR: u64 = 10;
+/// A shim with less memory than this is never far larger than the others; a healthy one has about 10 MiB.
+pub const LARGE_SHIM_BYTES: u64 = 256 << 20;
+/// A shim with fewer threads than this is never far larger than the others; a healthy one has about twelve.
+pub const LARGE_SHIM_THREADS: u64 = 500;
+/// The memory of a runtime or kubelet from which on D40 reports it, with [`GROWN_BYTES_EACH`] more for each container.
+pub const GROWN_BYTES: u64 = 1 << 30;
+/// See [`GROWN_BYTES`].
+pub const GROWN_BYTES_EACH: u64 = 4 << 20;
+/// The age of a runtime or kubelet from which on its size may be the result of growth.
+pub const GROWN_AGE: Duration = Duration::from_secs(3600);
+/// The share of the node's memory, in percent, from which on the size of a runtime or kubelet matters to the node.
+pub const GROWN_PERCENT: u64 = 25;
+
 /// The I/O pressure (`full avg10`) from which on a storage stall is possible.
 pub const IO_FULL_HINT: f64 = 20.0;
 /// The I/O pressure (`full avg10`) from which on a storage stall explains a hang.

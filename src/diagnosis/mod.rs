@@ -57,6 +57,7 @@ mod processes;
 pub mod report;
 pub(crate) mod rules;
 pub(crate) mod runtime_start;
+pub mod shim_sizes;
 pub(crate) mod silence;
 mod simulated_processes;
 pub(crate) mod stacks;

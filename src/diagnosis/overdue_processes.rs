@@ -26,12 +26,25 @@ pub fn find<'a>(evidence: &'a Evidence, sample: &'a ProcSample) -> impl Iterator
     sample.processes.values().filter(|process| is_overdue(evidence, sample, process))
 }
 
+/// Returns the overdue process for which a process works: the process itself, or the nearest ancestor that is overdue. A
+/// network plugin starts other programs, such as host-local, and an OCI runtime starts hooks.
+pub fn origin<'a>(
+    evidence: &'a Evidence,
+    sample: &'a ProcSample,
+    process: &'a Process,
+) -> Option<&'a Process> {
+    /// More generations than real plugins and hooks have.
+    const GENERATIONS: usize = 8;
+    let parent = |process: &&'a Process| sample.processes.get(&process.parent);
+    let mut ancestors = std::iter::successors(Some(process), parent).take(GENERATIONS);
+    ancestors.find(|ancestor| is_overdue(evidence, sample, ancestor))
+}
+
 /// Whether a process is overdue: older than [`limits::OCI_PROCESS_OLD`], and either an OCI runtime process of the runtime or
-/// a child of the daemon with the name of an installed network plugin. Other children, such as image unpackers, may run
-/// for any time.
+/// a network plugin: a child of the daemon with the name of an installed plugin, or with the environment of one. Other
+/// children, such as image unpackers, may run for any time.
 pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -> bool {
     let parent = || sample.processes.get(&process.parent).map(|parent| parent.role);
-    let plugins = evidence.node().map(|host| &host.network_plugins);
     process.age >= limits::OCI_PROCESS_OLD
         && !process.is_zombie()
         && match process.role {
@@ -42,7 +55,10 @@ pub fn is_overdue(evidence: &Evidence, sample: &ProcSample, process: &Process) -
             }
             Role::Other => {
                 parent() == Some(Role::Daemon)
-                    && plugins.is_some_and(|plugins| plugins.contains(&process.comm))
+                    && evidence.node().is_some_and(|host| {
+                        host.network_plugins.contains(&process.comm)
+                            || host.overdue_ids.contains_key(&process.pid)
+                    })
             }
             _ => false,
         }
@@ -54,10 +70,19 @@ pub fn creates(process: &Process) -> bool {
 }
 
 /// Finds for which sandbox or container each overdue process works: by the bundle of an OCI runtime process, and by the
-/// environment of a network plugin. Returns it by process id.
+/// environment of a network plugin. Returns it by process id. Reads the environment of every old child of the daemon,
+/// because the directory of the plugins can be any.
 pub(super) async fn identify<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Vec<(u32, OutsideId)> {
     let (Some(host), Some(proc)) = (evidence.node(), run.inputs.proc.clone()) else { return Vec::new() };
-    let overdue: Vec<Process> = find(evidence, &host.first).cloned().collect();
+    let may_be_plugin = |process: &&Process| {
+        let parent = host.first.processes.get(&process.parent);
+        process.role == Role::Other
+            && process.age >= limits::OCI_PROCESS_OLD
+            && parent.is_some_and(|parent| parent.role == Role::Daemon && evidence.concerns(parent))
+    };
+    let children = host.first.processes.values().filter(may_be_plugin);
+    let runtimes = find(evidence, &host.first).filter(|process| process.role == Role::OciRuntime);
+    let overdue: Vec<Process> = runtimes.chain(children).cloned().collect();
     if overdue.is_empty() {
         return Vec::new();
     }

@@ -147,15 +147,30 @@ pub(super) async fn details_of_shims<R>(
     offload::value(limit, move || proc::read_again(&paths, shims)).await
 }
 
-/// Finds the processes that are connected to the runtime's socket, without plegctl itself.
-pub(super) async fn socket_clients<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> Option<SocketClients> {
-    let processes = evidence.node()?.first.processes.clone();
-    let (proc, socket) = (run.inputs.proc.clone()?, run.inputs.socket.clone()?);
+/// Finds the processes that are connected to the runtime's socket, without plegctl itself. Returns also why they are not
+/// known although the process table of the node is. A service that allows no netlink sockets, such as that of the recorder,
+/// cannot ask the kernel.
+pub(super) async fn socket_clients<R>(
+    run: HealthRun<'_, R>,
+    evidence: &Evidence,
+) -> (Option<SocketClients>, Option<NotChecked>) {
+    let inputs = run.inputs;
+    let (Some(host), Some(proc), Some(socket)) =
+        (evidence.node(), inputs.proc.clone(), inputs.socket.clone().filter(|_| !inputs.is_recorded()))
+    else {
+        return (None, None);
+    };
+    let processes = host.first.processes.clone();
     let limit = FILES_TIME_LIMIT.min(run.budget.left());
-    let mut found =
-        offload::value(limit, move || clients::read(&proc, &socket, &processes)).await.flatten()?;
-    found.clients.retain(|client| client.comm != "plegctl");
-    Some(found)
+    let found = offload::value(limit, move || clients::read(&proc, &socket, &processes)).await.flatten();
+    let why = "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets";
+    let skipped = || NotChecked { what: "the clients of the runtime's socket".into(), why: why.into() };
+    let skipped = found.is_none().then(skipped);
+    let without_own = |mut found: SocketClients| {
+        found.clients.retain(|client| client.comm != "plegctl");
+        found
+    };
+    (found.map(without_own), skipped)
 }
 
 /// Reads the processes with blocked tasks again a moment later, because every write to a disk blocks a task for a moment.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Evidence, HostEvidence};
 use crate::cri::ContainerState;
+use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{self, Blocked, Freeze, NodeMount, Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::Confidence;
@@ -120,10 +121,16 @@ impl Evidence {
         match process.role {
             Role::Kubelet => true,
             Role::Daemon => match self.host.as_ref().map(|host| &host.ownership) {
-                Some(Ownership::OfRuntime { daemon: Some(pid) }) => *pid == process.pid,
+                // A child that has not executed its program yet still has the daemon's name.
+                Some(Ownership::OfRuntime { daemon: Some(pid) }) => {
+                    [process.pid, process.parent].contains(pid)
+                }
                 _ => true,
             },
-            Role::Shim => self.owns_shim(process),
+            Role::Shim => {
+                let parent = || self.parent(process).filter(|parent| parent.role == Role::Shim);
+                self.owns_shim(process) || parent().is_some_and(|parent| self.owns_shim(parent))
+            }
             Role::OciRuntime => {
                 in_known_container
                     || process.command.iter().any(|word| names.knows(word))
@@ -237,7 +244,13 @@ impl Evidence {
         // One sample is not enough: every write to a disk blocks a task for a moment.
         host.second.as_ref()?;
         parts.blocked.first().map(|(process, task)| {
-            if let Some(wait) = host.waits.iter().find(|wait| wait.tid == task.tid) {
+            // A process that starts a program waits until its child has executed it.
+            let is_of_child = |wait: &&KernelWait| {
+                let child = host.latest().processes.get(&wait.pid);
+                child.is_some_and(|child| child.parent == process.pid && child.role == process.role)
+            };
+            let own = host.waits.iter().find(|wait| wait.tid == task.tid);
+            if let Some(wait) = own.or_else(|| host.waits.iter().find(is_of_child)) {
                 return format!("{}, task {} {}", process.label(), task.tid, wait.words());
             }
             format!(

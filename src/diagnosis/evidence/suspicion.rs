@@ -5,7 +5,8 @@ use super::{Evidence, StatusRecord};
 use crate::diagnosis::left_over_shims;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Psi, Role};
+use crate::diagnosis::proc::{Process, Psi, Role};
+use crate::diagnosis::shim_sizes;
 
 /// Returns whether a call is silent or a list fails.
 pub fn of_calls(evidence: &Evidence) -> bool {
@@ -35,6 +36,7 @@ pub fn of_node(evidence: &Evidence) -> bool {
     let pressed = |resource, at: f64| sample.pressure_on(resource).highest(Psi::all_waited) >= at;
     of_calls(evidence)
         || overdue_processes::exist(evidence)
+        || shim_sizes::outliers(sample).next().is_some()
         || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
         || sample
             .processes
@@ -52,7 +54,10 @@ pub fn of_shims(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     // Shims that wait for storage increase the I/O pressure. Without a measurement, pressure is assumed.
     let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
+    // Only the command line of its shim shows to which runtime the `create` of a new sandbox belongs.
+    let old = |process: &Process| process.age >= limits::OCI_PROCESS_OLD && process.container_id.is_none();
     storage
+        || host.first.with_role(Role::OciRuntime).any(old)
         || host.first.with_role(Role::Shim).any(|shim| shim.is_stopped() || !shim.blocked.is_empty())
         || of_node(evidence)
         || of_lists(evidence)

@@ -53,6 +53,8 @@ pub struct KernelWait {
     pub owner: Option<String>,
     /// The facts that point to the owner.
     pub facts: Vec<String>,
+    /// The command that ends the wait, if plegctl knows it with its path.
+    pub thaw: Option<String>,
     /// The number of programs on the node that have a task in uninterruptible sleep for the same reason.
     pub programs: usize,
 }
@@ -70,7 +72,7 @@ impl KernelWait {
         let stack = vec![function.clone()];
         let is_agent = reason.rule.id == "KR01";
         let facts = owner.iter().filter(|_| is_agent).map(|owner| owner::fact_of_agent(owner)).collect();
-        Some(Self { reason, pid, tid: pid, function, stack, owner, facts, programs: 1 })
+        Some(Self { reason, pid, tid: pid, function, stack, owner, facts, thaw: None, programs: 1 })
     }
 
     /// Whether the stack was readable and the owner is known, so that the wait is proven.
@@ -97,7 +99,7 @@ pub(super) async fn first_look<R>(run: HealthRun<'_, R>, evidence: &Evidence) ->
     let sample = &host.first;
     let concerned = |process: &&Process| match process.role {
         Role::Other => {
-            overdue_processes::is_overdue(evidence, sample, process)
+            overdue_processes::origin(evidence, sample, process).is_some()
                 || (!process.blocked.is_empty() && evidence.concerns(process))
         }
         _ => evidence.concerns(process),

@@ -36,6 +36,8 @@ struct FoundOwner {
     name: Option<String>,
     /// The facts that point to the owner or, without a name, to the possible owners.
     facts: Vec<String>,
+    /// See [`KernelWait::thaw`].
+    thaw: Option<String>,
 }
 
 impl OwnerSearch {
@@ -63,7 +65,8 @@ impl OwnerSearch {
         let frozen = waits::frozen_around(&self.paths.cgroup, &process.cgroup);
         let (reason, function, owner) = if let Some(freeze) = frozen {
             let facts = vec![format!("{} is frozen", freeze.path)];
-            let owner = FoundOwner { name: Some(freeze.path), facts };
+            let thaw = Some(freeze.thaw());
+            let owner = FoundOwner { name: Some(freeze.path), facts, thaw };
             (Reason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
             Reason::all().iter().find_map(|row| {
@@ -79,6 +82,7 @@ impl OwnerSearch {
             stack: task.stack.iter().take(6).cloned().collect(),
             owner: owner.name,
             facts: owner.facts,
+            thaw: owner.thaw,
             programs: 0,
         })
     }
@@ -103,14 +107,14 @@ impl OwnerSearch {
                 Some(FoundOwner { name, ..FoundOwner::default() })
             }
             "KR04" => Some(self.server(process, function)),
-            "KR05" => Some(FoundOwner { name: None, facts: self.freezers() }),
+            "KR05" => Some(FoundOwner { facts: self.freezers(), ..FoundOwner::default() }),
             "KR06" => self.disk(),
             "KR09" => Some(self.lock_holder(task)),
             "KR10" => {
                 let pressure = self.sample.pressure_on(|pressure| pressure.memory);
                 let fact = format!("memory pressure: {}", pressure.describe("all", Psi::all_waited)?);
                 (pressure.highest(Psi::all_waited) >= limits::MEMORY_FULL)
-                    .then(|| FoundOwner { name: None, facts: vec![fact] })
+                    .then(|| FoundOwner { facts: vec![fact], ..FoundOwner::default() })
             }
             // `wait_of` finds frozen tasks without this search.
             "KR08" => None,
@@ -124,7 +128,7 @@ impl OwnerSearch {
         let agents = waits::permission_agents(&self.paths.proc);
         let facts = agents.iter().map(|pid| fact_of_agent(&self.label(*pid))).collect();
         let name = if let [only] = agents.as_slice() { Some(self.label(*only)) } else { None };
-        FoundOwner { name, facts }
+        FoundOwner { name, facts, thaw: None }
     }
 
     /// Finds the kernel thread that removes network namespaces, if it is blocked.
@@ -132,7 +136,7 @@ impl OwnerSearch {
         let cleans = |process: &&Process| process.is_kernel_thread && process.comm.ends_with("netns");
         let thread = self.sample.processes.values().filter(|process| process.state == 'D').find(cleans);
         let fact = |thread: &Process| format!("{} removes network namespaces", thread.label());
-        FoundOwner { name: None, facts: thread.map(fact).into_iter().collect() }
+        FoundOwner { facts: thread.map(fact).into_iter().collect(), ..FoundOwner::default() }
     }
 
     /// Finds the network file server or the FUSE daemon behind a mount. Names it if the function fits only one mount, or only
@@ -151,7 +155,7 @@ impl OwnerSearch {
             match kind {
                 "fuse" => is_fuse && waiting(&minor(&mount.device)) != Some(0),
                 "nfs4" | "nfs" => begins("nfs"),
-                "smb3" | "cifs" => begins("cifs") || begins("smb2"),
+                "smb3" | "cifs" => begins("cifs") || begins("smb2") || begins("wait_for_response"),
                 "lustre" => ["ptlrpc", "ldlm", "osc", "mdc"].iter().any(|part| begins(part)),
                 "9p" => begins("p9"),
                 kind => begins(kind),
@@ -165,12 +169,12 @@ impl OwnerSearch {
         let devices: BTreeSet<&str> = candidates.iter().map(|mount| mount.device.as_str()).collect();
         let Some(mount) = candidates.first().filter(|_| devices.len() == 1) else {
             let facts = candidates.iter().take(3).map(|mount| format!("{} ({})", mount.source, mount.kind));
-            return FoundOwner { name: None, facts: facts.collect() };
+            return FoundOwner { facts: facts.collect(), ..FoundOwner::default() };
         };
         let mut facts = vec![format!("{} ({}) is mounted at {}", mount.source, mount.kind, mount.target)];
         let source = format!("{} ({})", mount.source, mount.kind);
         if !is_fuse {
-            return FoundOwner { name: Some(source), facts };
+            return FoundOwner { name: Some(source), facts, thaw: None };
         }
         let connection = minor(&mount.device);
         if let Some(count) = waiting(&connection) {
@@ -178,7 +182,7 @@ impl OwnerSearch {
         }
         let servers = waits::fuse_servers(&self.paths.proc, &connection);
         let daemon = servers.first().map(|server| format!(" of {}", self.label(*server)));
-        FoundOwner { name: Some(source + &daemon.unwrap_or_default()), facts }
+        FoundOwner { name: Some(source + &daemon.unwrap_or_default()), facts, thaw: None }
     }
 
     /// Finds running programs that may have frozen the file system.
@@ -204,7 +208,7 @@ impl OwnerSearch {
             );
             std::iter::once(stalls).chain(mounted)
         });
-        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect() })
+        Some(FoundOwner { name: Some(disk.name.clone()), facts: facts.collect(), thaw: None })
     }
 
     /// Finds the process that holds the file lock for which the task waits.
@@ -215,7 +219,7 @@ impl OwnerSearch {
         let Some(holder) = found else { return FoundOwner::default() };
         let what = holder.path.as_deref().unwrap_or("the file");
         let name = self.label(holder.pid);
-        FoundOwner { facts: vec![format!("{name} has locked {what}")], name: Some(name) }
+        FoundOwner { facts: vec![format!("{name} has locked {what}")], name: Some(name), thaw: None }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, clients, disk, hang, journal, kernel, kubelet, load, node, reach, shims, size, state,
-    versions,
+    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, reach, shims,
+    size, state, versions,
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
 #[cfg(feature = "cli")]
@@ -108,6 +108,7 @@ pub const CATALOGUE: &[HealthRule] = &[
     entry(RuleId::D37, 5, Many(kernel::reasons)),
     entry(RuleId::D38, 38, One(shims::left_over)),
     entry(RuleId::D39, 39, One(clients::many)),
+    entry(RuleId::D40, 40, Many(growth::too_large)),
 ];
 
 #[cfg(test)]

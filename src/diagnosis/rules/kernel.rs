@@ -51,9 +51,22 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<HealthFinding> {
     found
 }
 
+/// Returns the process that waits for this one: the overdue process for which it works, or the shim that started it. A
+/// process that has not executed its program yet has the name of its parent, and the parent waits for it.
+pub(super) fn awaited_by<'a>(case: &Case<'a>, process: &'a Process) -> &'a Process {
+    let Some(host) = case.evidence.node() else { return process };
+    let sample = host.latest();
+    let parent = || sample.processes.get(&process.parent).filter(|parent| parent.role == process.role);
+    match process.role {
+        Role::Shim | Role::Daemon => parent().unwrap_or(process),
+        _ => overdue_processes::origin(case.evidence, sample, process).unwrap_or(process),
+    }
+}
+
 /// Whether a wait of this process explains the hung call: it is a part of a culprit, or the daemon. Without a culprit, it may
 /// be any process of the runtime.
 fn explains_hang(case: &Case<'_>, process: &Process) -> bool {
+    let process = awaited_by(case, process);
     let is_part = |id: &str| {
         let parts = parts_of(case.evidence, id);
         let mut shim_and_runtime = parts.shim.into_iter().chain(parts.oci.iter().copied());
@@ -76,9 +89,10 @@ fn finding_of(
 ) -> HealthFinding {
     let evidence = case.evidence;
     let explains = explains_hang(case, process);
+    let awaited_by = awaited_by(case, process);
     let is_old = evidence.node().is_some_and(|host| {
-        process.age >= limits::CNI_PROCESS_STUCK
-            && overdue_processes::is_overdue(evidence, host.latest(), process)
+        awaited_by.age >= limits::CNI_PROCESS_STUCK
+            && overdue_processes::is_overdue(evidence, host.latest(), awaited_by)
     });
     let whole_node = wait.reason.rule.id == "KR01" && wait.programs >= UNRELATED_PROGRAMS;
     let hang_is_certain = case.culprits.iter().any(|culprit| culprit.confidence == Confidence::Certain);
@@ -88,7 +102,7 @@ fn finding_of(
         (false, true) => (Severity::Warning, Confidence::Likely),
         (false, false) => (Severity::Warning, Confidence::Possible),
     };
-    let id = id_of(case, process);
+    let id = id_of(case, process).or_else(|| id_of(case, awaited_by));
     let of_pod = id.as_deref().and_then(|id| evidence.names.pod(id));
     let of_pod = of_pod.map(|pod| format!(" of {pod}")).unwrap_or_default();
     let title = format!("{}{of_pod} {}", process.label(), wait.words());
@@ -128,7 +142,14 @@ fn finding_of(
             found.next.push(drain(evidence));
             found.next.extend(rule.act.iter().skip(1).map(|line| (*line).to_owned()));
         }
-        _ => found.next.extend(rule.act.iter().map(|line| (*line).to_owned())),
+        _ => match &wait.thaw {
+            // The last step of the catalogue is the same command without the path.
+            Some(thaw) => {
+                found.next.extend(rule.act.iter().take(1).map(|line| (*line).to_owned()));
+                found.next.push(format!("then thaw it (changes state): {thaw}"));
+            }
+            None => found.next.extend(rule.act.iter().map(|line| (*line).to_owned())),
+        },
     }
     found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
     found.kernel_reason = Some(KernelReason {

@@ -285,22 +285,25 @@ pub(super) fn systemd(case: &Case<'_>) -> Option<HealthFinding> {
 }
 
 /// The numbers on which the threads and file descriptors of a healthy runtime depend.
-struct ExpectedLoad {
+pub(super) struct ExpectedLoad {
     containers: usize,
     sandboxes: usize,
     shims: usize,
 }
 
 impl ExpectedLoad {
-    fn of(case: &Case<'_>, host: &HostEvidence) -> Self {
+    pub(super) fn of(case: &Case<'_>, host: &HostEvidence) -> Self {
         let Population { containers, sandboxes, .. } = case.evidence.runtime.population();
         Self { containers, sandboxes, shims: host.latest().with_role(Role::Shim).count() }
     }
 
-    fn times(&self, factor: u64) -> u64 {
+    pub(super) fn items(&self) -> u64 {
         let all = self.containers.saturating_add(self.sandboxes).saturating_add(self.shims);
-        let all = u64::try_from(all).unwrap_or(u64::MAX);
-        factor.saturating_mul(all.saturating_add(limits::LEAK_OFFSET))
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn times(&self, factor: u64) -> u64 {
+        factor.saturating_mul(self.items().saturating_add(limits::LEAK_OFFSET))
     }
 }
 

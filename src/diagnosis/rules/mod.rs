@@ -1,4 +1,4 @@
-//! The rules D00 to D39. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
+//! The rules D00 to D40. A rule is a function that reads the evidence and returns findings or nothing. No rule makes calls.
 //!
 //! [`CATALOGUE`] lists the rules with their texts; the files have the functions, grouped by the kind of evidence.
 
@@ -8,6 +8,7 @@ mod clients;
 mod cri_missing;
 mod disk;
 pub mod estimate;
+mod growth;
 pub mod hang;
 mod journal;
 mod kernel;

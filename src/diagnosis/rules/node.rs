@@ -3,18 +3,20 @@
 
 use std::time::Duration;
 
+use super::kernel::awaited_by;
 use super::{Case, finding, state};
 use crate::diagnosis::evidence::container_parts::{self, ContainerParts};
+use crate::diagnosis::kernel_waits::KernelWait;
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
-use crate::diagnosis::proc::{Blocked, Freeze, Process, Psi, Role, is_conmon};
+use crate::diagnosis::proc::{Blocked, Freeze, ProcSample, Process, Psi, Role, is_conmon};
 use crate::diagnosis::report::{Confidence, HealthFinding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{seconds, short};
 use crate::report::duration::elapsed;
 use crate::report::plural;
 
 /// Parts of the names of kernel functions that wait for a remote or FUSE file system.
-const REMOTE_WAITS: [&str; 10] = [
+const REMOTE_WAITS: [&str; 12] = [
     "nfs",
     "rpc_wait",
     "rpc_",
@@ -25,6 +27,9 @@ const REMOTE_WAITS: [&str; 10] = [
     "request_wait_answer",
     "p9_client",
     "lustre",
+    "ptlrpc_",
+    // CIFS.
+    "wait_for_response",
 ];
 /// Parts of the names of kernel functions that wait for local storage.
 const LOCAL_WAITS: [&str; 14] = [
@@ -143,10 +148,17 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     } else {
         (Confidence::Possible, Severity::Warning)
     };
-    let source = mounts.first().map_or_else(
-        || "a network or user-space file system".to_owned(),
-        |mount| format!("{} ({})", mount.source, mount.kind),
-    );
+    let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
+    let mut named = owners.filter_map(|wait| wait.owner.as_deref().map(|owner| (wait, owner)));
+    // The owner of this process's own wait is the server or the daemon; of several mounts, the first may be another one.
+    let owner = named.clone().find(|(wait, _)| wait.pid == process.pid).map(|(_, owner)| owner.to_owned());
+    let source = owner.unwrap_or_else(|| {
+        mounts.first().map_or_else(
+            || "a network or user-space file system".to_owned(),
+            |mount| format!("{} ({})", mount.source, mount.kind),
+        )
+    });
+    let source = if source.ends_with(", which is stopped") { format!("{source},") } else { source };
     let who = pod.as_ref().map_or_else(|| process.label(), ToString::to_string);
     let title = format!("{source} does not answer; {who} waits for it");
     let mut found = case.cause(RuleId::D09, severity, confidence, title);
@@ -157,9 +169,7 @@ pub(super) fn remote(case: &Case<'_>) -> Option<HealthFinding> {
     found.pod = pod;
     found.evidence.extend(waiting.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
-    let owners = host.waits.iter().filter(|wait| wait.reason.rule.id == "KR04");
-    let named = owners.filter(|wait| wait.owner.is_some());
-    found.evidence.extend(named.take(1).map(|wait| format!("it {}", wait.words())));
+    found.evidence.extend(named.next().map(|(wait, _)| format!("it {}", wait.words())));
     found.evidence.extend(logged);
     found.next.push("make the file server available again".to_owned());
     found.next.push(
@@ -236,9 +246,16 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Describes for what a task of this process waits in the kernel, if known.
+/// Describes for what a task of this process waits in the kernel, if known. If the process waits until its child has
+/// executed a program, the child's wait counts.
 fn wait_of(case: &Case<'_>, pid: u32) -> Option<String> {
-    Some(case.evidence.node()?.waits.iter().find(|wait| wait.pid == pid)?.words())
+    let host = case.evidence.node()?;
+    let is_for_it = |wait: &&KernelWait| {
+        let process = host.latest().processes.get(&wait.pid);
+        process.is_some_and(|process| awaited_by(case, process).pid == pid)
+    };
+    let own = host.waits.iter().find(|wait| wait.pid == pid);
+    Some(own.or_else(|| host.waits.iter().find(is_for_it))?.words())
 }
 
 /// Names a shim or a conmon: `the shim containerd-shim[12]`, `conmon[12]`.
@@ -470,6 +487,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 if host.second.is_some() { ", in two samples" } else { "" }
             ));
             found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
+            found.evidence.push(who_froze(sample, &ids));
             if checkpoint {
                 found.evidence.push(
                     "kubelets from 1.37 on may freeze every container of a pod on purpose while CheckpointPod runs"
@@ -480,10 +498,33 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<HealthFinding> {
                 "unless it was paused on purpose, thaw it (changes state): {}",
                 freeze.thaw()
             ));
+            found.next.push(
+                "find out who froze it: a pause, a checkpoint, a debugger, systemctl freeze, or an OCI runtime that was \
+                 interrupted; the runtime's journal may show it"
+                    .to_owned(),
+            );
             found
                 .next
                 .push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());
             found
         })
         .collect()
+}
+
+/// Names the program that may have frozen a cgroup with these containers. The kernel does not record who did it, so only a
+/// program that still runs can be named.
+fn who_froze(sample: &ProcSample, ids: &[String]) -> String {
+    // runc freezes a cgroup also while it kills, updates or removes the container.
+    const FREEZES: [&str; 5] = ["pause", "checkpoint", "kill", "update", "delete"];
+    let may_freeze = |process: &&Process| {
+        let has_verb = || process.command.iter().find(|word| FREEZES.contains(&word.as_str()));
+        let is_about_it = || ids.iter().any(|id| process.command.mentions(id));
+        process.comm == "criu" || (process.role == Role::OciRuntime && is_about_it() && has_verb().is_some())
+    };
+    match sample.processes.values().find(may_freeze) {
+        Some(process) => format!("{} runs for it and may have frozen it", process.label()),
+        None => {
+            "the kernel does not record who froze it; no OCI runtime and no criu work on it now".to_owned()
+        }
+    }
 }

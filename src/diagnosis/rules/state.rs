@@ -78,9 +78,13 @@ pub(super) fn network(case: &Case<'_>) -> Option<HealthFinding> {
         signs.push(condition_text(condition));
     }
     for plugin in overdue_plugins(evidence) {
+        let of_pod = pod_of(evidence, plugin);
         if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
             confidence = Confidence::Likely;
-            title = format!("the network plugin {}{} hangs", plugin.label(), pod_of(evidence, plugin));
+            title = format!("the network plugin {}{of_pod} hangs", plugin.label());
+        } else if signs.is_empty() {
+            let age = seconds(plugin.age);
+            title = format!("the network plugin {}{of_pod} has not finished for {age}", plugin.label());
         }
         let id = evidence.node().and_then(|host| host.overdue_ids.get(&plugin.pid));
         let sandbox = id.map(|id| format!(" of sandbox {}", evidence.names.describe(id))).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! D27: versions of runtimes and kubelets with a known bug. The finding is a hint, never a cause.
 
+use super::growth::Size;
 use super::{Case, finding};
 use crate::diagnosis::evidence::Settings;
+use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, HealthFinding, RuleId, Severity};
 
 /// A range of versions of a program that have a bug.
@@ -18,6 +20,8 @@ struct KnownBug {
     fault: &'static str,
     /// Where the bug is described.
     source: &'static str,
+    /// What grows in the program because of the bug.
+    grows: &'static [Size],
 }
 
 /// The bug of several release lines of containerd.
@@ -31,13 +35,13 @@ const KNOWN: [KnownBug; 14] = [
         "some builds of it hang in start and stop",
         "containerd/containerd#5274",
     ),
-    containerd([1, 7, 0], [1, 7, 35], EXEC_LEAK, "CVE-2026-53495"),
+    exec_leak([1, 7, 0], [1, 7, 35]),
     containerd([1, 7, 15], [1, 7, 17], "its NRI calls can deadlock", "Azure/AKS#4426"),
-    containerd([2, 0, 0], [2, 0, 12], EXEC_LEAK, "CVE-2026-53495"),
+    exec_leak([2, 0, 0], [2, 0, 12]),
     containerd([2, 0, 0], [2, 0, 7], SHIM_LEAK, "containerd/containerd#12344"),
     containerd([2, 1, 0], [2, 1, 5], SHIM_LEAK, "containerd/containerd#12344"),
-    containerd([2, 2, 0], [2, 2, 8], EXEC_LEAK, "CVE-2026-53495"),
-    containerd([2, 3, 0], [2, 3, 5], EXEC_LEAK, "CVE-2026-53495"),
+    exec_leak([2, 2, 0], [2, 2, 8]),
+    exec_leak([2, 3, 0], [2, 3, 5]),
     containerd(
         [2, 3, 0],
         [2, 3, 2],
@@ -55,13 +59,12 @@ const KNOWN: [KnownBug; 14] = [
     },
     KnownBug {
         program: "cri-o",
-        from: [1, 33, 2],
-        until: [1, 33, 9],
-        is_fixed: true,
-        fault: "stopping a container can deadlock",
-        source: "cri-o/cri-o#9754",
+        ..containerd([1, 33, 2], [1, 33, 9], "stopping a container can deadlock", "cri-o/cri-o#9754")
     },
-    kubelet([1, 0, 0], "its shutdown manager leaks D-Bus connections", "kubernetes/kubernetes#137141"),
+    KnownBug {
+        grows: &[Size::Descriptors, Size::Threads],
+        ..kubelet([1, 0, 0], "its shutdown manager leaks D-Bus connections", "kubernetes/kubernetes#137141")
+    },
     KnownBug {
         is_fixed: false,
         ..kubelet(
@@ -70,16 +73,25 @@ const KNOWN: [KnownBug; 14] = [
             "kubernetes/kubernetes#140882",
         )
     },
-    kubelet([1, 36, 0], "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850"),
+    KnownBug {
+        grows: &[Size::Memory],
+        ..kubelet([1, 36, 0], "it leaks memory with each sync of a pod", "kubernetes/kubernetes#139850")
+    },
 ];
 
 const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source }
+    KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source, grows: &[] }
+}
+
+/// A goroutine keeps its stack and the pipes of its exec.
+const fn exec_leak(from: [u32; 3], fixed: [u32; 3]) -> KnownBug {
+    let grows = &[Size::Memory, Size::Threads, Size::Descriptors];
+    KnownBug { grows, ..containerd(from, fixed, EXEC_LEAK, "CVE-2026-53495") }
 }
 
 /// A bug of kubelets before 1.37.
 const fn kubelet(from: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
-    KnownBug { program: "kubelet", from, until: [1, 37, 0], is_fixed: true, fault, source }
+    KnownBug { program: "kubelet", ..containerd(from, [1, 37, 0], fault, source) }
 }
 
 /// Returns the numbers of a version, without the suffix that a package may add.
@@ -91,14 +103,32 @@ pub(super) fn numbers(version: &str) -> Option<[u32; 3]> {
 
 /// Applies D27 to the runtime and to the kubelet, as far as their versions are known.
 pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
+    let findings = |(program, version): (&str, String)| known_bugs(program, &version);
+    programs(case).flat_map(findings).collect()
+}
+
+/// Describes the known bugs by which `size` grows in a process of the runtime or of the kubelet.
+pub(super) fn growth(case: &Case<'_>, process: &Process, size: Size) -> Vec<String> {
+    let is_kubelet = process.role == Role::Kubelet;
+    let bugs = programs(case).filter(|(program, _)| (*program == "kubelet") == is_kubelet);
+    let describe = |(program, version): (&str, String)| {
+        let bugs = bugs_of(program, &version).filter(|bug| bug.grows.contains(&size));
+        let describe = |bug: &KnownBug| {
+            format!("{program} {version} has a known leak: {} ({}; {})", bug.fault, bug.source, bug.fix())
+        };
+        bugs.map(describe).collect::<Vec<_>>()
+    };
+    bugs.flat_map(describe).collect()
+}
+
+/// Returns the runtime and the kubelet with their versions, as far as they are known.
+fn programs<'a>(case: &Case<'a>) -> impl Iterator<Item = (&'a str, String)> {
     // A simulated program has its version only for show.
-    if case.evidence.endpoint.starts_with("sim:") {
-        return Vec::new();
-    }
+    let is_real = !case.evidence.endpoint.starts_with("sim:");
     let version = case.evidence.runtime.version_answer();
     let runtime = version.map(|version| (version.runtime_name.as_str(), version.runtime_version.clone()));
     let kubelet = kubelet_version(case).map(|version| ("kubelet", version));
-    runtime.into_iter().chain(kubelet).flat_map(|(program, version)| known_bugs(program, &version)).collect()
+    runtime.into_iter().chain(kubelet).filter(move |_| is_real)
 }
 
 /// The version that the kubelet's metrics name, or the release that the user named.
@@ -109,22 +139,33 @@ fn kubelet_version(case: &Case<'_>) -> Option<String> {
     metrics.or_else(|| is_named.then(|| settings.value.to_string()))
 }
 
+impl KnownBug {
+    /// Says which version fixes the bug.
+    fn fix(&self) -> String {
+        let [major, minor, patch] = self.until;
+        if self.is_fixed {
+            format!("fixed in {major}.{minor}.{patch}")
+        } else {
+            "no version with a fix is known".to_owned()
+        }
+    }
+}
+
+/// Returns the known bugs of a version.
+fn bugs_of(program: &str, version: &str) -> impl Iterator<Item = &'static KnownBug> {
+    let ours = numbers(version);
+    let known = KNOWN.iter().filter(move |known| known.program == program);
+    known.filter(move |known| ours.is_some_and(|ours| known.from <= ours && ours < known.until))
+}
+
 fn known_bugs(program: &str, version: &str) -> Vec<HealthFinding> {
-    let Some(ours) = numbers(version) else { return Vec::new() };
-    let known = KNOWN.iter().filter(|known| known.program == program);
-    known
-        .filter(|known| known.from <= ours && ours < known.until)
+    bugs_of(program, version)
         .map(|known| {
             let version = version.trim_start_matches('v');
             let title = format!("{program} {version} has a known fault: {}", known.fault);
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
             found.evidence.push(format!("see {}", known.source));
-            let [major, minor, patch] = known.until;
-            found.evidence.push(if known.is_fixed {
-                format!("fixed in {major}.{minor}.{patch}")
-            } else {
-                "no version with a fix is known".to_owned()
-            });
+            found.evidence.push(known.fix());
             found.evidence.push("there is no proof that it is the cause here".to_owned());
             found
         })

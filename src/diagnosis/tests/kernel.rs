@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::node::{FakeNode, FakeProcess, find, hung};
-use super::scripted::{Scripted, sandbox_id};
+use super::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::host::proc::waits;
 
@@ -130,6 +130,13 @@ async fn documented_stacks_have_their_reason() {
             "_nv039897rm",
             "[<0>] _nv039897rm+0x3c/0x70 [nvidia]\n[<0>] rm_init_adapter+0xc5/0xe0 [nvidia]\n",
         ),
+        // Chang Fengnan on linux-pci, 2024-11-27: a device is removed while a program uses it through VFIO.
+        (
+            "KR03",
+            "vfio_unregister_group_dev",
+            "[<0>] vfio_unregister_group_dev+0x97/0xe0 [vfio]\n[<0>] vfio_pci_core_unregister_device+0x19/0x80 \
+             [vfio_pci_core]\n[<0>] vfio_pci_remove+0x15/0x20 [vfio_pci]\n[<0>] pci_device_remove+0x39/0xb0\n",
+        ),
         // A frozen ext4 on Linux 6.18.
         (
             "KR05",
@@ -142,8 +149,15 @@ async fn documented_stacks_have_their_reason() {
             "sync_inodes_sb",
             "[<0>] sync_inodes_sb+0xd0/0x2a0\n[<0>] generic_shutdown_super+0x37/0x130\n",
         ),
+        // containerd issue 5325: dockerd unmounts an overlay while its disk is slow.
+        (
+            "KR07",
+            "rwsem_down_read_slowpath",
+            "[<0>] rwsem_down_read_slowpath+0x1e5/0x3a0\n[<0>] ovl_sync_fs+0x2f/0x50\n[<0>] sync_filesystem+0x74/0x90\n\
+             [<0>] generic_shutdown_super+0x2a/0x120\n[<0>] kill_anon_super+0x17/0x30\n",
+        ),
     ] {
-        let node = FakeNode::new(&format!("stack-{id}")).with_pods(3);
+        let node = FakeNode::new(&format!("stack-{wchan}")).with_pods(3);
         blocked_shim(&node, wchan, stack);
         let report = node.diagnose(hung(3, 1)).await;
         assert_eq!(reason(&report).map(|(id, ..)| id).as_deref(), Some(id), "{report:#?}");
@@ -156,6 +170,111 @@ async fn documented_stacks_have_their_reason() {
         "[<0>] percpu_rwsem_wait+0x15f/0x1d0\n[<0>] cgroup_can_fork+0x1/0x2\n",
     );
     assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None);
+}
+
+/// Mounts a remote file system in pod 1, and lets the pod's shim wait for it.
+async fn waits_for_remote(kind: &str, source: &str, wchan: &str, stack: &str) -> HealthReport {
+    let node = FakeNode::new(&format!("remote-{kind}-{}", stack.len())).with_pods(3);
+    let volume = "/var/lib/kubelet/pods/uid-1/volumes/kubernetes.io~csi/data/mount";
+    node.file(
+        "proc/self/mountinfo",
+        &format!("36 35 0:50 / {volume} rw,relatime shared:1 - {kind} {source} rw,hard\n"),
+    );
+    blocked_shim(&node, wchan, stack);
+    node.diagnose(hung(3, 1)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_server_that_does_not_answer_is_named_by_the_stack_and_by_the_function_alone() {
+    for (kind, source, wchan, stack) in [
+        // linux-nfs, September 2025: a client of a server whose threads do not run.
+        (
+            "nfs4",
+            "10.1.2.3:/export",
+            "rpc_wait_bit_killable",
+            "[<0>] rpc_wait_bit_killable+0x25/0x80 [sunrpc]\n[<0>] __rpc_execute+0x151/0x480 [sunrpc]\n[<0>] \
+             rpc_execute+0xca/0xf0 [sunrpc]\n[<0>] rpc_run_task+0x110/0x180 [sunrpc]\n[<0>] nfs4_call_sync_custom+0xb/0x30 \
+             [nfsv4]\n[<0>] nfs4_proc_getattr+0x73/0x100 [nfsv4]\n",
+        ),
+        // linux-cifs: a server does not answer an open.
+        (
+            "cifs",
+            "//files.example/share",
+            "wait_for_response",
+            "[<0>] wait_for_response+0x195/0x250 [cifs]\n[<0>] compound_send_recv+0xb9d/0x2ac0 [cifs]\n[<0>] \
+             cifs_send_recv+0x22/0x40 [cifs]\n[<0>] SMB2_open+0x352/0x17b0 [cifs]\n",
+        ),
+        // cea-hpc/robinhood issue 111: a metadata server does not answer.
+        (
+            "lustre",
+            "10.4.0.1@tcp:/scratch",
+            "ptlrpc_set_wait",
+            "[<ffffffffc1191a80>] ptlrpc_set_wait+0x480/0x790 [ptlrpc]\n[<ffffffffc1191e13>] \
+             ptlrpc_queue_wait+0x83/0x230 [ptlrpc]\n[<ffffffffc1361f66>] mdc_xattr_common+0x3f6/0x680 [mdc]\n",
+        ),
+    ] {
+        for stack in [stack, ""] {
+            let report = waits_for_remote(kind, source, wchan, stack).await;
+            let found = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{kind}: {report:#?}"));
+            let title = format!("{source} ({kind}) does not answer; ");
+            assert!(found.title.starts_with(&title), "{}", found.title);
+            let waits = format!("it waits for the file system {source} ({kind})");
+            assert!(found.evidence.contains(&waits), "{found:#?}");
+            let holder = report.culprits[0].holder.as_deref().unwrap();
+            assert!(holder.ends_with(&waits[3..]), "{holder}");
+        }
+    }
+}
+
+/// linux-mm, "mm, memcg: reclaim more aggressively before high allocator throttling", 2020.
+const ABOVE_HIGH: &str = "[<0>] mem_cgroup_handle_over_high+0x121/0x170\n[<0>] exit_to_usermode_loop+0x67/0xa0\n[<0>] \
+    do_syscall_64+0x149/0x170\n";
+
+#[tokio::test(start_paused = true)]
+async fn reclaim_is_the_reason_only_under_memory_pressure() {
+    let node = FakeNode::new("reclaim").with_pods(3);
+    blocked_shim(&node, "mem_cgroup_handle_over_high", ABOVE_HIGH);
+    assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None);
+    node.pressure("memory", 78.5);
+    let report = node.diagnose(hung(3, 1)).await;
+    assert_eq!(reason(&report), Some(("KR10".to_owned(), None, Confidence::Likely)), "{report:#?}");
+    let found = find(&report, RuleId::D37).unwrap();
+    assert!(found.title.ends_with("waits for free memory"), "{}", found.title);
+    assert!(found.evidence.iter().any(|line| line.contains("78 % of the last 10 s")), "{found:#?}");
+}
+
+/// opencontainers/runc issue 4481: `runc init` in a cgroup that nobody thaws.
+const FROZEN: &str = "[<0>] __refrigerator+0x4c/0x130\n[<0>] unix_stream_data_wait+0x1fa/0x210\n[<0>] \
+    unix_stream_read_generic+0x50d/0xa60\n[<0>] unix_stream_recvmsg+0x88/0x90\n";
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_cgroup_around_a_shim_is_named_with_the_command_that_thaws_it() {
+    let unit = "system.slice/containerd.service";
+    for (file, frozen, thawed, thaw) in [
+        (
+            format!("cgroup/freezer/{unit}/freezer.state"),
+            "FROZEN\n",
+            "THAWED\n",
+            format!("echo THAWED > /sys/fs/cgroup/freezer/{unit}/freezer.state"),
+        ),
+        (
+            format!("cgroup/{unit}/cgroup.events"),
+            "populated 1\nfrozen 1\n",
+            "populated 1\nfrozen 0\n",
+            format!("echo 0 > /sys/fs/cgroup/{unit}/cgroup.freeze"),
+        ),
+    ] {
+        let node = FakeNode::new(&format!("frozen-shim-{}", frozen.len())).with_pods(3);
+        blocked_shim(&node, "__refrigerator", FROZEN);
+        node.file(&file, thawed);
+        assert_eq!(reason(&node.diagnose(hung(3, 1)).await), None, "runc issue 3663: the cgroup is thawed");
+        node.file(&file, frozen);
+        let report = node.diagnose(hung(3, 1)).await;
+        let owner = Some(format!("/{unit}"));
+        assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
+        let next = &find(&report, RuleId::D37).unwrap().next;
+        assert_eq!(next[1], format!("then thaw it (changes state): {thaw}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,8 +387,11 @@ fn may_mount(node: &FakeNode) -> bool {
 /// Waits until `pid` is in the same wait in two looks; at its start, a process waits for its files for a moment.
 fn wait_until_blocked(pid: u32) {
     let mut before = Vec::new();
+    let matters = |function: &str| {
+        ["lock_inode_wait", "freezer", "get_signal"].iter().any(|part| function.contains(part))
+    };
     for _ in 0..240 {
-        let look = waits::look(Path::new("/proc"), &[pid], |function| function.contains("lock_inode_wait"));
+        let look = waits::look(Path::new("/proc"), &[pid], matters);
         if !look.tasks.is_empty() && look.tasks == before {
             return;
         }
@@ -328,8 +450,10 @@ async fn a_real_agent_that_does_not_answer_is_named() {
         return;
     }
     let shim = clean_up.start(&shim_of(&node, "/bin/cat"), &[&format!("{at}/file")]);
+    let began = std::time::Instant::now();
     wait_until_blocked(shim);
     let report = diagnose_with_real(&node, shim, &[agent]).await;
+    print_time("a silent security agent", began);
     let owner = Some(format!("perl[{agent}]"));
     assert_eq!(reason(&report), Some(("KR01".to_owned(), owner, Confidence::Certain)), "{report:#?}");
     // The agent ends first, so that the waiting process can end.
@@ -354,8 +478,10 @@ async fn a_real_frozen_file_system_is_named() {
     clean_up.commands.push(format!("fsfreeze -u {at}; sleep 0.1; umount -l {at}"));
     assert!(sh(&format!("fsfreeze -f {at}")));
     let shim = clean_up.start(&shim_of(&node, "/bin/touch"), &[&format!("{at}/file")]);
+    let began = std::time::Instant::now();
     wait_until_blocked(shim);
     let report = diagnose_with_real(&node, shim, &[]).await;
+    print_time("a frozen file system", began);
     assert_eq!(reason(&report), Some(("KR05".to_owned(), None, Confidence::Likely)), "{report:#?}");
     assert!(report.summary.contains("waits for a frozen file system"), "{}", report.summary);
 }
@@ -384,12 +510,14 @@ async fn a_real_fuse_daemon_that_is_stopped_is_named() {
     }
     assert!(is_mounted(), "the file system is not mounted");
     let shim = clean_up.start(&shim_of(&node, "/bin/cat"), &[&format!("{at}/file")]);
+    let began = std::time::Instant::now();
     wait_until_blocked(shim);
     fs::create_dir_all(node.proc().join("self")).unwrap();
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let own = mountinfo.lines().find(|line| line.contains(&format!(" {at} "))).unwrap();
     fs::write(node.proc().join("self/mountinfo"), own).unwrap();
     let report = diagnose_with_real(&node, shim, &[daemon]).await;
+    print_time("a stopped FUSE daemon", began);
     let d09 = find(&report, RuleId::D09).unwrap_or_else(|| panic!("{report:#?}"));
     let named = format!("s3fs (fuse) of sh[{daemon}], which is stopped");
     assert!(d09.evidence.iter().any(|line| line.contains(&named)), "{d09:#?}");
@@ -414,9 +542,11 @@ async fn a_real_holder_of_a_file_lock_is_named() {
     }
     let flock = ["/usr/bin/flock", "/bin/flock"].into_iter().find(|path| Path::new(path).exists()).unwrap();
     let shim = clean_up.start(&shim_of(&node, flock), &[&file, "true"]);
+    let began = std::time::Instant::now();
     wait_until_blocked(shim);
     fs::copy("/proc/locks", node.proc().join("locks")).unwrap();
     let report = diagnose_with_real(&node, shim, &[holder]).await;
+    print_time("a held file lock", began);
     let (id, owner, _) = reason(&report).unwrap_or_else(|| panic!("{report:#?}"));
     assert_eq!((id.as_str(), owner), ("KR09", Some(format!("sleep[{holder}]"))));
     let found = find(&report, RuleId::D37).unwrap();
@@ -445,4 +575,183 @@ async fn programs_with_the_same_stack_are_counted_even_if_they_wait_in_a_functio
     assert_eq!(reason(&report).unwrap().0, "KR05");
     let evidence = &find(&report, RuleId::D37).unwrap().evidence;
     assert!(evidence.contains(&"3 programs wait for the same".to_owned()), "{evidence:#?}");
+}
+
+/// The tasks that Linux 6.18 showed while a shim started runc from a directory that a silent agent checks: the shim waits
+/// until its child has executed runc, and the child still has the shim's name.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_cannot_be_executed_explains_the_hang_of_its_parent() {
+    let node = FakeNode::new("vfork").with_pods(3);
+    blocked_shim(&node, "kernel_clone", "[<0>] kernel_clone+0x25e/0x3f0\n[<0>] __do_sys_clone3+0xd1/0x110\n");
+    node.process(&FakeProcess {
+        pid: 1501,
+        parent: 1001,
+        comm: "containerd-shim",
+        state: 'D',
+        cgroup: "/system.slice/containerd.service",
+        wchan: "fanotify_handle_event",
+        ..FakeProcess::default()
+    });
+    node.file("proc/1501/task/1501/stack", FANOTIFY);
+    node.file("proc/1501/task/1501/status", "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t1\n");
+    agent(&node, 812, "falcon-sensor", 5, 10000);
+    let report = node.diagnose(hung(3, 1)).await;
+    let owner = Some("falcon-sensor[812]".to_owned());
+    assert_eq!(reason(&report), Some(("KR01".to_owned(), owner, Confidence::Certain)), "{report:#?}");
+    let words = "waits for the security agent falcon-sensor[812]";
+    assert!(report.summary.contains(words) && report.summary.contains("default/web-1"), "{}", report.summary);
+    let d10 = find(&report, RuleId::D10).unwrap();
+    assert!(d10.title.ends_with(words), "{}", d10.title);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_below_an_overdue_plugin_or_runc_is_looked_at() {
+    let node = FakeNode::new("below").with_pods(3);
+    let new = super::scripted::id(8, 'd');
+    // The plugin is in none of the usual directories; its environment shows what it is.
+    node.process(&FakeProcess { pid: 4001, parent: 200, comm: "bridge", age: 90, ..FakeProcess::default() });
+    node.file(
+        "proc/4001/environ",
+        &format!("CNI_CONTAINERID={new}\0CNI_ARGS=K8S_POD_NAMESPACE=shop;K8S_POD_NAME=db-0\0"),
+    );
+    let below = |pid, parent, comm, wchan, stack: &str| {
+        node.process(&FakeProcess {
+            pid,
+            parent,
+            comm,
+            state: 'D',
+            age: 20,
+            wchan,
+            ..FakeProcess::default()
+        });
+        node.file(&format!("proc/{pid}/task/{pid}/stack"), stack);
+        let status = "voluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t1\n";
+        node.file(&format!("proc/{pid}/task/{pid}/status"), status);
+    };
+    // NVIDIA/nvidia-container-toolkit issue 499: the hook of a container waits in the driver.
+    let driver = "[<0>] rm_init_adapter+0xc5/0xe0 [nvidia]\n";
+    below(
+        4002,
+        4001,
+        "host-local",
+        "rtnl_newlink",
+        "[<0>] rtnl_newlink+0x308/0xb10\n[<0>] netlink_rcv_skb+0x4b/0x100\n",
+    );
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Degraded, "{report:#?}");
+    assert_eq!(reason(&report), Some(("KR02".to_owned(), None, Confidence::Likely)), "{report:#?}");
+    assert_eq!(
+        find(&report, RuleId::D37).unwrap().title,
+        "host-local[4002] of shop/db-0 waits for the network lock of the kernel (rtnl)"
+    );
+    node.process(&FakeProcess {
+        pid: 3000,
+        parent: 1001,
+        comm: "runc",
+        age: 70,
+        command: &["runc", "create", &container_id(1)],
+        ..FakeProcess::default()
+    });
+    below(4002, 3000, "nvidia-containe", "rm_init_adapter", driver);
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    let owner = Some("nvidia".to_owned());
+    assert_eq!(reason(&report), Some(("KR03".to_owned(), owner, Confidence::Likely)), "{report:#?}");
+    assert!(
+        report.summary.contains("of default/web-1 waits for the kernel module nvidia"),
+        "{}",
+        report.summary
+    );
+}
+
+/// Prints how long it took from the begin of a wait to the report that names its reason.
+fn print_time(what: &str, began: std::time::Instant) {
+    println!("{what}: named {:.1} s after the wait began", began.elapsed().as_secs_f64());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_frozen_cgroup_is_named() {
+    let node = FakeNode::new("real-cgroup").with_pods(3);
+    if !may_mount(&node) {
+        return;
+    }
+    // plegctl uses the longest path of a process; in cgroup v1, the other paths are those of this test.
+    let others = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let longest = others.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::len).max();
+    let name = format!("plegctl-freeze-{}-{}", std::process::id(), "x".repeat(longest.unwrap_or(0)));
+    let is_v1 = Path::new("/sys/fs/cgroup/freezer").is_dir();
+    let cgroup = Path::new("/sys/fs/cgroup").join(if is_v1 { "freezer" } else { "" }).join(&name);
+    if fs::create_dir(&cgroup).is_err() {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    }
+    let (file, frozen, thawed) =
+        if is_v1 { ("freezer.state", "FROZEN", "THAWED") } else { ("cgroup.freeze", "1", "0") };
+    let mut clean_up = CleanUp::default();
+    let shim = clean_up.start(&shim_of(&node, "/bin/sleep"), &["600"]);
+    let at = cgroup.display();
+    clean_up.commands.push(format!("echo {thawed} > {at}/{file}; kill -9 {shim}; sleep 0.2; rmdir {at}"));
+    fs::write(cgroup.join("cgroup.procs"), shim.to_string()).unwrap();
+    let began = std::time::Instant::now();
+    fs::write(cgroup.join(file), frozen).unwrap();
+    wait_until_blocked(shim);
+    symlink("/sys/fs/cgroup", node.root.join("cgroup")).unwrap();
+    let report = diagnose_with_real(&node, shim, &[]).await;
+    print_time("a frozen cgroup", began);
+    let owner = Some(format!("/{name}"));
+    assert_eq!(reason(&report), Some(("KR08".to_owned(), owner, Confidence::Certain)), "{report:#?}");
+    let next = &find(&report, RuleId::D37).unwrap().next[1];
+    assert!(next.contains(&format!("echo {thawed} > {at}/{file}")), "{next}");
+}
+
+/// Asks the kernel for the names of the features of a network device, into memory that the program itself does not provide
+/// (userfaultfd). The kernel holds its network lock meanwhile. The program ends after 20 s, whatever happens.
+#[cfg(target_arch = "x86_64")]
+const HOLD_NETWORK_LOCK: &str = r#"
+    alarm 20;
+    my $page = syscall(9, 0, 8192, 3, 0x22, -1, 0);
+    my $fault = syscall(323, 0x80000); die if $fault < 0;
+    open(F, '+<&=', $fault) or die;
+    my $version = pack('QQQ', 0xAA, 0, 0); ioctl(F, 0xC018AA3F, $version) or die;
+    my $range = pack('QQQQ', $page + 4096, 4096, 1, 0); ioctl(F, 0xC020AA00, $range) or die;
+    pipe(R, W); syswrite(W, pack('LLL', 0x1b, 4, 0));
+    syscall(0, fileno(R), $page + 4084, 12) == 12 or die;
+    socket(S, 2, 2, 0) or die;
+    my $request = pack('a16Qx16', 'lo', $page + 4084); ioctl(S, 0x8946, $request);
+"#;
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test(start_paused = true)]
+async fn a_real_wait_for_the_network_lock_is_recognised() {
+    let node = FakeNode::new("real-rtnl").with_pods(3);
+    let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].into_iter().find(|path| Path::new(path).exists());
+    let Some(ip) = ip.filter(|_| may_mount(&node)) else {
+        eprintln!("skipped: no program ip");
+        return;
+    };
+    let program = shim_of(&node, ip);
+    let mut clean_up = CleanUp::default();
+    let holder = clean_up.start("perl", &["-e", HOLD_NETWORK_LOCK]);
+    let waits =
+        || fs::read_to_string(format!("/proc/{holder}/wchan")).is_ok_and(|at| at == "handle_userfault");
+    for _ in 0..400 {
+        let has_ended = clean_up.processes[0].try_wait().unwrap().is_some();
+        if waits() || has_ended {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    if !waits() {
+        eprintln!("skipped: this kernel or its limits allow no userfaultfd");
+        return;
+    }
+    let began = std::time::Instant::now();
+    // The device is up already.
+    let shim = clean_up.start(&program, &["link", "set", "lo", "up"]);
+    wait_until_blocked(shim);
+    let report = diagnose_with_real(&node, shim, &[]).await;
+    clean_up.commands.push(format!("kill -9 {holder}"));
+    drop(clean_up);
+    print_time("the network lock", began);
+    assert_eq!(reason(&report).unwrap_or_else(|| panic!("{report:#?}")).0, "KR02", "{report:#?}");
+    assert!(report.summary.contains("waits for the network lock of the kernel"), "{}", report.summary);
 }

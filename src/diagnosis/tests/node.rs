@@ -114,7 +114,7 @@ impl FakeNode {
         fs::write(path, text).unwrap();
     }
 
-    fn pressure(&self, resource: &str, full: f64) {
+    pub(super) fn pressure(&self, resource: &str, full: f64) {
         self.pressure_file(&format!("proc/pressure/{resource}"), full);
     }
 

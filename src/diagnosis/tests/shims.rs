@@ -1,4 +1,5 @@
-//! Tests of D38, shims whose sandbox is in no list, and of D39, the clients of the socket.
+//! Tests of D38, shims whose sandbox is in no list, of D39, the clients of the socket, and of D40, processes that are too
+//! large.
 
 use std::os::unix::fs::symlink;
 
@@ -233,4 +234,67 @@ async fn clients_of_the_socket_are_named_if_they_are_many_or_do_not_read() {
     assert_eq!(many.evidence[2], "datadog-agent[302]: 2 connections, 9 bytes not read");
     let slow = judged(vec![kubelet, client(305, "agent", 70_000)]).unwrap();
     assert_eq!(slow.title, "agent[305] does not read the runtime's answers");
+}
+
+/// Gives a process of the node another size.
+fn resize(node: &FakeNode, pid: u32, comm: &str, threads: u64, mebibytes: u64) {
+    let pages = mebibytes * 256;
+    let stat =
+        format!("{pid} ({comm}) S 1 0 0 0 -1 0 0 0 0 0 10 10 0 0 20 0 {threads} 0 1000000 0 {pages}\n");
+    node.file(&format!("proc/{pid}/stat"), &stat);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shim_far_larger_than_the_others_is_named_with_its_pod() {
+    let node = FakeNode::new("large-shim").with_pods(5).listening();
+    resize(&node, 1003, "containerd-shim", 90, 200);
+    let report = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!((report.verdict, find(&report, RuleId::D40)), (Verdict::Healthy, None));
+    for (threads, mebibytes) in [(90, 610), (2000, 12)] {
+        resize(&node, 1003, "containerd-shim", threads, mebibytes);
+        let report = node.diagnose(Scripted::with_pods(5)).await;
+        let found = find(&report, RuleId::D40).unwrap_or_else(|| panic!("{report:#?}"));
+        let size = format!("{mebibytes} MiB and {threads} threads");
+        let title =
+            format!("containerd-shim[1003] of default/web-3 is far larger than the other shims: {size}");
+        assert_eq!((found.title.as_str(), found.confidence), (title.as_str(), Confidence::Likely));
+        assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Degraded, RuleId::D40));
+    }
+    // The shim of Kata contains more than a shim.
+    let sandbox = sandbox_id(3);
+    let kata = ["/usr/bin/containerd-shim-kata-v2", "-id", &sandbox, "-address", listening_socket()];
+    node.file("proc/1003/cmdline", &kata.join("\0"));
+    let report = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(find(&report, RuleId::D40), None);
+    // Three shims are too few to compare.
+    let few = FakeNode::new("few-shims").with_pods(3).listening();
+    resize(&few, 1001, "containerd-shim", 90, 610);
+    assert_eq!(find(&few.diagnose(Scripted::with_pods(3)).await, RuleId::D40), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_runtime_is_likely_leaking_only_with_a_release_that_is_known_to_leak() {
+    let node = node("large-runtime");
+    resize(&node, 200, "containerd", 40, 3000);
+    let mut evidence = node.gathered(Scripted::with_pods(3)).await;
+    let report = judge(&evidence);
+    let found = find(&report, RuleId::D40).unwrap_or_else(|| panic!("{report:#?}"));
+    assert_eq!((found.confidence, found.severity), (Confidence::Possible, Severity::Info));
+    assert_eq!(found.title, "containerd[200] has 3000 MiB of memory after 25h");
+    assert_eq!(report.verdict, Verdict::Healthy, "containerd 2.1.9 is not known to leak");
+    let version = evidence.runtime.version.as_mut().unwrap().result.as_mut().unwrap();
+    version.runtime_version = "1.7.24".into();
+    let report = judge(&evidence);
+    let found = find(&report, RuleId::D40).unwrap();
+    assert_eq!((found.confidence, found.severity), (Confidence::Likely, Severity::Info));
+    let leak = "containerd 1.7.24 has a known leak: exec probes that leave children behind leak goroutines \
+                (CVE-2026-53495; fixed in 1.7.35)";
+    assert!(found.evidence.contains(&leak.to_owned()), "{found:#?}");
+    // A quarter of the node's 15 GiB.
+    resize(&node, 200, "containerd", 40, 4500);
+    let mut evidence = node.gathered(Scripted::with_pods(3)).await;
+    assert_eq!(judge(&evidence).verdict, Verdict::Healthy, "only possible");
+    let version = evidence.runtime.version.as_mut().unwrap().result.as_mut().unwrap();
+    version.runtime_version = "1.7.24".into();
+    assert_eq!(judge(&evidence).verdict, Verdict::Degraded);
 }

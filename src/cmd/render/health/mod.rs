@@ -375,7 +375,10 @@ fn what_to_do(report: &HealthReport) -> &'static str {
 /// Says whether the confidence of a finding is about a symptom or about a cause.
 fn of_what(finding: &HealthFinding) -> &'static str {
     match (finding.id, finding.confidence) {
-        (RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39, _) => "",
+        (
+            RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39 | RuleId::D40,
+            _,
+        ) => "",
         (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
         (
             RuleId::D01

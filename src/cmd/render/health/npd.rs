@@ -97,6 +97,7 @@ const fn phrase(id: RuleId) -> &'static str {
         RuleId::D37 => "kernel wait",
         RuleId::D38 => "left-over shims",
         RuleId::D39 => "many clients",
+        RuleId::D40 => "a large daemon",
     }
 }
 
