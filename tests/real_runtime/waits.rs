@@ -245,7 +245,7 @@ fn a_silent_security_agent_is_named_for_a_hung_list(version: Containerd) {
 
 /// A FUSE daemon that answers the first requests, and stops itself as soon as a name is looked up. The request that it has
 /// read stays unanswered.
-const FUSE: &str = r#"
+const FUSE: &str = r"
     $^F = 100; my ($at, $ready) = @ARGV;
     open(F, '+<', '/dev/fuse') or die;
     my $options = 'fd=' . fileno(F) . ',rootmode=40000,user_id=0,group_id=0,allow_other';
@@ -260,7 +260,7 @@ const FUSE: &str = r#"
         my $error = $answer eq '' ? -38 : 0;
         syswrite(F, pack('LlQ', 16 + length($answer), $error, $unique) . $answer);
     }
-"#;
+";
 
 fn a_stopped_fuse_daemon_is_named_for_a_container_that_does_not_end(version: Containerd) {
     let Some(runtime) = real(version) else { return };

@@ -706,7 +706,7 @@ async fn a_real_frozen_cgroup_is_named() {
 /// Asks the kernel for the names of the features of a network device, into memory that the program itself does not provide
 /// (userfaultfd). The kernel holds its network lock meanwhile. The program ends after 20 s, whatever happens.
 #[cfg(target_arch = "x86_64")]
-const HOLD_NETWORK_LOCK: &str = r#"
+const HOLD_NETWORK_LOCK: &str = r"
     alarm 20;
     my $page = syscall(9, 0, 8192, 3, 0x22, -1, 0);
     my $fault = syscall(323, 0x80000); die if $fault < 0;
@@ -717,7 +717,7 @@ const HOLD_NETWORK_LOCK: &str = r#"
     syscall(0, fileno(R), $page + 4084, 12) == 12 or die;
     socket(S, 2, 2, 0) or die;
     my $request = pack('a16Qx16', 'lo', $page + 4084); ioctl(S, 0x8946, $request);
-"#;
+";
 
 #[cfg(target_arch = "x86_64")]
 #[tokio::test(start_paused = true)]
