@@ -34,8 +34,8 @@ quick: lint
 # `make test`.
 LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::matrix:: capture::replay:: \
 	cli::evented::removed_pods_leave cli::hostile::ten_thousands cli::pods::scripts:: cli::screens:: \
-	cli::sim::kubelet_and_node cli::syscalls:: docs::the_walkthrough manifests::source::the_number_of_values \
-	manifests::uids:: releases:: recorded_history_of stacks::damaged
+	cli::sim::kubelet_and_node cli::syscalls:: docs::the_walkthrough fleet::recorders::incident_on_five_hundred \
+	manifests::source::the_number_of_values manifests::uids:: releases:: recorded_history_of stacks::damaged
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint library unit doctests docs

@@ -107,6 +107,9 @@ pub enum Error {
     /// The API server did not list the nodes.
     #[error(transparent)]
     Nodes(#[from] fleet::Error),
+    /// The API server did not list the recorders' pods.
+    #[error("cannot find the recorders: {0}")]
+    Recorders(#[from] fleet::RecorderError),
     /// A file that the user named could not be written.
     #[error(transparent)]
     Write(#[from] save::Error),
@@ -191,6 +194,9 @@ impl Error {
             | Self::Nodes(fleet::Error::Http(why) | fleet::Error::Node { why, .. }) => why.hint().map(str::to_owned),
             Self::Kubeconfig(KubeconfigError::Nothing) => {
                 Some("pass one with --kubeconfig FILE; on a node without one, `plegctl health` works without the API server".to_owned())
+            }
+            Self::Recorders(_) => {
+                Some("you need `list` on pods and `get` on pods/proxy in the recorders' namespace".to_owned())
             }
             Self::NeedsRuntime { .. } => {
                 Some("run it on the node, or leave the flag out".to_owned())

@@ -19,6 +19,17 @@
 //! n1     starts    v1.36.2   4          <none>
 //! ```
 //!
+//! With `--incidents`, shows which nodes had an incident, by cause, and what these nodes share:
+//!
+//! ```text
+//! $ plegctl nodes --incidents --since 24h
+//! 14 nodes, D02 ListContainers does not answer; since 2026-11-21 02:10 UTC, 3 still open
+//!   in all: container kube-system/csi-nfs, containerd 2.3.2 (on no other node)
+//!   n1, n2, n3, n4, n5, n6, 8 more
+//!
+//! 14 of 2 000 nodes had incidents since 2026-11-20 12:00 UTC; 300 have no recorder
+//! ```
+//!
 //! The command uses the credential in the user's kubeconfig, and reports which rights are missing.
 
 use std::io::{self, Write};
@@ -36,16 +47,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::complete;
 use super::context::{Context, block_on};
 use super::output::Output;
-use super::render::nodes as render;
 use super::render::words::{cut, width};
+use super::render::{incidents as render_incidents, nodes as render};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, at_least_one, positive_duration};
-use crate::fleet::{self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, StartVerdict};
+use crate::fleet::{
+    self, FleetReading, FleetRequest, NodeReport, NodeVerdict, NodesReport, RecorderPods, StartVerdict,
+};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
 use crate::ordered;
-use crate::report::document;
 use crate::report::escape::escaped;
+use crate::report::{NotChecked, document};
 
 /// The default time limit for one request. A kubelet whose list call hangs is silent for minutes, so a longer limit
 /// would bring no more answers.
@@ -92,19 +105,31 @@ pub struct NodesArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse, conflicts_with = "watch")]
     preflight: Option<KubeletVersion>,
 
+    /// Show instead the incidents that the nodes' recorders have kept, by cause, and what the nodes of each cause share
+    #[arg(long, conflicts_with_all = ["watch", "preflight", "no_recorders"])]
+    incidents: bool,
+
+    /// With --incidents: how far to look back
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", requires = "incidents")]
+    since: Duration,
+
+    /// Do not ask the nodes' recorders, only the kubelets
+    #[arg(long, conflicts_with = "preflight")]
+    no_recorders: bool,
+
     /// Show at most this many nodes; 0 is all [default: one screen on a terminal, else all]
-    #[arg(long, value_name = "N", conflicts_with = "preflight")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["preflight", "incidents"])]
     limit: Option<usize>,
 
     /// The order of the nodes: the worst verdict, the oldest PLEG, the slowest relists, or names from A to Z
-    #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with = "preflight")]
+    #[arg(long, value_name = "KEY", default_value = "verdict", conflicts_with_all = ["preflight", "incidents"])]
     sort_by: SortKey,
 
     /// Show only nodes that are not healthy
-    #[arg(long, conflicts_with = "preflight")]
+    #[arg(long, conflicts_with_all = ["preflight", "incidents"])]
     unhealthy: bool,
 
-    /// How to print; `name` prints the names of the nodes that are not healthy, or that may not start
+    /// How to print; `name` prints the names of the nodes that are not healthy, that may not start, or that had an incident
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
 }
@@ -140,6 +165,7 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let cluster = Arc::new(cluster);
     match arguments.preflight {
         Some(release) => block_on(preflight(arguments, context, &cluster, release))?,
+        None if arguments.incidents => block_on(incidents(arguments, context, &cluster))?,
         None => block_on(query_and_print(arguments, context, cluster))?,
     }
 }
@@ -211,6 +237,32 @@ async fn preflight(
     })
 }
 
+/// Asks the recorders of all nodes for their incidents.
+async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Cluster>) -> Result<Exit, Error> {
+    let request = arguments.request(context);
+    let nodes = fleet::list(cluster, &request).await?;
+    let recorders = fleet::find_recorders(cluster, request.timeout).await?;
+    let progress = progress_bar(nodes.len(), context.quiet);
+    let since = arguments.since;
+    let readings =
+        fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.inc(1)).await;
+    progress.finish_and_clear();
+    let now = context.clock.wall();
+    let report = fleet::join_incidents(&readings, now, since, &cluster.server, &cluster.context);
+    arguments.output.print(&document(&report), |out| match arguments.output {
+        Output::Name => report.node_names().iter().try_for_each(|name| writeln!(out, "{}", escaped(name))),
+        output => render_incidents::incidents(&report, output == Output::Wide, context.style(), out),
+    })?;
+    let counts = &report.counts;
+    Ok(if counts.with_incidents > 0 {
+        Exit::Bad
+    } else if counts.without_incidents == 0 {
+        Exit::NoAnswer
+    } else {
+        Exit::Good
+    })
+}
+
 /// Queries all nodes and prints the report; with `--watch`, repeats this until Ctrl-C.
 async fn query_and_print(
     arguments: &NodesArgs,
@@ -225,7 +277,7 @@ async fn query_and_print(
     let mut screen = Screen { arguments, context, shown: in_place.then(Vec::new) };
     // During the first query, Ctrl-C kills the process, because there is no answer yet. After it, Ctrl-C is the normal end
     // of the watch.
-    let (mut before, mut report) = query_once(&request, context, &cluster, None, context.quiet).await?;
+    let (mut before, mut report) = query_once(arguments, &request, context, &cluster, None).await?;
     if !arguments.watch {
         let exit = exit(&report);
         screen.print(&report, "")?;
@@ -236,11 +288,9 @@ async fn query_and_print(
     let mut failure = String::new();
     screen.print(&report, &failure)?;
     loop {
-        // A progress bar would move the screen.
-        let quiet = context.quiet || in_place;
         let next = async {
             tokio::time::sleep(arguments.period()).await;
-            query_once(&request, context, &cluster, Some(&before), quiet).await
+            query_once(arguments, &request, context, &cluster, Some((&before, in_place))).await
         };
         let result = {
             let mut next = pin!(next);
@@ -340,25 +390,40 @@ fn plain_width(line: &str) -> usize {
     width(text.trim_end_matches("\u{1b}[0m"))
 }
 
-/// Queries all nodes once. `before` is the previous result, for the relist times since then.
+/// Queries all nodes once. `before` is the previous result, for the relist times since then, and whether the screen shows
+/// it, which a progress bar would move.
 async fn query_once(
+    arguments: &NodesArgs,
     request: &FleetRequest,
     context: &Context,
     cluster: &Arc<Cluster>,
-    before: Option<&FleetReading>,
-    quiet: bool,
+    before: Option<(&FleetReading, bool)>,
 ) -> Result<(FleetReading, NodesReport), Error> {
     let nodes = fleet::list(cluster, request).await?;
-    let bar = progress_bar(nodes.len(), quiet);
+    let mut not_checked = Vec::new();
+    let recorders = if arguments.no_recorders {
+        RecorderPods::default()
+    } else {
+        fleet::find_recorders(cluster, request.timeout).await.unwrap_or_else(|why| {
+            if before.is_none() {
+                context.remark(&format!("the recorders are not asked: {why}"));
+            }
+            not_checked.push(NotChecked { what: "the recorders".to_owned(), why: why.to_string() });
+            RecorderPods::default()
+        })
+    };
+    let bar = progress_bar(nodes.len(), context.quiet || before.is_some_and(|(_, in_place)| in_place));
     let done = |reading: &fleet::NodeReading| {
         if reading.metrics.is_err() {
             bar.set_message(format!("last without an answer: {}", reading.listed.name));
         }
         bar.inc(1);
     };
-    let readings = fleet::read_nodes(cluster, nodes, request, &context.clock, done).await;
+    let readings = fleet::read_nodes(cluster, nodes, recorders, request, &context.clock, done).await;
     bar.finish_and_clear();
-    let report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
+    let before = before.map(|(before, _)| before);
+    let mut report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
+    report.not_checked = not_checked;
     Ok((readings, report))
 }
 

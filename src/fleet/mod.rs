@@ -4,19 +4,22 @@
 //! Before an upgrade (`preflight`), reads `/configz` and the list of the node's pods, and decides whether another release
 //! starts.
 //!
-//! For one node, also finds the recorder's pods on it, and reads their verdict through the pod proxy (`recorder`).
+//! Where a node has a recorder's pod, also reads its verdict through the pod proxy (`recorder`), or its incidents, which
+//! `incidents` joins over all nodes.
 //!
 //! Nothing else is requested. Every request has a timeout, so a silent node does not delay the other nodes. The
 //! verdict names no cause; `plegctl health` on the node does.
 
 mod histogram;
+mod incidents;
 mod node;
 mod preflight;
 mod recorder;
+mod recorders;
 mod report;
 mod verdict;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,11 +30,15 @@ use crate::clock::Clock;
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
+pub use self::incidents::{
+    FleetIncidents, IncidentGroup, SharedFact, join as join_incidents, read_incidents,
+};
 pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
 };
-pub use self::recorder::recorder_pods;
+pub use self::recorder::{RecorderError, recorder_pods};
+pub use self::recorders::{RecorderPods, RecorderReport, RecorderWord, find as find_recorders};
 #[cfg(test)]
 pub use self::report::NodeCounts;
 pub use self::report::{NodeReport, NodeRuntime, NodeVerdict, NodesReport, RelistSeconds};
@@ -67,7 +74,26 @@ pub struct ListedNode {
     pub ready: Option<NodeReady>,
     /// The name of its operating system.
     pub system: Option<String>,
+    /// The release of its kernel.
+    pub kernel: Option<String>,
+    /// The node pool.
+    pub pool: Option<String>,
 }
+
+/// The labels that name a node's pool, the most specific first: EKS, eksctl, GKE, AKS, Karpenter, DigitalOcean, IBM, and
+/// the type of the machine, which every cloud sets.
+const POOL_LABELS: [&str; 10] = [
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+    "karpenter.sh/nodepool",
+    "karpenter.sh/provisioner-name",
+    "doks.digitalocean.com/node-pool",
+    "ibm-cloud.kubernetes.io/worker-pool-name",
+    "node.kubernetes.io/instance-type",
+];
 
 /// A node's condition `Ready`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +139,8 @@ struct NodeItem {
 #[derive(Deserialize)]
 struct ItemMetadata {
     name: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -136,6 +164,7 @@ struct NodeInfo {
     kubelet_version: String,
     container_runtime_version: String,
     os_image: String,
+    kernel_version: String,
 }
 
 /// Why the nodes cannot be listed.
@@ -208,27 +237,37 @@ pub async fn node(cluster: &Cluster, name: &str, timeout: Duration) -> Result<Li
 impl From<NodeItem> for ListedNode {
     fn from(item: NodeItem) -> Self {
         let ready = item.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
-        let NodeInfo { kubelet_version, container_runtime_version, os_image } = item.status.node_info;
+        let NodeInfo { kubelet_version, container_runtime_version, os_image, kernel_version } =
+            item.status.node_info;
         let filled = |text: String| (!text.is_empty()).then_some(text);
+        let mut labels = item.metadata.labels;
         Self {
             name: item.metadata.name,
             kubelet_version: filled(kubelet_version),
             runtime: NodeRuntime::parse(&container_runtime_version),
             system: filled(os_image),
+            kernel: filled(kernel_version),
+            pool: POOL_LABELS.iter().find_map(|label| labels.remove(*label).filter(|pool| !pool.is_empty())),
             ready: ready.map(NodeReady::from),
         }
     }
 }
 
-/// Reads the metrics and the configuration of every node, several at a time, and calls `done` after each node.
+/// Reads the recorder's verdict, the metrics and the configuration of every node, several nodes at a time, and calls
+/// `done` after each node.
 pub async fn read_nodes(
     cluster: &Arc<Cluster>,
     nodes: Vec<ListedNode>,
+    recorders: RecorderPods,
     request: &FleetRequest,
     clock: &Arc<dyn Clock>,
     done: impl Fn(&NodeReading),
 ) -> FleetReading {
-    let reader = node::HealthReader { timeout: request.timeout, clock: Arc::clone(clock) };
+    let reader = node::HealthReader {
+        timeout: request.timeout,
+        clock: Arc::clone(clock),
+        recorders: Arc::new(recorders),
+    };
     let readings = read_each(cluster, nodes, request.concurrency, reader, done).await;
     FleetReading { taken_at: clock.wall(), readings }
 }
@@ -244,8 +283,11 @@ pub async fn read_settings(
     read_each(cluster, nodes, request.concurrency, reader, done).await
 }
 
-/// Reads some documents of one node.
+/// Reads some documents of one node, or of another target.
 trait NodeReader: Clone + Send + 'static {
+    /// What is read: in most cases a node.
+    type Target: Send + 'static;
+
     /// The documents.
     type Reading: Send + 'static;
 
@@ -254,14 +296,14 @@ trait NodeReader: Clone + Send + 'static {
         &self,
         session: &mut HttpSession<'_>,
         server: &str,
-        node: ListedNode,
+        target: Self::Target,
     ) -> impl Future<Output = Self::Reading> + Send;
 }
 
-/// Reads every node with `reader`, `concurrency` nodes at a time, and calls `done` after each.
+/// Reads every target with `reader`, `concurrency` targets at a time, and calls `done` after each.
 async fn read_each<R: NodeReader>(
     cluster: &Arc<Cluster>,
-    nodes: Vec<ListedNode>,
+    nodes: Vec<R::Target>,
     concurrency: usize,
     reader: R,
     done: impl Fn(&R::Reading),
@@ -292,13 +334,25 @@ async fn read_each<R: NodeReader>(
     readings
 }
 
-fn next_node(queue: &Mutex<VecDeque<ListedNode>>) -> Option<ListedNode> {
+fn next_node<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_specific_label_names_the_pool() {
+        let pool = |labels: &str| {
+            let item = format!(r#"{{"metadata":{{"name":"n1","labels":{labels}}}}}"#);
+            ListedNode::from(serde_json::from_str::<NodeItem>(&item).unwrap()).pool
+        };
+        let machine = r#""node.kubernetes.io/instance-type":"m7i.large""#;
+        assert_eq!(pool(&format!(r#"{{{machine},"karpenter.sh/nodepool":"gpu"}}"#)).as_deref(), Some("gpu"));
+        assert_eq!(pool(&format!(r#"{{{machine},"agentpool":""}}"#)).as_deref(), Some("m7i.large"));
+        assert_eq!(pool("{}"), None);
+    }
 
     #[test]
     fn a_node_without_a_status_is_listed() {

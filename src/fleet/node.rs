@@ -1,22 +1,25 @@
-//! Reads `/configz` and `/metrics` of one node's kubelet through the API server.
+//! Reads the verdict of one node's recorder, and `/configz` and `/metrics` of its kubelet, through the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::histogram::BucketHistogram;
+use super::recorders::{RecorderPods, RecorderReading};
 use super::{ListedNode, NodeReader};
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, HttpSession};
 use crate::kubelet::{Configz, Metrics};
 use crate::report::Seconds;
 
-/// The two documents of one node's kubelet, or why they could not be read.
+/// The documents of one node, or why they could not be read.
 #[derive(Clone, Debug)]
 pub struct NodeReading {
     /// The node in the API server's list.
     pub listed: ListedNode,
-    /// The kubelet's configuration, or the error.
-    pub configz: Result<Configz, http::Error>,
+    /// The answer of the node's recorder; `None` if no recorder was asked.
+    pub recorder: Option<RecorderReading>,
+    /// The kubelet's configuration; `None` if it could not be read, or was not requested.
+    pub configz: Option<Configz>,
     /// The kubelet's metrics, or the error.
     pub metrics: Result<KubeletMetrics, MetricsError>,
     /// Whether `/configz` was answered again after `/metrics` was silent. Only then does the kubelet itself hang, and
@@ -47,6 +50,9 @@ pub enum MetricsError {
     /// The answer is not a page of metrics.
     #[error("its /metrics answers something else: {0}")]
     Other(String),
+    /// Nothing was requested, because the recorder reports that a list call hangs, for which `/metrics` waits too.
+    #[error("its /metrics was not requested, because a list call hangs")]
+    NotRequested,
 }
 
 /// The documents of all nodes.
@@ -65,31 +71,39 @@ pub(super) struct HealthReader {
     pub timeout: Duration,
     /// The clock of the durations.
     pub clock: Arc<dyn Clock>,
+    /// The recorder's pods.
+    pub recorders: Arc<RecorderPods>,
 }
 
 impl NodeReader for HealthReader {
+    type Target = ListedNode;
     type Reading = NodeReading;
 
-    /// Reads one node. Requests `/configz` first, because a kubelet answers it even if `/metrics` hangs: so a hang is
-    /// distinguished from a node that cannot be reached.
+    /// Reads one node: first its recorder, which answers while a list call hangs. Then `/configz`, which a kubelet
+    /// answers even if `/metrics` hangs: so a hang is distinguished from a node that cannot be reached.
     async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> NodeReading {
         let (timeout, clock) = (self.timeout, self.clock.as_ref());
         let started = clock.mono();
+        let recorder = self.recorders.read_verdict(session, server, &listed.name, timeout).await;
+        if recorder.as_ref().is_some_and(RecorderReading::has_silent_list) {
+            let took = clock.mono().since(started).into();
+            let metrics = Err(MetricsError::NotRequested);
+            return NodeReading { listed, recorder, configz: None, metrics, answers_after: false, took };
+        }
         let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
         let url = format!("{base}/configz");
-        let configz = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
-            // The metrics are read even if the configuration cannot be parsed.
-            Ok(text) => Ok(Configz::parse(&text).unwrap_or_default()),
-            Err(why) => Err(why),
-        };
+        let configz = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
+        // The metrics are read even if the configuration cannot be parsed.
+        let configz = configz.ok().map(|text| Configz::parse(&text).unwrap_or_default());
         let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
         let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
         // `/configz` is requested again, to find out whether the API server has become silent.
-        let answers_after = silent && configz.is_ok() && {
+        let answers_after = silent && configz.is_some() && {
             let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
             again.is_ok()
         };
-        NodeReading { listed, configz, metrics, answers_after, took: clock.mono().since(started).into() }
+        let took = clock.mono().since(started).into();
+        NodeReading { listed, recorder, configz, metrics, answers_after, took }
     }
 }
 

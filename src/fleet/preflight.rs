@@ -95,6 +95,7 @@ pub(super) struct SettingsReader {
 }
 
 impl NodeReader for SettingsReader {
+    type Target = ListedNode;
     type Reading = SettingsReading;
 
     async fn read(&self, session: &mut HttpSession<'_>, server: &str, listed: ListedNode) -> SettingsReading {
@@ -393,9 +394,8 @@ mod tests {
             listed: ListedNode {
                 name: name.to_owned(),
                 kubelet_version: Some(version.to_owned()),
-                runtime: None,
                 system: Some("Debian GNU/Linux 13 (trixie)".to_owned()),
-                ready: None,
+                ..ListedNode::default()
             },
             configz: Ok(format!("{{\"kubeletconfig\":{{\"featureGates\":{{{gates}}}}}}}")),
             mirrors: Ok(vec![ListedMirrorPod {

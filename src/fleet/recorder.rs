@@ -11,23 +11,23 @@ use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
 /// The label of the recorder's pods (deploy/base/kustomization.yaml).
-const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
+pub(super) const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
 
 /// The name of the port that serves the verdict (deploy/base/daemonset.yaml).
 const PORT: &str = "metrics";
 
 /// The namespace of the recorder's pods if the user may not list the pods of all namespaces.
-const NAMESPACE: &str = "plegctl";
+pub(super) const NAMESPACE: &str = "plegctl";
 
 /// The maximum number of pods that are listed, and the maximum number of pods that are tried.
 const MAX_LISTED: usize = 20;
-const MAX_TRIED: usize = 2;
+pub(super) const MAX_TRIED: usize = 2;
 
 /// The largest answer of a recorder in bytes. A verdict has some kilobytes.
-const MAX_ANSWER: usize = 1024 * 1024;
+pub(super) const MAX_ANSWER: usize = 1024 * 1024;
 
 /// The largest list of pods in bytes.
-const MAX_POD_LIST: usize = 8 * 1024 * 1024;
+pub(super) const MAX_POD_LIST: usize = 8 * 1024 * 1024;
 
 /// A recorder's pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +58,15 @@ pub enum RecorderError {
 }
 
 #[derive(Deserialize)]
-struct PodList {
-    items: Vec<PodItem>,
+pub(super) struct PodList {
+    #[serde(default)]
+    pub metadata: super::PageMetadata,
+    pub items: Vec<PodItem>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PodItem {
+pub(super) struct PodItem {
     metadata: PodMetadata,
     #[serde(default)]
     spec: PodSpec,
@@ -143,14 +145,22 @@ async fn document(
 impl PodItem {
     /// Returns the pod as a recorder's pod, if it runs on this node and has the port.
     fn recorder_on(self, node: &str) -> Option<RecorderPod> {
+        self.recorder().filter(|(its_node, _)| its_node == node).map(|(_, pod)| pod)
+    }
+
+    /// Returns the pod as a recorder's pod, with its node, if it runs and has the port.
+    pub(super) fn recorder(self) -> Option<(String, RecorderPod)> {
         let runs = self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none();
         let mut ports = self.spec.containers.into_iter().flat_map(|container| container.ports);
         let port = ports.find(|port| port.name == PORT && port.container_port != 0)?;
-        (runs && self.spec.node_name == node).then_some(RecorderPod {
-            namespace: self.metadata.namespace,
-            name: self.metadata.name,
-            port: port.container_port,
-        })
+        runs.then_some((
+            self.spec.node_name,
+            RecorderPod {
+                namespace: self.metadata.namespace,
+                name: self.metadata.name,
+                port: port.container_port,
+            },
+        ))
     }
 }
 
@@ -160,12 +170,16 @@ impl RecorderPod {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// Returns the URL of a page of the recorder, through the pod proxy of the API server at `server`.
+    pub(super) fn url(&self, server: &str, page: &str) -> String {
+        let (namespace, name, port) = (encoded(&self.namespace), encoded(&self.name), self.port);
+        format!("{server}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/{page}")
+    }
+
     /// Reads the verdict as JSON.
     pub async fn verdict(&self, cluster: &Cluster, timeout: Duration) -> Result<RecorderAnswer, http::Error> {
         let client = cluster.client.clone().with_largest(MAX_ANSWER);
-        let (namespace, name, port) = (encoded(&self.namespace), encoded(&self.name), self.port);
-        let server = &cluster.server;
-        let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/verdict?o=json");
+        let url = self.url(&cluster.server, "verdict?o=json");
         let answer = client.session().get_as(&url, "application/json", timeout).await?;
         let date = answer.date;
         Ok(RecorderAnswer { text: answer.document(&url)?, date })

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::recorders::RecorderReport;
 use crate::clock::Wall;
-use crate::report::{Seconds, word_enum};
+use crate::report::{NotChecked, Seconds, word_enum};
 
 word_enum! {
     /// The verdict on a node, from good to bad.
@@ -46,6 +47,9 @@ pub struct NodesReport {
     pub counts: NodeCounts,
     /// The nodes, the worst first.
     pub nodes: Vec<NodeReport>,
+    /// What plegctl could not check on any node, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_checked: Vec<NotChecked>,
 }
 
 /// The number of nodes by verdict.
@@ -140,6 +144,9 @@ pub struct NodeReport {
     /// Whether the kubelet uses `EventedPLEG`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
+    /// What the node's recorder answers; absent if no recorder's pod runs on the node, or none was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderReport>,
     /// The time that the requests took.
     pub duration_seconds: Seconds,
 }

@@ -1,9 +1,10 @@
-//! Decides the verdict on each node from its kubelet's documents and its condition `Ready`. The reason names what was
-//! observed, not the cause.
+//! Decides the verdict on each node from its kubelet's documents, its recorder's verdict and its condition `Ready`. The
+//! reason names what was observed; only the recorder's finding names a cause.
 
 use super::NodeReady;
 use super::histogram::BucketHistogram;
 use super::node::{FleetReading, KubeletMetrics, MetricsError, NodeReading};
+use super::recorders::{RecorderReading, RecorderWord};
 use super::report::{NodeCounts, NodeReport, NodeVerdict, NodesReport, RelistSeconds};
 use crate::kubelet::http;
 use crate::kubelet::timing::{EVENTED_THRESHOLD, THRESHOLD};
@@ -53,6 +54,7 @@ pub fn judge(
         context: context.to_owned(),
         counts,
         nodes,
+        not_checked: Vec::new(),
     }
 }
 
@@ -66,7 +68,7 @@ fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeR
         duration_seconds: reading.took,
         ..NodeReport::default()
     };
-    let evented = reading.configz.as_ref().ok().and_then(|configz| configz.config.evented);
+    let evented = reading.configz.as_ref().and_then(|configz| configz.config.evented);
     report.evented_pleg = evented.filter(|on| *on);
     match &reading.metrics {
         Ok(read) => apply_metrics(read, earlier, &mut report),
@@ -74,8 +76,28 @@ fn node_report(reading: &NodeReading, earlier: Option<&KubeletMetrics>) -> NodeR
             (report.verdict, report.why) = verdict_without_metrics(why, reading);
         }
     }
+    report.recorder = reading.recorder.as_ref().map(RecorderReading::report);
+    apply_recorder(&mut report);
     apply_condition(reading.listed.ready.as_ref(), &mut report);
     report
+}
+
+/// Applies the verdict of the node's recorder: it can make the verdict worse. It makes the verdict better only if nothing
+/// is known from the kubelet.
+fn apply_recorder(report: &mut NodeReport) {
+    let Some(recorder) = &report.recorder else { return };
+    let mut words = Vec::new();
+    if let Some(verdict) = recorder.verdict.and_then(RecorderWord::node_verdict) {
+        let is_unread = report.verdict == NodeVerdict::Unknown;
+        if verdict != NodeVerdict::Healthy {
+            let id = recorder.primary.as_ref().map_or("its recorder", |primary| primary.id.as_str());
+            words.push(format!("{id}: {}", recorder.summary.as_deref().unwrap_or_default()));
+        }
+        report.verdict = if is_unread { verdict } else { report.verdict.max(verdict) };
+    }
+    words.extend(report.why.take());
+    words.extend(recorder.error.as_ref().map(|why| format!("its recorder {}: {why}", recorder.pod)));
+    report.why = (!words.is_empty()).then(|| words.join("; "));
 }
 
 /// Applies the node's condition `Ready`: a node that is not ready is at least degraded, even if it relists normally.
@@ -160,7 +182,7 @@ fn relist_seconds(relists: &BucketHistogram) -> Option<RelistSeconds> {
 
 /// Judges a node whose metrics could not be read.
 fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVerdict, Option<String>) {
-    let configz_answers = reading.configz.is_ok();
+    let configz_answers = reading.configz.is_some();
     match why {
         MetricsError::Http(why) if why.is_silent() && reading.answers_after => (
             NodeVerdict::Silent,
@@ -191,6 +213,7 @@ fn verdict_without_metrics(why: &MetricsError, reading: &NodeReading) -> (NodeVe
         }
         MetricsError::Http(why) => (NodeVerdict::Unknown, Some(error_text(why))),
         MetricsError::Other(_) => (NodeVerdict::Unknown, Some(why.to_string())),
+        MetricsError::NotRequested => (NodeVerdict::Unknown, None),
     }
 }
 

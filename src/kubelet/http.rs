@@ -338,12 +338,12 @@ impl HttpClient {
 
     /// Sends one request on a new connection.
     pub async fn get(&self, url: &str, limit: Duration) -> Result<HttpAnswer, Error> {
-        HttpSession { client: self, open: None }.get(url, limit).await
+        self.session().get(url, limit).await
     }
 
     /// Starts a session. Its requests use the same connection as long as the server keeps the connection open.
     pub const fn session(&self) -> HttpSession<'_> {
-        HttpSession { client: self, open: None }
+        HttpSession { client: self, largest: self.largest, open: None }
     }
 }
 
@@ -351,6 +351,8 @@ impl HttpClient {
 #[derive(Debug)]
 pub struct HttpSession<'a> {
     client: &'a HttpClient,
+    /// The largest answer in bytes.
+    largest: usize,
     open: Option<(String, Connection)>,
 }
 
@@ -376,6 +378,20 @@ impl HttpSession<'_> {
         self.get_as(url, "*/*", limit).await
     }
 
+    /// Sends one request whose answer may have at most `largest` bytes.
+    #[cfg(feature = "cli")]
+    pub async fn get_at_most(
+        &mut self,
+        url: &str,
+        largest: usize,
+        limit: Duration,
+    ) -> Result<HttpAnswer, Error> {
+        self.largest = largest;
+        let answer = self.get(url, limit).await;
+        self.largest = self.client.largest;
+        answer
+    }
+
     /// Sends one request that accepts an answer of these media types.
     pub async fn get_as(&mut self, url: &str, accept: &str, limit: Duration) -> Result<HttpAnswer, Error> {
         let parts = RequestParts { accept, ..parse_url(url)? };
@@ -395,7 +411,7 @@ impl HttpSession<'_> {
             }
             Ok(Err(trouble)) => {
                 self.open = None;
-                Err(trouble.into_error(url, begun.then_some(received), self.client.largest))
+                Err(trouble.into_error(url, begun.then_some(received), self.largest))
             }
         }
     }
@@ -421,7 +437,7 @@ impl HttpSession<'_> {
         };
         let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
-        let answer = read_answer(response, received, self.client.largest).await?;
+        let answer = read_answer(response, received, self.largest).await?;
         self.open = Some((parts.address.clone(), connection));
         Ok(answer)
     }

@@ -73,10 +73,17 @@ impl Server {
         clients: Clients,
         script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::serve(Some(acceptor(certificate, clients)), Arc::new(script))
+    }
+
+    /// Starts a server without TLS.
+    pub fn start_plain(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::serve(None, Arc::new(script))
+    }
+
+    fn serve(acceptor: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let acceptor = acceptor(certificate, clients);
-        let script: Arc<Script> = Arc::new(script);
         let requests = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(Mutex::new(0));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -89,6 +96,10 @@ impl Server {
                 let bytes = Arc::clone(&bytes);
                 *count.lock().unwrap() += 1;
                 tokio::spawn(async move {
+                    let Some(acceptor) = acceptor else {
+                        let _ = converse(stream, &*script, &log, &bytes).await;
+                        return;
+                    };
                     // Some tests expect a failed handshake.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         let _ = converse(stream, &*script, &log, &bytes).await;
@@ -102,6 +113,11 @@ impl Server {
     /// The address of the server.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
+    }
+
+    /// The address of a server without TLS.
+    pub fn plain_url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// The received requests.

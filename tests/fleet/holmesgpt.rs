@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::api::{Clients, Server};
+use super::api::{Clients, Reply, Server};
 use super::nodes::{authority, kubeconfig, unhealthy};
 use super::probes::recorded;
 use super::{file, output_of, tool};
@@ -101,7 +101,16 @@ fn recorder_answers_the_paths_of_the_toolset() {
 fn every_command_of_the_toolset_runs() {
     let Some(toolset) = toolset() else { return };
     let Some(_) = tool("kubectl", "kubectl, from trixie on") else { return };
-    let server = Server::start("server", Clients::Any, unhealthy);
+    let server = Server::start("server", Clients::Any, |request| match request.path.as_str() {
+        path if path.starts_with("/api/v1/pods?") => Reply::ok(
+            r#"{"items":[{"metadata":{"namespace":"plegctl","name":"x"},"status":{"phase":"Running"},
+            "spec":{"nodeName":"n1","containers":[{"ports":[{"name":"metrics","containerPort":9469}]}]}}]}"#,
+        ),
+        path if path.contains("/proxy/incidents?since=") => Reply::ok(
+            r#"{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[]}"#,
+        ),
+        _ => unhealthy(request),
+    });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let capture = file("tests/captures/0.1.0.plegcap").display().to_string();
     let dump = file("tests/recordings/stacks/c2-lock.t75.debug2.gz").display().to_string();
@@ -112,6 +121,7 @@ fn every_command_of_the_toolset_runs() {
         let (parameter, value, shown) = match name {
             "pleg_unhealthy_nodes" => ("", "", "\"name\": \"n1\""),
             "pleg_nodes" => ("selector", "kubernetes.io/hostname=n1", "n1 "),
+            "pleg_incidents" => ("", "", "0 of 1 node had incidents since "),
             "pleg_before_upgrade" => ("release", "1.37", "\"kind\": \"FleetPreflight\""),
             "pleg_explain" => ("id", "D02", "a list does not answer"),
             "pleg_recorders" => ("", "", "Usage:\n  kubectl get"),

@@ -16,6 +16,7 @@ mod objects;
 mod plugin;
 mod preflight;
 mod probes;
+mod recorders;
 mod remote;
 
 use std::io::Write;

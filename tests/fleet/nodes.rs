@@ -48,6 +48,22 @@ fn proxied(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
 }
 
+/// Starts a server for a cluster without recorders.
+fn without_recorders(
+    certificate: &str,
+    clients: Clients,
+    script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+) -> Server {
+    Server::start(certificate, clients, move |request| {
+        if request.path.starts_with("/api/v1/pods?") { no_recorders() } else { script(request) }
+    })
+}
+
+/// The list of the recorders' pods in a cluster without recorders.
+pub fn no_recorders() -> Reply {
+    Reply::ok(r#"{"items":[]}"#)
+}
+
 /// A file that is removed when the test ends.
 pub struct TestFile(pub PathBuf);
 
@@ -100,6 +116,7 @@ fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
 /// A cluster whose one node has had no relist for 300 s.
 pub fn unhealthy(request: &Request) -> Reply {
     match proxied(&request.path) {
+        _ if request.path.starts_with("/api/v1/pods?") => no_recorders(),
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some((_, "metrics")) => Reply::ok(metrics(300)),
         _ => Reply::ok(node_list(&["n1".to_owned()])),
@@ -116,7 +133,7 @@ fn healthy(request: &Request) -> Reply {
 
 #[test]
 fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
-    let server = Server::start("server", Clients::Any, healthy);
+    let server = without_recorders("server", Clients::Any, healthy);
     let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
     let output = nodes(&config, &["-o", "json"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -132,7 +149,10 @@ fn healthy_cluster_has_status_0_and_uses_the_servers_clock() {
     assert!(server.requests().iter().all(|request| request.authorization.as_deref() == Some("Bearer t0ken")));
     let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     assert!(
-        paths.iter().all(|path| path.starts_with("/api/v1/nodes?") || proxied(path).is_some()),
+        paths.iter().all(|path| {
+            ["/api/v1/nodes?", "/api/v1/pods?labelSelector="].iter().any(|list| path.starts_with(list))
+                || proxied(path).is_some()
+        }),
         "{paths:?}"
     );
 }
@@ -142,7 +162,7 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
     let names: Vec<String> = ["good", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
         .map(str::to_owned)
         .into();
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&names)),
         Some(("gone", _)) => Reply::Silent,
         Some(("forbidden", _)) => Reply::Answer(
@@ -221,7 +241,7 @@ fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
 
 #[test]
 fn node_that_is_not_ready_is_never_healthy() {
-    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(1)),
         None => Reply::ok(conditions(&[
@@ -253,7 +273,7 @@ fn node_that_is_not_ready_is_never_healthy() {
 fn late_or_slow_relists_have_a_reason() {
     let slow = |age| metrics(age).replace("le=\"0.01\"} 1000", "le=\"10\"} 900");
     let names = ["late", "slow", "quick", "evented"].map(str::to_owned);
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&names)),
         Some(("evented", "configz")) => {
             Reply::ok(r#"{"kubeletconfig":{"featureGates":{"EventedPLEG":true}}}"#)
@@ -279,7 +299,7 @@ fn late_or_slow_relists_have_a_reason() {
 #[test]
 fn silent_api_server_is_not_reported_as_a_hang_of_the_node() {
     let answered = AtomicU32::new(0);
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         None => Reply::ok(node_list(&["n1".to_owned()])),
         Some((_, "configz")) if answered.fetch_add(1, Ordering::Relaxed) == 0 => Reply::ok(CONFIGZ),
         Some(_) => Reply::Silent,
@@ -295,7 +315,7 @@ fn silent_api_server_is_not_reported_as_a_hang_of_the_node() {
 #[test]
 fn two_hundred_nodes_share_sixteen_connections() {
     let names: Vec<String> = (0..200).map(|number| format!("node-{number:03}")).collect();
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(2)),
         None => Reply::ok(node_list(&names)),
@@ -304,11 +324,13 @@ fn two_hundred_nodes_share_sixteen_connections() {
     let output = nodes(&config, &["-o", "json"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(report(&output)["counts"]["healthy"], 200);
-    // One connection for the list, and one for each concurrent request.
-    assert_eq!(server.connections(), 17);
+    // One connection for each of the two lists, and one for each concurrent request.
+    assert_eq!(server.connections(), 18);
 }
 
-/// The sizes of a node object, a `/configz` and a `/metrics` in the test of the cost.
+/// The sizes of a node object, a pod, a `/configz`, a `/metrics` and a recorder's verdict in the test of the cost.
+const POD_BYTES: usize = 10_000;
+const VERDICT_BYTES: usize = 1_000;
 const NODE_BYTES: usize = 10_000;
 const CONFIGZ_BYTES: usize = 5_000;
 const METRICS_BYTES: usize = 100_000;
@@ -334,6 +356,24 @@ fn page(names: &[String], path: &str, node_bytes: usize) -> String {
     page.to_string()
 }
 
+/// The page of the list of the recorders' pods: one on each node, from the one that `continue` names.
+fn recorder_page(names: &[String], path: &str, pod_bytes: usize) -> String {
+    let start: usize = path.split_once("continue=").map_or(0, |(_, start)| start.parse().unwrap());
+    let end = (start + 200).min(names.len());
+    let pod = |name: &String| {
+        let mut pod = serde_json::json!({
+            "metadata": {"namespace": "plegctl", "name": format!("plegctl-{name}")},
+            "spec": {"nodeName": name, "containers": [{"ports": [{"name": "metrics", "containerPort": 9469}]}]},
+            "status": {"phase": "Running"}});
+        let padding = pod_bytes.saturating_sub(pod.to_string().len());
+        pod["metadata"]["managedFields"] = "x".repeat(padding).into();
+        pod
+    };
+    let next = if end < names.len() { end.to_string() } else { String::new() };
+    let items: Vec<Value> = names[start..end].iter().map(pod).collect();
+    serde_json::json!({"metadata": {"continue": next}, "items": items}).to_string()
+}
+
 #[test]
 fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
     const NODES: usize = 2000;
@@ -344,10 +384,16 @@ fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
     let configz = padded(CONFIGZ, " ", CONFIGZ_BYTES);
     let metrics =
         padded(&metrics(1), "# HELP apiserver_audit_event_total A counter of events.\n", METRICS_BYTES);
+    let verdict = r#"{"apiVersion":"plegctl/v1","kind":"RecorderVerdict","takenAt":"2026-11-21T12:00:00Z","verdict":"healthy","since":"2026-11-21T08:00:00Z","summary":"no incident is open"}"#;
+    let verdict = padded(verdict, " ", VERDICT_BYTES);
     let names = fleet(NODES);
     let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(configz.as_str()),
         Some(_) => Reply::ok(metrics.as_str()),
+        None if request.path.ends_with("/proxy/verdict?o=json") => Reply::ok(verdict.as_str()),
+        None if request.path.starts_with("/api/v1/pods?") => {
+            Reply::ok(recorder_page(&names, &request.path, POD_BYTES))
+        }
         None => Reply::ok(page(&names, &request.path, NODE_BYTES)),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
@@ -356,13 +402,16 @@ fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
     let report = report(&output);
     assert_eq!((&report["counts"]["healthy"], report["nodes"].as_array().unwrap().len()), (&NODES.into(), 1));
 
-    let requests = server.requests().len();
+    let requests = server.requests();
+    let of_recorders = requests.iter().filter(|request| request.path.contains("/pods")).count();
     let megabytes = server.answered_bytes() / 1_000_000;
-    println!("{requests} requests, {} bytes, {} connections", server.answered_bytes(), server.connections());
-    assert_eq!((requests, server.connections()), (10 + 2 * NODES, 17));
+    println!("{} requests, {} bytes", requests.len(), server.answered_bytes());
+    assert_eq!((requests.len(), of_recorders, server.connections()), (20 + 3 * NODES, 10 + NODES, 18));
     let documented = fs::read_to_string(file("docs/nodes.md")).unwrap();
-    for figure in [format!("| requests | {requests} |"), format!("| bytes of the answers | {megabytes} MB |")]
-    {
+    for figure in [
+        format!("| requests | {} | {} |", requests.len() - of_recorders, requests.len()),
+        format!("| {megabytes} MB |"),
+    ] {
         assert!(documented.contains(&figure), "docs/nodes.md does not say `{figure}`");
     }
 }
@@ -370,7 +419,7 @@ fn one_look_at_two_thousand_nodes_costs_what_the_documentation_says() {
 #[test]
 fn terminal_shows_one_screen_and_updates_it_in_place() {
     let names = fleet(60);
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(("ip-10-0-0-59.eu-central-1.compute.internal", _)) => Reply::ok(metrics(300)),
         Some(_) => Reply::ok(metrics(1)),
@@ -407,7 +456,7 @@ fn watch_shows_recent_figures_and_survives_a_failed_update() {
         let all = format!("+Inf\"}} {}", 1000 + 10 * looks);
         metrics(1).replace("+Inf\"} 1000", &all)
     };
-    let server = Server::start("server", Clients::Any, move |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, move |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(slow(looks.load(Ordering::Relaxed))),
         None => match looks.fetch_add(1, Ordering::Relaxed) {
@@ -474,7 +523,7 @@ fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> 
 
 #[test]
 fn service_account_is_sent_to_the_api_server_of_the_environment() {
-    let server = Server::start("server", Clients::Any, healthy);
+    let server = without_recorders("server", Clients::Any, healthy);
     let authority = fs::read_to_string(file("tests/fleet/pki/authority.crt")).unwrap();
     let account = [("token", "of-the-pod\n".to_owned()), ("ca.crt", authority)];
     let Some(output) = in_a_pod(&server, &account, &["nodes", "-o", "json"]) else { return };
@@ -507,7 +556,7 @@ fn service_account_is_sent_to_the_api_server_of_the_environment() {
 
 #[test]
 fn node_list_follows_pages_and_passes_the_selector_on() {
-    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, |request| match proxied(&request.path) {
         Some((_, "configz")) => Reply::ok(CONFIGZ),
         Some(_) => Reply::ok(metrics(2)),
         None if request.path.contains("continue=more%3D") => Reply::ok(node_list(&["n2".to_owned()])),
@@ -523,7 +572,7 @@ fn node_list_follows_pages_and_passes_the_selector_on() {
 
 #[test]
 fn client_certificate_authenticates_to_the_api_server() {
-    let server = Server::start("server", Clients::WithCertificate, healthy);
+    let server = without_recorders("server", Clients::WithCertificate, healthy);
     let pki = file("tests/fleet/pki");
     let with = format!("client-certificate: {0}/client.crt\n    client-key: {0}/client.key", pki.display());
     let output = nodes(&kubeconfig(&server.url(), &authority(), &with), &[]);
@@ -538,7 +587,7 @@ fn client_certificate_authenticates_to_the_api_server() {
 
 #[test]
 fn credential_program_gives_the_token() {
-    let server = Server::start("server", Clients::Any, healthy);
+    let server = without_recorders("server", Clients::Any, healthy);
     let exec = r#"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ["-c", "echo \"{\\\"status\\\":{\\\"token\\\":\\\"$WORD-$0\\\"}}\"", made], env: [{name: WORD, value: well}]}"#;
     let output = nodes(&kubeconfig(&server.url(), &authority(), exec), &[]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -602,7 +651,7 @@ fn rejected_certificates_are_named() {
             "shows a certificate that no trusted authority has signed",
         ),
     ] {
-        let server = Server::start(shown, Clients::Any, healthy);
+        let server = without_recorders(shown, Clients::Any, healthy);
         let output = nodes(&kubeconfig(&server.url(), &cluster, "token: t"), &[]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{shown}: {output}");
@@ -612,7 +661,7 @@ fn rejected_certificates_are_named() {
 
 #[test]
 fn skipped_certificate_check_is_reported() {
-    let server = Server::start("other-name", Clients::Any, healthy);
+    let server = without_recorders("other-name", Clients::Any, healthy);
     let output = nodes(&kubeconfig(&server.url(), "insecure-skip-tls-verify: true", "token: t"), &[]);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stderr.contains("is not verified"), "{output}");
@@ -633,7 +682,7 @@ fn api_server_that_rejects_the_list_is_an_error() {
         (Reply::Cut("{\"items"), "ended the connection after"),
     ] {
         let answer = reply.clone();
-        let server = Server::start("server", Clients::Any, move |_| answer.clone());
+        let server = without_recorders("server", Clients::Any, move |_| answer.clone());
         let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &["--timeout", "4s"]);
         assert_eq!(output.code, Some(2), "{reply:?}: {output}");
         assert!(output.stderr.contains(why) && output.stdout.is_empty(), "{reply:?}: {output}");
@@ -662,7 +711,7 @@ fn error_names_what_is_wrong_with_a_kubeconfig() {
 
 #[test]
 fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
-    let server = Server::start("server", Clients::Any, healthy);
+    let server = without_recorders("server", Clients::Any, healthy);
     // The token and the authority are next to the kubeconfig that names them.
     let folder = TestFile::new("");
     let at = |name: &str| format!("{}.several/{name}", folder.0.display());
@@ -698,7 +747,7 @@ fn several_kubeconfigs_are_merged_and_the_first_value_counts() {
 
 #[test]
 fn hostile_texts_are_escaped() {
-    let server = Server::start("server", Clients::Any, |request| match proxied(&request.path) {
+    let server = without_recorders("server", Clients::Any, |request| match proxied(&request.path) {
         Some(_) => Reply::Answer(403, "no\u{1b}[2J".to_owned()),
         None => Reply::ok(node_list(&["n\u{1b}[31m1".to_owned()])),
     });
@@ -709,7 +758,7 @@ fn hostile_texts_are_escaped() {
 
 #[test]
 fn the_former_name_of_period_works_with_a_note() {
-    let server = Server::start("server", Clients::Any, healthy);
+    let server = without_recorders("server", Clients::Any, healthy);
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let output = nodes(&config, &["--interval", "10s"]);
     assert_eq!(output.code, Some(0), "{output}");

@@ -16,7 +16,7 @@ use crate::cmd::context::Context;
 use crate::cmd::recorder_pages::RecorderVerdict;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
-use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict};
+use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict, RecorderPods};
 use crate::kubelet::http;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
 use crate::report::{RuntimeRef, fits_in_memory};
@@ -180,7 +180,9 @@ async fn of_kubelet(
 ) -> HealthReport {
     let request = FleetRequest { selector: None, concurrency: 1, timeout };
     let name = listed.name.clone();
-    let readings = fleet::read_nodes(cluster, vec![listed], &request, &context.clock, |_| ()).await;
+    let nodes = vec![listed];
+    let readings =
+        fleet::read_nodes(cluster, nodes, RecorderPods::default(), &request, &context.clock, |_| ()).await;
     let judged = fleet::judge(&readings, None, &cluster.server, &cluster.context);
     let node = judged.nodes.into_iter().next().unwrap_or(NodeReport { name, ..NodeReport::default() });
     let verdict = match node.verdict {

@@ -5,6 +5,7 @@ pub mod capture_html;
 pub mod diff;
 pub mod github;
 pub mod health;
+pub mod incidents;
 pub mod lint;
 pub mod nodes;
 pub mod pods;

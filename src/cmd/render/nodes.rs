@@ -11,7 +11,8 @@ use super::table;
 use super::words::{NONE, UNKNOWN, colored, cut, cut_in_the_middle, elapsed, grouped, or_none, took, width};
 use crate::clock::Wall;
 use crate::fleet::{
-    FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RelistSeconds, StartVerdict,
+    FleetPreflight, NodePreflight, NodeReport, NodeVerdict, NodesReport, RecorderReport, RecorderWord,
+    RelistSeconds, StartVerdict,
 };
 use crate::ordered;
 use crate::report::escape::escaped;
@@ -26,7 +27,8 @@ const OTHER_LINES: usize = 5;
 const MAX_VERSIONS: usize = 3;
 
 /// The columns that a narrow terminal leaves out, in this order.
-const OPTIONAL: [&str; 7] = ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "P99", "AGE"];
+const OPTIONAL: [&str; 9] =
+    ["ERRORS", "DISCARDED", "P50", "VERSION", "RECENT", "RECORDER", "P99", "CULPRIT", "AGE"];
 
 /// What the table shows of the nodes.
 #[derive(Clone, Debug)]
@@ -148,8 +150,19 @@ type Column = (&'static str, Vec<String>);
 /// Returns the columns of the table. If a width is given, rows get this width: less important columns are left out, and
 /// names and reasons are shortened.
 fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: Style) -> Vec<Column> {
-    let mut headers =
-        vec!["NAME", "VERDICT", "AGE", "P50", "P99", "RECENT", "DISCARDED", "ERRORS", "VERSION"];
+    let mut headers = vec![
+        "NAME",
+        "VERDICT",
+        "RECORDER",
+        "CULPRIT",
+        "AGE",
+        "P50",
+        "P99",
+        "RECENT",
+        "DISCARDED",
+        "ERRORS",
+        "VERSION",
+    ];
     if wide {
         headers.extend(["RELISTS", "TOOK"]);
     }
@@ -160,6 +173,13 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
             column.push(cell);
         }
     }
+    let has_recorder = nodes.iter().any(|node| node.recorder.is_some());
+    let has_culprit = nodes.iter().any(|node| culprit(node).is_some());
+    columns.retain(|(header, _)| match *header {
+        "RECORDER" => has_recorder,
+        "CULPRIT" => has_culprit,
+        _ => true,
+    });
     let Some(limit) = limit else { return columns };
     let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
     columns.retain(|(header, _)| *header != "RECENT" || has_recent);
@@ -276,6 +296,8 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
     let mut cells = vec![
         escaped(&node.name).into_owned(),
         node.verdict.as_str().to_owned(),
+        node.recorder.as_ref().map_or_else(|| NONE.to_owned(), recorder),
+        culprit(node).map_or_else(|| NONE.to_owned(), |culprit| escaped(&culprit).into_owned()),
         node.pleg_age_seconds.map_or_else(|| NONE.to_owned(), |age| format!("{age:.0}s")),
         quantile(node.relist_seconds.as_ref(), "p50", |seconds| seconds.p50),
         quantile(node.relist_seconds.as_ref(), "p99", |seconds| seconds.p99),
@@ -291,6 +313,19 @@ fn cells(node: &NodeReport, wide: bool) -> Vec<String> {
     }
     cells.push(why(node.why.as_deref(), wide));
     cells
+}
+
+/// Formats the verdict of a recorder and the id of its finding.
+fn recorder(recorder: &RecorderReport) -> String {
+    let verdict = recorder.verdict.map_or("no answer", RecorderWord::as_str);
+    match &recorder.primary {
+        Some(primary) => format!("{verdict} {}", escaped(&primary.id)),
+        None => verdict.to_owned(),
+    }
+}
+
+fn culprit(node: &NodeReport) -> Option<String> {
+    node.recorder.as_ref()?.culprit()
 }
 
 fn quantile(seconds: Option<&RelistSeconds>, name: &str, value: fn(&RelistSeconds) -> f64) -> String {
@@ -332,6 +367,7 @@ mod tests {
             context: String::new(),
             counts: NodeCounts { nodes: count, healthy: count - 1, unhealthy: 1, ..NodeCounts::default() },
             nodes: (0..size).map(node).collect(),
+            not_checked: Vec::new(),
         }
     }
 
