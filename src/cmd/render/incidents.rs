@@ -32,7 +32,7 @@ pub fn incidents(
         words.push(format!("{} have no recorder", grouped(counts.no_recorder)));
     }
     if counts.no_answer > 0 {
-        words.push(format!("the recorders of {} gave no answer", grouped(counts.no_answer)));
+        words.push(format!("the recorders of {} gave no answer", nodes(counts.no_answer)));
     }
     writeln!(out, "{}", words.join("; "))?;
     let unanswered = report.not_answered.iter().take(if is_wide { usize::MAX } else { 0 });
