@@ -105,17 +105,8 @@ pub struct NodesArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse, conflicts_with = "watch")]
     preflight: Option<KubeletVersion>,
 
-    /// Show instead the incidents that the nodes' recorders have kept, by cause, and what the nodes of each cause share
-    #[arg(long, conflicts_with_all = ["watch", "preflight", "no_recorders"])]
-    incidents: bool,
-
-    /// With --incidents: how far to look back
-    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", requires = "incidents")]
-    since: Duration,
-
-    /// Do not ask the nodes' recorders, only the kubelets
-    #[arg(long, conflicts_with = "preflight")]
-    no_recorders: bool,
+    #[command(flatten)]
+    recorders: RecorderArgs,
 
     /// Show at most this many nodes; 0 is all [default: one screen on a terminal, else all]
     #[arg(long, value_name = "N", conflicts_with_all = ["preflight", "incidents"])]
@@ -132,6 +123,22 @@ pub struct NodesArgs {
     /// How to print; `name` prints the names of the nodes that are not healthy, that may not start, or that had an incident
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
+}
+
+/// What the nodes' recorders are asked for.
+#[derive(Debug, Args)]
+struct RecorderArgs {
+    /// Show instead the incidents that the nodes' recorders have kept, by cause, and what the nodes of each cause share
+    #[arg(long, conflicts_with_all = ["watch", "preflight", "no_recorders"])]
+    incidents: bool,
+
+    /// With --incidents: how far to look back
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "24h", requires = "incidents")]
+    since: Duration,
+
+    /// Do not ask the nodes' recorders, only the kubelets
+    #[arg(long, conflicts_with = "preflight")]
+    no_recorders: bool,
 }
 
 /// The order of the nodes.
@@ -165,7 +172,7 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let cluster = Arc::new(cluster);
     match arguments.preflight {
         Some(release) => block_on(preflight(arguments, context, &cluster, release))?,
-        None if arguments.incidents => block_on(incidents(arguments, context, &cluster))?,
+        None if arguments.recorders.incidents => block_on(incidents(arguments, context, &cluster))?,
         None => block_on(query_and_print(arguments, context, cluster))?,
     }
 }
@@ -243,7 +250,7 @@ async fn incidents(arguments: &NodesArgs, context: &Context, cluster: &Arc<Clust
     let nodes = fleet::list(cluster, &request).await?;
     let recorders = fleet::find_recorders(cluster, request.timeout).await?;
     let progress = progress_bar(nodes.len(), context.quiet);
-    let since = arguments.since;
+    let since = arguments.recorders.since;
     let readings =
         fleet::read_incidents(cluster, nodes, recorders, since, &request, || progress.inc(1)).await;
     progress.finish_and_clear();
@@ -401,7 +408,7 @@ async fn query_once(
 ) -> Result<(FleetReading, NodesReport), Error> {
     let nodes = fleet::list(cluster, request).await?;
     let mut not_checked = Vec::new();
-    let recorders = if arguments.no_recorders {
+    let recorders = if arguments.recorders.no_recorders {
         RecorderPods::default()
     } else {
         fleet::find_recorders(cluster, request.timeout).await.unwrap_or_else(|why| {

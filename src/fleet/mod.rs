@@ -80,8 +80,8 @@ pub struct ListedNode {
     pub pool: Option<String>,
 }
 
-/// The labels that name a node's pool, the most specific first: EKS, eksctl, GKE, AKS, Karpenter, DigitalOcean, IBM, and
-/// the type of the machine, which every cloud sets.
+/// The labels that name a node's pool, the most specific first: those of the clouds and of Karpenter, and then the type of
+/// the machine, which every cloud sets.
 const POOL_LABELS: [&str; 10] = [
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
