@@ -494,12 +494,12 @@ mod tests {
     }
 
     /// A recorder's list; its clock is this number of seconds ahead of the server's.
-    fn list(ahead: f64, incidents: &[String]) -> Option<Result<RecorderIncidents, String>> {
+    fn list(ahead: f64, incidents: &[String]) -> RecorderIncidents {
         let incidents = incidents.join(",");
         let text = format!(
             r#"{{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[{incidents}]}}"#
         );
-        Some(Ok(RecorderIncidents::parse(&text, Some(1_795_262_400.0 - ahead)).unwrap()))
+        RecorderIncidents::parse(&text, Some(1_795_262_400.0 - ahead)).unwrap()
     }
 
     fn joined(readings: Vec<IncidentReading>) -> FleetIncidents {
@@ -529,10 +529,10 @@ mod tests {
             answer,
         };
         let report = joined(vec![
-            reading("a", "2.3.2", "gpu", list(0.0, &[incident(1, 10, "csi-a", "csi-nfs")])),
+            reading("a", "2.3.2", "gpu", Some(Ok(list(0.0, &[incident(1, 10, "csi-a", "csi-nfs")])))),
             // Ten minutes ahead: the incident began before that of `a`.
-            reading("b", "2.3.2", "cpu", list(600.0, &[incident(7, 15, "csi-b", "csi-nfs")])),
-            reading("c", "2.3.1", "cpu", list(0.0, &[])),
+            reading("b", "2.3.2", "cpu", Some(Ok(list(600.0, &[incident(7, 15, "csi-b", "csi-nfs")])))),
+            reading("c", "2.3.1", "cpu", Some(Ok(list(0.0, &[])))),
             reading("d", "2.3.1", "cpu", None),
             reading("e", "2.3.1", "cpu", Some(Err("silent".to_owned()))),
         ]);
@@ -566,7 +566,7 @@ mod tests {
     fn image_that_is_not_known_on_one_node_is_not_claimed() {
         let reading = |name: &str, pod: &str| IncidentReading {
             listed: listed(name, "2.3.2", "gpu"),
-            answer: list(0.0, &[incident(1, 10, pod, "csi-nfs")]),
+            answer: Some(Ok(list(0.0, &[incident(1, 10, pod, "csi-nfs")]))),
         };
         let report = joined(vec![reading("a", "csi-a"), reading("b", "deleted")]);
         assert!(!facts(&report.groups[0]).iter().any(|fact| fact.starts_with("image")), "{report:#?}");
@@ -579,8 +579,8 @@ mod tests {
         let nfs = |minute| incident(1, minute, "csi-a", "csi-nfs");
         let reading = |name: &str, answer| IncidentReading { listed: listed(name, "2.3.2", "gpu"), answer };
         let report = joined(vec![
-            reading("a", list(0.0, &[other, undiagnosed, nfs(1), nfs(50)])),
-            reading("b", list(0.0, &[nfs(10)])),
+            reading("a", Some(Ok(list(0.0, &[other, undiagnosed, nfs(1), nfs(50)])))),
+            reading("b", Some(Ok(list(0.0, &[nfs(10)])))),
         ]);
         let groups: Vec<_> =
             report.groups.iter().map(|group| (group.id.as_deref(), group.nodes.len(), group.open)).collect();
