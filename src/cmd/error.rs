@@ -79,6 +79,14 @@ pub enum Error {
         /// The most similar id.
         nearest: Option<String>,
     },
+    /// Neither a source of pods nor the runtime has this pod.
+    #[error("there is no pod `{pod}` on this node")]
+    NoSuchPod {
+        /// The pod that the user typed.
+        pod: String,
+        /// The most similar name.
+        nearest: Option<String>,
+    },
     /// No document has this kind.
     #[error("there is no document of the kind `{kind}`")]
     NoSuchKind {
@@ -185,6 +193,10 @@ impl Error {
             Self::NoSuchId { nearest, .. } => Some(nearest.as_ref().map_or_else(
                 || "plegctl explain lists every id".to_owned(),
                 |nearest| format!("did you mean {nearest}? plegctl explain lists every id"),
+            )),
+            Self::NoSuchPod { nearest, .. } => Some(nearest.as_ref().map_or_else(
+                || "plegctl relist -o name lists the pods that the runtime has".to_owned(),
+                |nearest| format!("did you mean {nearest}?"),
             )),
             Self::NoSuchKind { nearest, .. } => Some(nearest.as_ref().map_or_else(
                 || "plegctl schema lists every kind".to_owned(),

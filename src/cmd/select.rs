@@ -49,6 +49,11 @@ impl Selection {
             && self.pod.as_ref().is_none_or(|pattern| matches_pattern(pod, pattern))
     }
 
+    /// Returns the selected namespace.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Whether a pod is selected by its labels too.
     pub const fn by_labels(&self) -> bool {
         self.selector.is_some()

@@ -52,6 +52,8 @@ mod node_files;
 mod offload;
 mod open_calls;
 pub(crate) mod overdue_processes;
+#[cfg(feature = "cli")]
+pub(crate) mod pod_holders;
 mod probes;
 mod processes;
 pub mod report;
@@ -82,7 +84,7 @@ pub use names::{ItemKind, OutsideId};
 pub use open_calls::OpenCalls;
 pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use report::HealthReport;
-pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
+pub use simulated_processes::{HungUmount, SimulatedPod, SimulatedProcesses};
 
 use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::kernel_waits::KernelWait;
-use super::proc::{ProcSample, Process, Role};
+use super::proc::{Blocked, NodeMount, ProcSample, Process, Role};
 use crate::host::proc::Tasks;
 
 /// The processes of a simulated node.
@@ -20,6 +20,21 @@ pub struct SimulatedProcesses {
     pub left_over_shims: Vec<String>,
     /// The running pods.
     pub pods: Vec<SimulatedPod>,
+    /// The umounts that do not return.
+    pub hung_umounts: Vec<HungUmount>,
+}
+
+/// An umount of an NFS volume whose server is dead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HungUmount {
+    /// The UID of the pod.
+    pub pod_uid: String,
+    /// The file server and its path.
+    pub source: String,
+    /// The name and the process id of the program that runs the umount.
+    pub by: (String, u32),
+    /// How long it has been running.
+    pub age: Duration,
 }
 
 /// A pod of a simulated node.
@@ -54,6 +69,17 @@ const ADDRESS: &str = "/run/containerd/containerd.sock";
 /// The time between the starts of two left-over shims.
 const LEFT_OVER_APART: Duration = Duration::from_secs(3600);
 
+/// The functions in which an umount waits for the server, innermost first, as in the stack of a hung `umount` of NFS 4
+/// (`fs/nfs/nfs4proc.c`, `fs/namei.c`).
+const UMOUNT_STACK: [&str; 6] = [
+    "rpc_wait_bit_killable",
+    "nfs4_proc_getattr",
+    "__nfs_revalidate_inode",
+    "nfs_weak_revalidate",
+    "user_path_at",
+    "ksys_umount",
+];
+
 /// The memory of a left-over shim.
 const LEFT_OVER_BYTES: u64 = 11 << 20;
 
@@ -66,7 +92,15 @@ impl SimulatedProcesses {
             let shim = shims.find(|shim| shim.flag("id") == Some(&pod.sandbox_id))?;
             KernelWait::simulated(shim.pid, reason, owner.clone())
         };
-        self.pods.iter().filter_map(wait).collect()
+        let umount = |umount: &HungUmount| {
+            let owner = format!("{} (nfs4)", umount.source);
+            let wait = KernelWait::simulated(umount.pid(), "KR04", Some(owner.clone()))?;
+            let stack: Vec<String> = UMOUNT_STACK.map(str::to_owned).to_vec();
+            let facts = vec![format!("{owner} is mounted at {}", umount.mount().target)];
+            let function = stack.first().cloned().unwrap_or_default();
+            Some(KernelWait { function, stack, facts, ..wait })
+        };
+        self.pods.iter().filter_map(wait).chain(self.hung_umounts.iter().filter_map(umount)).collect()
     }
 
     /// Creates one sample of the processes.
@@ -76,6 +110,7 @@ impl SimulatedProcesses {
             tasks: Tasks { now: 600, pid_max: 4_194_304, threads_max: 120_000 },
             ..ProcSample::default()
         };
+        let mut mounts = Vec::new();
         let mut next = OTHERS;
         let mut add = |pid: Option<u32>, process: Process| {
             let pid = pid.unwrap_or(next);
@@ -114,6 +149,20 @@ impl SimulatedProcesses {
             let shim = process_of(name, 1, 'S', &command);
             add(None, Process { age, threads: 11, resident: LEFT_OVER_BYTES, ..shim });
         }
+        for umount in &self.hung_umounts {
+            let (name, pid) = &umount.by;
+            add(Some(*pid), process_of(name, 1, 'S', &[name]));
+            let process = process_of("umount", *pid, 'D', &[]);
+            let blocked = Blocked {
+                tid: umount.pid(),
+                wchan: UMOUNT_STACK.first().map(|name| (*name).to_owned()).unwrap_or_default(),
+                ..Blocked::default()
+            };
+            let process = Process { age: umount.age, threads: 1, blocked: vec![blocked], ..process };
+            add(Some(umount.pid()), process);
+            mounts.push(umount.mount());
+        }
+        sample.mounts = mounts;
         let daemon = process_of("containerd", 1, 'S', &["/usr/bin/containerd"]);
         sample.processes.insert(DAEMON, Process { pid: DAEMON, ..daemon });
         if let Some((pid, state)) = self.kubelet {
@@ -122,5 +171,26 @@ impl SimulatedProcesses {
         }
         sample.socket_owner = self.owns_socket.then_some(DAEMON);
         sample
+    }
+}
+
+impl HungUmount {
+    /// Returns the process id of the umount.
+    const fn pid(&self) -> u32 {
+        self.by.1.saturating_add(59)
+    }
+
+    /// Returns the mount of the volume.
+    fn mount(&self) -> NodeMount {
+        NodeMount {
+            target: format!(
+                "/var/lib/kubelet/pods/{}/volumes/kubernetes.io~csi/pvc-data/mount",
+                self.pod_uid
+            ),
+            kind: "nfs4".to_owned(),
+            source: self.source.clone(),
+            device: "0:59".to_owned(),
+            read_only: false,
+        }
     }
 }

@@ -87,6 +87,14 @@ fn source(sandbox: &Sandbox) -> Option<PodSource> {
         .find(|source| source.as_str() == annotation)
 }
 
+impl PodSource {
+    /// Returns the kubelet's source of the pod, from the sandbox's annotation.
+    #[cfg(feature = "cli")]
+    pub fn of_sandbox(sandbox: &Sandbox) -> Option<Self> {
+        source(sandbox)
+    }
+}
+
 /// Returns the newest container of each name.
 fn newest_by_name(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
     ordered::sort_by_key(&mut containers, |container| container.created_at);

@@ -10,7 +10,7 @@ use super::fields::{
 };
 use super::scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedWait, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
 };
 use super::tree::{FieldProblem, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
@@ -230,6 +230,9 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
         kernel_waits: fields.or("kernel-waits", Vec::new(), |value| {
             list(value)?.iter().map(|item| kernel_wait(item, groups)).collect()
         })?,
+        hung_umounts: fields.or("hung-umounts", Vec::new(), |value| {
+            list(value)?.iter().map(|item| hung_umount(item, groups)).collect()
+        })?,
     };
     fields.end()?;
     Ok(node)
@@ -260,6 +263,21 @@ fn kernel_wait(value: &YamlNode, groups: &[PodGroup]) -> Result<SimulatedWait, F
     let wait = SimulatedWait { pod, reason, owner: fields.maybe("owner", text)? };
     fields.end()?;
     Ok(wait)
+}
+
+/// Reads an umount that does not return.
+fn hung_umount(value: &YamlNode, groups: &[PodGroup]) -> Result<SimulatedUmount, FieldProblem> {
+    let mut fields = Fields::of(value, "an umount")?;
+    let umount = SimulatedUmount {
+        pod: find_group(fields.need("pod")?, groups)?.name.clone(),
+        since: duration(fields.need("since")?)?,
+        grace: fields.or("grace", Duration::from_secs(30), duration)?,
+        source: text(fields.need("source")?)?,
+        by: text(fields.need("by")?)?,
+        pid: count(fields.need("pid")?)?,
+    };
+    fields.end()?;
+    Ok(umount)
 }
 
 /// Reads a fault.

@@ -46,14 +46,15 @@ mod timeline;
 mod tree;
 
 use crate::clock::Wall;
-use crate::cri::{ContainerState, SandboxState};
+use crate::cri::{ContainerState, SandboxMetadata, SandboxState};
+use crate::report::PodRef;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
 pub use kubelet::KubeletPages;
 pub use scenario::{
     EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
-    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedWait, Successor,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, SimulatedUmount, SimulatedWait, Successor,
 };
 pub use simulator::{Simulator, Socket};
 
@@ -106,6 +107,32 @@ pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) 
         }
     });
     pods.collect()
+}
+
+/// A simulated pod that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedPod {
+    /// The pod.
+    pub pod: PodRef,
+    /// The umount that holds it.
+    pub umount: SimulatedUmount,
+}
+
+/// Returns the pods that are being deleted at `now`.
+pub fn deleted_pods(scenario: &Scenario, now: Wall) -> Vec<DeletedPod> {
+    let umounts = scenario.processes.as_ref().map(|processes| processes.hung_umounts.as_slice());
+    let umounts = umounts.unwrap_or_default();
+    let start = timeline_start(now);
+    let node = node::SimulatedNode::new(scenario, start.nanos());
+    let at = now.nanos().saturating_sub(start.nanos());
+    let sandboxes = if umounts.is_empty() { Vec::new() } else { node.sandboxes(at, |_| true) };
+    let deleted = sandboxes.into_iter().filter_map(|sandbox| {
+        let group = sandbox.labels.get("app")?;
+        let umount = umounts.iter().find(|umount| umount.pod == group)?.clone();
+        let SandboxMetadata { name, uid, namespace, .. } = sandbox.metadata?;
+        Some(DeletedPod { pod: PodRef { uid, namespace, name }, umount })
+    });
+    deleted.collect()
 }
 
 /// Returns the sandbox ids of the shims that run although their pods are gone.

@@ -45,6 +45,25 @@ pub struct NodeProcesses {
     pub left_over_shims: u32,
     /// The waits of shims in the kernel.
     pub kernel_waits: Vec<SimulatedWait>,
+    /// The pods that are being deleted, and the umounts that hold them.
+    pub hung_umounts: Vec<SimulatedUmount>,
+}
+
+/// A group of pods is being deleted, and the umount of their volume does not return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulatedUmount {
+    /// The group.
+    pub pod: String,
+    /// The time since the deletion.
+    pub since: Duration,
+    /// The grace period.
+    pub grace: Duration,
+    /// The file server and its path.
+    pub source: String,
+    /// The program that runs the umount.
+    pub by: String,
+    /// The process id of this program.
+    pub pid: u32,
 }
 
 /// The shims of a group of pods wait in the kernel.

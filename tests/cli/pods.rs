@@ -6,3 +6,4 @@ mod bad_sources;
 mod linted;
 mod scripts;
 mod server;
+mod why;

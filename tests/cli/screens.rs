@@ -139,6 +139,7 @@ each_scenario_is_one_screen_with_its_verdict! {
     security_agent_is_one_screen: "security-agent" "UNHEALTHY",
     lost_gpu_is_one_screen: "lost-gpu" "DEGRADED",
     leftover_shims_is_one_screen: "leftover-shims" "DEGRADED",
+    terminating_pod_is_one_screen: "terminating-pod" "HEALTHY",
     slow_disk_is_one_screen: "slow-disk" "DEGRADED",
     slow_status_is_one_screen: "slow-status" "DEGRADED",
     too_many_dead_is_one_screen: "too-many-dead" "DEGRADED",

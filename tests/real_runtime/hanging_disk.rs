@@ -14,13 +14,13 @@ use crate::plegctl::Invocation;
 use crate::real;
 
 /// A mounted file system; every access below it waits until this is dropped.
-struct HangingDisk {
+pub struct HangingDisk {
     server: Child,
     mount: PathBuf,
 }
 
 impl HangingDisk {
-    fn mount(mount: PathBuf) -> Self {
+    pub fn mount(mount: PathBuf) -> Self {
         /// Opens the server's side of the file system and never reads from it.
         const SERVER: &str = "exec 3<>/dev/fuse; mount -i -t fuse \
             -o fd=3,rootmode=40000,user_id=0,group_id=0 hang \"$1\" && echo mounted && read line";

@@ -55,6 +55,7 @@ mod smoke;
 mod soak;
 mod stacks;
 mod stream;
+mod terminating;
 mod waits;
 mod wanted;
 mod watch;

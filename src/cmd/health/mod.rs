@@ -47,8 +47,8 @@ use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
-    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, Inputs, Keep, KubeletInputs, LazyKubeletApi,
-    MetricsSource, OpenCalls, SimulatedPod, SimulatedProcesses, gather, judge,
+    AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, Keep, KubeletInputs,
+    LazyKubeletApi, MetricsSource, OpenCalls, SimulatedPod, SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
@@ -57,7 +57,7 @@ use crate::report::escape::escaped;
 use crate::sim::{self, KubeletPages, KubeletProcessState};
 
 /// The default budget.
-const BUDGET: Duration = Duration::from_secs(30);
+pub const BUDGET: Duration = Duration::from_secs(30);
 
 /// The default budget with `--deep`.
 const DEEP_BUDGET: Duration = Duration::from_secs(120);
@@ -416,8 +416,8 @@ pub async fn save_bundle(
     Ok(report)
 }
 
-/// Describes the runtime, the node and the kubelet for a command that has pending calls of its own.
-fn inputs_of_caller(
+/// Describes the runtime, the node and the kubelet for another command, which may have pending calls of its own.
+pub fn inputs_of_caller(
     context: &Context,
     endpoint: &Endpoint,
     deadline: Duration,
@@ -501,6 +501,15 @@ fn add_simulated_processes(
         has_kubelet: true,
         owns_socket: false,
         left_over_shims: sim::left_over_shims(&scenario, &processes),
+        hung_umounts: sim::deleted_pods(&scenario, context.clock.wall())
+            .into_iter()
+            .map(|deleted| HungUmount {
+                pod_uid: deleted.pod.uid,
+                source: deleted.umount.source,
+                by: (deleted.umount.by, deleted.umount.pid),
+                age: deleted.umount.since.saturating_sub(deleted.umount.grace),
+            })
+            .collect(),
         pods: pods
             .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,

@@ -16,6 +16,7 @@ mod live;
 pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
 pub mod report;
 mod sources;
+mod why;
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap};
@@ -37,10 +38,11 @@ use super::{Error, Exit, positive_duration};
 use crate::cri::{Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
-use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, CompactJson, PodRow, PodSource, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows,
+    ApiPods, CompactJson, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
+    pod_rows,
 };
+use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::document;
 use report::PodsReport;
 use sources::{Api, Configured};
@@ -107,6 +109,14 @@ pub struct PodsArgs {
     #[command(flatten)]
     selection: Selection,
 
+    /// Show only pods that are being deleted
+    #[arg(long)]
+    terminating: bool,
+
+    /// Show what holds this pod, which is being deleted: a process, an umount, the runtime, a finalizer
+    #[arg(long, value_name = "NAMESPACE/POD", conflicts_with_all = ["watch", "no_cri", "terminating"], add = ArgValueCompleter::new(complete::pods))]
+    why: Option<String>,
+
     /// How to print; `wide` has UIDs, `name` prints NAMESPACE/NAME; with --watch there is a document for each update and step
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
@@ -115,6 +125,9 @@ pub struct PodsArgs {
 /// Runs the command.
 pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     let kubelet = arguments.kubelet(context);
+    if let Some(pod) = &arguments.why {
+        return why::run(arguments, context, &kubelet, pod);
+    }
     let configured = sources::configured(arguments, context, &kubelet)?;
     if arguments.watch {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
@@ -251,6 +264,13 @@ impl PodsArgs {
         Kubelet::new(release, node_name.unwrap_or_else(|| "localhost".to_owned()))
     }
 
+    /// Splits `NAMESPACE/POD`. Without a namespace, that of `-n` counts.
+    fn identity(&self, pod: &str) -> PodIdentity {
+        let (namespace, name) =
+            pod.split_once('/').unwrap_or((self.selection.namespace().unwrap_or("default"), pod));
+        PodIdentity { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
     fn names_a_source(&self) -> bool {
         self.manifests.is_some()
             || self.manifest_url.is_some()
@@ -263,7 +283,9 @@ impl PodsArgs {
         let labels = LazyCell::new(|| pod.labels.read());
         let label = |key: &str| labels.get(key).map(String::as_str);
         let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
-        self.selection.shows(Candidate { namespace, name, uid, label: &label })
+        let is_ending = matches!(pod.verdict, PodVerdict::Terminating | PodVerdict::Stuck);
+        (is_ending || !self.terminating)
+            && self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
     /// Whether the user selects this pod of a source.
@@ -272,7 +294,8 @@ impl PodsArgs {
         let label = |key: &str| labels.get(key).and_then(|value| value.as_str());
         let uid = pod.known_uid().unwrap_or_default();
         let (namespace, name) = (&pod.identity.namespace, &pod.identity.name);
-        self.selection.shows(Candidate { namespace, name, uid, label: &label })
+        (pod.is_terminating() || !self.terminating)
+            && self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
     /// Returns the intervals from the flags, else from the running kubelet's settings.

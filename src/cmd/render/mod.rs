@@ -8,6 +8,7 @@ pub mod health;
 pub mod incidents;
 pub mod lint;
 pub mod nodes;
+pub mod pod_why;
 pub mod pods;
 pub mod preflight;
 pub mod relist;

@@ -43,6 +43,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         ("PodFollow", schema::<crate::cmd::pods::PodFollow>()),
         ("PodSourceError", schema::<crate::cmd::pods::PodSourceError<'static>>()),
         ("PodUpdate", schema::<crate::cmd::pods::PodUpdate>()),
+        ("PodWhy", schema::<crate::diagnosis::pod_holders::report::PodWhy>()),
         ("PodsReport", schema::<crate::cmd::pods::report::PodsReport>()),
         ("PreflightReport", schema::<crate::manifests::preflight::PreflightReport>()),
         ("RecorderVerdict", schema::<crate::cmd::recorder_pages::RecorderVerdict>()),

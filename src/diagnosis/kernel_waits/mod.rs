@@ -105,6 +105,11 @@ pub(super) async fn first_look<R>(run: HealthRun<'_, R>, evidence: &Evidence) ->
         _ => evidence.concerns(process),
     };
     let pids: Vec<u32> = sample.processes.values().filter(concerned).map(|process| process.pid).collect();
+    first_look_at(run, pids).await
+}
+
+/// Looks for the first time at all tasks of these processes.
+pub(super) async fn first_look_at<R>(run: HealthRun<'_, R>, pids: Vec<u32>) -> Option<FirstLook> {
     let at = run.inputs.clock.mono();
     Some(FirstLook { look: look(run, pids).await?, at })
 }

@@ -5,6 +5,7 @@ mod kernel;
 mod kubelet;
 mod matrix;
 mod node;
+mod pod_holders;
 pub(crate) mod scripted;
 mod shims;
 mod silence;

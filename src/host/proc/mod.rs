@@ -12,6 +12,8 @@ mod node;
 mod process;
 mod stat;
 mod trust;
+#[cfg(feature = "cli")]
+pub mod usage;
 pub mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};

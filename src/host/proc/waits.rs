@@ -185,7 +185,7 @@ fn with_descriptor(proc: &Path, target: &str, accepts: impl Fn(&str) -> bool) ->
 }
 
 /// Returns the descriptors of the process in `dir` and the texts of their links; nothing if reading them could block.
-fn descriptors(dir: &Path) -> Vec<(u32, PathBuf)> {
+pub(super) fn descriptors(dir: &Path) -> Vec<(u32, PathBuf)> {
     if waits_uninterruptibly(dir) {
         return Vec::new();
     }

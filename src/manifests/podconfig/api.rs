@@ -109,6 +109,8 @@ pub(super) struct ApiMetadata {
     #[serde(default)]
     deletion_grace_period_seconds: CompactJson,
     #[serde(default)]
+    finalizers: CompactJson,
+    #[serde(default)]
     pub(super) resource_version: String,
 }
 
@@ -168,6 +170,7 @@ pub(super) fn wanted(pod: ApiPod) -> Option<WantedPod> {
             grace: pod.metadata.deletion_grace_period_seconds,
         },
         status: pod.status,
+        finalizers: pod.metadata.finalizers,
         mirror_of,
         changed: None,
         mirror_refusal: None,

@@ -31,6 +31,7 @@ impl WantedPod {
                 grace: json_of(metadata, "deletionGracePeriodSeconds"),
             },
             status: json_of(Some(pod), "status"),
+            finalizers: CompactJson::default(),
             mirror_of: None,
             changed: modified.map(Wall::from_nanos),
             mirror_refusal: api_reference.map(|finding| finding.message.as_str().into()),

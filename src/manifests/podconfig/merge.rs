@@ -148,6 +148,7 @@ mod tests {
             uid: uid.into(),
             content: PodContent { spec: json!({ "image": image }).into(), ..PodContent::default() },
             status: CompactJson::default(),
+            finalizers: CompactJson::default(),
             mirror_of: None,
             changed: None,
             mirror_refusal: None,

@@ -33,7 +33,7 @@ pub use mirror::mirror_findings;
 pub use runtime_pods::RuntimePod;
 pub use selector::Selector;
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
-pub use verdict::{PodRow, SourceState, VerdictInput, pod_rows};
+pub use verdict::{PodRow, PodVerdict, SourceState, VerdictInput, pod_rows};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +57,8 @@ pub struct WantedPod {
     pub content: PodContent,
     /// The status, which only the API server sends.
     pub status: CompactJson,
+    /// `metadata.finalizers`, which the kubelet does not compare.
+    pub finalizers: CompactJson,
     /// For a mirror pod: the hash of its static pod. `None` for any other pod.
     pub mirror_of: Option<String>,
     /// When the file was last modified.
@@ -80,6 +82,16 @@ impl WantedPod {
     /// Whether the pod has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         !self.content.deleted.is_null()
+    }
+
+    /// Returns the deletion timestamp, which is the end of the grace period.
+    pub fn deletion_at(&self) -> Option<Wall> {
+        serde_json::from_value(self.content.deleted.read()).ok()
+    }
+
+    /// Returns the names of the finalizers.
+    pub fn finalizer_names(&self) -> Vec<String> {
+        serde_json::from_value(self.finalizers.read()).unwrap_or_default()
     }
 }
 

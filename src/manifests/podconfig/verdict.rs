@@ -16,6 +16,7 @@ use super::{CompactJson, GRACE, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
 use crate::ordered;
+use crate::report::duration::elapsed;
 use crate::report::word_enum;
 
 word_enum! {
@@ -34,6 +35,8 @@ word_enum! {
         Orphan = "orphan",
         /// The pod is ending, because it was deleted or because its source dropped it.
         Terminating = "terminating",
+        /// The pod is being deleted, and its grace period has been over for more than a minute.
+        Stuck = "stuck",
         /// Another source has a pod with the same name, and only one of them can run.
         Duplicate = "duplicate",
         /// The kubelet refuses the pod.
@@ -262,11 +265,8 @@ impl<'a> PodIndex<'a> {
         let state = own.map(RuntimePod::state);
         let with_state = |row: PodRow| PodRow { running: state.clone(), ..row };
         if pod.is_terminating() {
-            let why = match own {
-                Some(own) if own.is_alive() => "the pod must stop, but still runs",
-                _ => "the pod must stop; none of its containers runs",
-            };
-            return with_state(row(PodVerdict::Terminating, why.to_owned()));
+            let (verdict, why) = self.terminating(pod, own);
+            return with_state(row(verdict, why));
         }
         if let Some(reason) = refusal(&status) {
             return with_state(row(PodVerdict::Refused, reason));
@@ -298,6 +298,32 @@ impl<'a> PodIndex<'a> {
         }
         let (verdict, why) = self.nothing_runs(pod, own, &status);
         with_state(row(verdict, why.to_owned()))
+    }
+
+    /// Returns the verdict and the reason of a pod that is being deleted.
+    fn terminating(&self, pod: &WantedPod, own: Option<&RuntimePod>) -> (PodVerdict, String) {
+        let alive = own.filter(|own| own.is_alive());
+        let over = pod.deletion_at().map(|at| self.input.now.duration_since(at));
+        let Some(over) = over.filter(|over| *over > GRACE) else {
+            let why = if alive.is_some() {
+                "the pod must stop, but still runs"
+            } else {
+                "the pod must stop; none of its containers runs"
+            };
+            return (PodVerdict::Terminating, why.to_owned());
+        };
+        let what = match (alive, pod.finalizer_names().first()) {
+            (Some(alive), _) => match (alive.running(), alive.containers()) {
+                (0, _) => "its sandbox still runs".to_owned(),
+                (running, all) => format!("{running} of {all} containers still run"),
+            },
+            (None, Some(finalizer)) => {
+                format!("none of its containers runs; it has the finalizer {finalizer}")
+            }
+            (None, None) => "none of its containers runs, but it still exists".to_owned(),
+        };
+        let why = format!("{what}; its grace period has been over for {}", elapsed(over));
+        (PodVerdict::Stuck, why)
     }
 
     /// Returns the verdict and the reason if nothing of the pod runs.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 pub use self::npd::npd;
 pub use self::prometheus::prometheus;
+pub(super) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{

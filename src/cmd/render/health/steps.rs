@@ -65,7 +65,7 @@ fn is_command(text: &str) -> bool {
 }
 
 /// Formats a step in lines of at most this many columns.
-pub(super) fn lines(step: &str, columns: usize) -> Vec<String> {
+pub(in crate::cmd::render) fn lines(step: &str, columns: usize) -> Vec<String> {
     let whole = format!("  {step}");
     let Some(step) = Step::of(step).filter(|_| width(&whole) > columns) else {
         return wrapped(&whole, columns, "      ");

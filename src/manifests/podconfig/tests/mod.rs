@@ -23,6 +23,7 @@ fn wanted(identity: PodIdentity, uid: &str) -> WantedPod {
         uid: uid.into(),
         content: PodContent::default(),
         status: CompactJson::default(),
+        finalizers: CompactJson::default(),
         mirror_of: None,
         changed: None,
         mirror_refusal: None,

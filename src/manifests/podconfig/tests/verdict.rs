@@ -115,6 +115,26 @@ fn a_deleted_pod_is_terminating_and_good() {
 }
 
 #[test]
+fn a_deleted_pod_whose_grace_period_ended_more_than_a_minute_ago_is_stuck() {
+    // NOW is 2001-09-09T01:46:40Z.
+    let ending = |at: &str, finalizers: &[&str]| {
+        let pod = with(&pod("web", "1"), |pod| {
+            pod.content.deleted = json!(at).into();
+            pod.finalizers = json!(finalizers).into();
+        });
+        [(PodSource::Api, SourceState { pods: Some(vec![pod]), refused: Vec::new() })].into()
+    };
+    let rows = verdict_rows(&ending("2001-09-09T01:45:40Z", &[]), [running("web", "1", "api")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Terminating)], "the minute is not over");
+    let rows = verdict_rows(&ending("2001-09-09T01:36:40Z", &[]), [running("web", "1", "api")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Stuck)]);
+    assert_eq!(rows[0].2, "1 of 1 containers still run; its grace period has been over for 10m");
+    assert!(!rows[0].1.is_good());
+    let rows = verdict_rows(&ending("2001-09-09T01:36:40Z", &["example.com/backup"]), []);
+    assert!(rows[0].2.starts_with("none of its containers runs; it has the finalizer example.com/backup"));
+}
+
+#[test]
 fn only_a_young_sandbox_without_a_running_container_is_starting() {
     let waiting = |age| {
         let sandbox = sandbox("a", "1", "file", SandboxState::Ready, age);

@@ -1,0 +1,231 @@
+//! `pods --why NAMESPACE/POD`: shows what holds a pod that is being deleted.
+//!
+//! ```text
+//! $ plegctl pods --why shop/db-0
+//! shop/db-0 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return
+//! ```
+//!
+//! The command reads the sources of pods, runs the checks of `health`, and then looks at the processes and mounts of the
+//! pod. It makes no call a second time.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::sources;
+use super::{KUBELET_TIMEOUT, PodsArgs, States, kubelet_api};
+use crate::clock::Wall;
+use crate::cmd::context::{Context, block_on};
+use crate::cmd::health;
+use crate::cmd::output::Output;
+use crate::cmd::render::pod_why as text;
+use crate::cmd::{Error, Exit};
+use crate::cri::{Endpoint, Sandbox, SandboxState};
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::pod_holders::report::{PodHold, PodWhy};
+use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, SpecVolume};
+use crate::diagnosis::{gather, judge};
+use crate::manifests::podconfig::{ApiPods, PodSource, WantedPod};
+use crate::manifests::{Kubelet, PodIdentity};
+use crate::ordered;
+use crate::report::{PodRef, document, most_similar};
+use crate::sim;
+
+/// The time limit for the look at the pod, after the checks of `health`.
+const LOOK_BUDGET: Duration = Duration::from_secs(15);
+
+/// Runs the command.
+pub fn run(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet, pod: &str) -> Result<Exit, Error> {
+    let identity = arguments.identity(pod);
+    let report = block_on(why(arguments, context, kubelet, &identity))??;
+    arguments.output.print(&document(&report), |out| match arguments.output {
+        Output::Name => text::name(&report, out),
+        output => text::screen(&report, output == Output::Wide, context.style().color, out),
+    })?;
+    Ok(if report.state == PodHold::Held { Exit::Bad } else { Exit::Good })
+}
+
+async fn why(
+    arguments: &PodsArgs,
+    context: &Context,
+    kubelet: &Kubelet,
+    identity: &PodIdentity,
+) -> Result<PodWhy, Error> {
+    let endpoint = context.endpoint()?;
+    let known = match &endpoint {
+        Endpoint::Sim { scenario } if !arguments.names_a_source() => {
+            KnownPods::simulated(scenario, context.clock.wall())?
+        }
+        _ => Box::pin(KnownPods::read(arguments, context, kubelet)).await?,
+    };
+    let mut inputs = health::inputs_of_caller(context, &endpoint, health::BUDGET, Vec::new())?;
+    let evidence = Box::pin(gather(&inputs, &|_| ())).await;
+    let report = judge(&evidence);
+    let now = context.clock.wall();
+    let facts = known.facts(identity, &evidence, now).ok_or_else(|| Error::NoSuchPod {
+        pod: format!("{}/{}", identity.namespace, identity.name),
+        nearest: known.nearest(identity, &evidence),
+    })?;
+    inputs.began = context.clock.mono();
+    inputs.budget = LOOK_BUDGET;
+    let look = Box::pin(pod_holders::look(&inputs, &evidence, &facts)).await;
+    Ok(pod_holders::judge(&evidence, &report, &facts, &look, now))
+}
+
+/// The pods that the sources and the kubelet have.
+#[derive(Default)]
+struct KnownPods {
+    states: States,
+    /// The kubelet's own pods; `None` if the kubelet was not queried or did not answer.
+    kubelet: Option<Vec<Arc<WantedPod>>>,
+    /// The pods of a scenario that are being deleted.
+    simulated: Vec<sim::DeletedPod>,
+}
+
+impl KnownPods {
+    fn simulated(scenario: &str, now: Wall) -> Result<Self, Error> {
+        let scenario = sim::load(scenario)?;
+        Ok(Self { simulated: sim::deleted_pods(&scenario, now), ..Self::default() })
+    }
+
+    /// Reads every source that can be read. A pod may be held without any of them, so an error is only a remark.
+    async fn read(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Self, Error> {
+        let configured = match sources::configured(arguments, context, kubelet) {
+            Ok(configured) => Some(configured),
+            Err(Error::NoSource) => None,
+            Err(why) => return Err(why),
+        };
+        let api = kubelet_api(arguments, context)?;
+        let states = async {
+            let (states, rows) = sources::read_once(configured?).await;
+            for row in rows {
+                if let Some(why) = row.error {
+                    context.remark(&format!("source {}: {why}", row.name));
+                }
+            }
+            Some(states)
+        };
+        let of_kubelet = async {
+            let api = api?;
+            let url = api.url("/pods");
+            let answer = api.get("/pods", context.timeout.unwrap_or(KUBELET_TIMEOUT)).await;
+            let text = answer.and_then(|answer| answer.bytes(&url)).map_err(|why| why.to_string());
+            let list = text.and_then(|text| {
+                ApiPods::parse(&text, &kubelet.node_name).map_err(|why| format!("`{url}`: {why}"))
+            });
+            let list = list
+                .inspect_err(|why| context.remark(&format!("the kubelet's own pods are not known: {why}")));
+            list.ok().map(|list| list.pods)
+        };
+        let (states, of_kubelet) = tokio::join!(states, of_kubelet);
+        Ok(Self { states: states.unwrap_or_default(), kubelet: of_kubelet, simulated: Vec::new() })
+    }
+
+    fn of_source(&self, source: PodSource) -> Option<&[Arc<WantedPod>]> {
+        self.states.get(&source)?.pods.as_deref()
+    }
+
+    /// Returns the pods of all sources and of the kubelet. A mirror pod stands for a static pod with another UID, and is
+    /// left out.
+    fn all(&self) -> impl Iterator<Item = &Arc<WantedPod>> {
+        let of_sources = self.states.values().filter_map(|state| state.pods.as_deref()).flatten();
+        of_sources.chain(self.kubelet.iter().flatten()).filter(|pod| pod.mirror_of.is_none())
+    }
+
+    /// Returns what is known about the pod with this name; `None` if neither a source nor the runtime has it.
+    fn facts(&self, identity: &PodIdentity, evidence: &Evidence, now: Wall) -> Option<PodFacts> {
+        let is_it = |pod: &&&Arc<WantedPod>| pod.identity == *identity;
+        if let Some(known) = self.simulated.iter().find(|pod| is_named(&pod.pod, identity)) {
+            return Some(simulated_facts(known, now));
+        }
+        let mut found: Vec<&Arc<WantedPod>> = self.all().filter(|pod| is_it(&pod)).collect();
+        // A pod that is being deleted precedes another one of the same name.
+        ordered::sort_by_key(&mut found, |pod| !pod.is_terminating());
+        let best = found.first();
+        let in_runtime = running(identity, evidence);
+        let other = in_runtime.iter().find(|(pod, is_alive, _)| {
+            *is_alive && best.is_none_or(|best| best.known_uid() != Some(pod.uid.as_str()))
+        });
+        match (best, other) {
+            (Some(best), _) if best.is_terminating() => Some(facts_of(best)),
+            // The runtime still runs a pod that its source has dropped or replaced.
+            (_, Some((pod, _, source))) if self.has_dropped(pod, *source) => {
+                Some(PodFacts { pod: pod.clone(), deletion: Deletion::Gone, ..PodFacts::default() })
+            }
+            (Some(best), _) => Some(facts_of(best)),
+            (None, _) => {
+                let (pod, _, source) = other.or(in_runtime.first())?;
+                let is_gone = self.has_dropped(pod, *source);
+                let deletion = if is_gone { Deletion::Gone } else { Deletion::Unknown };
+                Some(PodFacts { pod: pod.clone(), deletion, ..PodFacts::default() })
+            }
+        }
+    }
+
+    /// Whether the source that this pod of the runtime came from was read and does not have the pod.
+    fn has_dropped(&self, pod: &PodRef, source: Option<PodSource>) -> bool {
+        let read = source.and_then(|source| self.of_source(source));
+        read.is_some_and(|pods| {
+            // The UID of a static pod is not known for every file.
+            pods.iter().all(|wanted| wanted.known_uid().is_some_and(|uid| uid != pod.uid))
+        })
+    }
+
+    /// Returns the most similar name of a known pod.
+    fn nearest(&self, identity: &PodIdentity, evidence: &Evidence) -> Option<String> {
+        let listed = evidence.runtime.sandboxes.items().into_iter().flatten();
+        let listed = listed.filter_map(|sandbox| sandbox.metadata.as_ref());
+        let names: Vec<String> = listed
+            .map(|metadata| format!("{}/{}", metadata.namespace, metadata.name))
+            .chain(self.all().map(|pod| format!("{}/{}", pod.identity.namespace, pod.identity.name)))
+            .collect();
+        let typed = format!("{}/{}", identity.namespace, identity.name);
+        let same_name = || names.iter().find(|name| name.ends_with(&format!("/{}", identity.name))).cloned();
+        let similar = most_similar(&typed, names.iter().map(String::as_str)).map(str::to_owned);
+        similar.or_else(same_name)
+    }
+}
+
+fn is_named(pod: &PodRef, identity: &PodIdentity) -> bool {
+    pod.namespace == identity.namespace && pod.name == identity.name
+}
+
+/// Returns the runtime's pods with this name, the newest first: whether the sandbox is ready, and the kubelet's source.
+fn running(identity: &PodIdentity, evidence: &Evidence) -> Vec<(PodRef, bool, Option<PodSource>)> {
+    let mut sandboxes: Vec<_> = evidence.runtime.sandboxes.latest().into_iter().flatten().collect();
+    ordered::sort_by_key(&mut sandboxes, |sandbox| Reverse(sandbox.created_at));
+    let pod = |sandbox: &&Sandbox| {
+        let metadata = sandbox.metadata.as_ref()?;
+        let (uid, namespace) = (metadata.uid.clone(), metadata.namespace.clone());
+        let pod = PodRef { uid, namespace, name: metadata.name.clone() };
+        let is_ready = sandbox.state == SandboxState::Ready;
+        is_named(&pod, identity).then(|| (pod, is_ready, PodSource::of_sandbox(sandbox)))
+    };
+    sandboxes.iter().filter_map(pod).collect()
+}
+
+fn facts_of(pod: &WantedPod) -> PodFacts {
+    let deletion = match pod.deletion_at() {
+        Some(at) => Deletion::Requested { at, grace: pod.content.grace.read().as_u64() },
+        None => Deletion::NotRequested,
+    };
+    let PodIdentity { namespace, name } = pod.identity.clone();
+    let facts = PodFacts {
+        pod: PodRef { uid: pod.known_uid().unwrap_or_default().to_owned(), namespace, name },
+        deletion,
+        finalizers: pod.finalizer_names(),
+        ..PodFacts::default()
+    };
+    facts.with_spec(&pod.content.spec.read())
+}
+
+fn simulated_facts(deleted: &sim::DeletedPod, now: Wall) -> PodFacts {
+    let sim::SimulatedUmount { since, grace, .. } = deleted.umount;
+    let volume = SpecVolume { name: "data".to_owned(), kind: "claim data-db-0".to_owned(), is_remote: true };
+    PodFacts {
+        pod: deleted.pod.clone(),
+        deletion: Deletion::Requested { at: now.minus(since).plus(grace), grace: Some(grace.as_secs()) },
+        volumes: vec![volume],
+        ..PodFacts::default()
+    }
+}

@@ -1,0 +1,728 @@
+//! Decides what holds a pod, from the evidence of `health`, from what the sources say about the pod, and from the look at
+//! its processes and mounts. It makes no calls and reads no clock.
+//!
+//! Nothing here is *certain* unless the kernel stack of the waiting task was readable, its owner is known, and it is proven
+//! that the task belongs to the pod.
+
+use std::time::Duration;
+
+use super::look::{Member, PodLook, Umount, VolumeMount};
+use super::report::{Holder, HolderKind, PodHold, PodWhy};
+use super::{Deletion, PodFacts};
+use crate::clock::Wall;
+use crate::cri::{ContainerState, SandboxState};
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::kernel_waits::KernelWait;
+use crate::diagnosis::proc::Process;
+use crate::diagnosis::report::{HealthFinding, HealthReport, KernelReason, RuleId, Severity};
+use crate::host::proc::NodeMount;
+use crate::host::proc::usage::{OnTerm, PathUser, SignalSets};
+use crate::ordered;
+use crate::report::duration::elapsed;
+use crate::report::{Confidence, NotChecked, plural};
+
+/// How long after the end of the grace period a pod may still end by itself: the kubelet stops the containers at the end,
+/// and then unmounts volumes and reports.
+const MARGIN: Duration = Duration::from_secs(60);
+/// An umount that is older does not only wait for a moment.
+const UMOUNT_OLD: Duration = Duration::from_secs(30);
+/// The kubelet starts a preStop hook this soon after the deletion.
+const HOOK_START: Duration = Duration::from_secs(10);
+/// The most holders of one kind.
+const MAX_OF_KIND: usize = 3;
+
+/// Decides what holds the pod. `health` is the report that was made from `evidence`.
+pub fn judge(
+    evidence: &Evidence,
+    health: &HealthReport,
+    facts: &PodFacts,
+    look: &PodLook,
+    now: Wall,
+) -> PodWhy {
+    let case = Case { evidence, health, facts, look, now };
+    let holders = case.holders();
+    let state = case.state(&holders);
+    let (deletion_at, grace_seconds) = match facts.deletion {
+        Deletion::Requested { at, grace } => (Some(at), grace),
+        _ => (None, None),
+    };
+    PodWhy {
+        taken_at: now,
+        node: evidence.node.clone(),
+        pod: facts.pod.clone(),
+        state,
+        summary: case.summary(state, &holders),
+        deletion_at,
+        grace_seconds,
+        finalizers: facts.finalizers.clone(),
+        holders,
+        not_checked: case.not_checked(),
+    }
+}
+
+struct Case<'a> {
+    evidence: &'a Evidence,
+    health: &'a HealthReport,
+    facts: &'a PodFacts,
+    look: &'a PodLook,
+    now: Wall,
+}
+
+/// Whether a holder is more than possible.
+fn counts(holder: &Holder) -> bool {
+    holder.confidence != Confidence::Possible
+}
+
+fn any_of(found: &[Holder], kinds: &[HolderKind]) -> bool {
+    found.iter().any(|holder| counts(holder) && kinds.contains(&holder.kind))
+}
+
+impl<'a> Case<'a> {
+    fn uid(&self) -> &str {
+        &self.facts.pod.uid
+    }
+
+    /// Whether the pod should have ended more than a minute ago.
+    fn is_over(&self) -> bool {
+        match self.facts.deletion {
+            Deletion::Requested { at, .. } => self.now.duration_since(at) > MARGIN,
+            Deletion::Gone => true,
+            Deletion::NotRequested | Deletion::Unknown => false,
+        }
+    }
+
+    /// Whether a source says that the pod is to end.
+    fn is_ending(&self) -> bool {
+        matches!(self.facts.deletion, Deletion::Requested { .. } | Deletion::Gone)
+    }
+
+    fn holders(&self) -> Vec<Holder> {
+        if self.facts.deletion == Deletion::NotRequested {
+            return Vec::new();
+        }
+        let mut found = self.umounts();
+        found.extend(self.kernel_waits());
+        let of_health = self.health_findings(&found);
+        found.extend(of_health);
+        if self.is_ending() {
+            found.extend(self.hooks());
+            if !any_of(&found, &[HolderKind::Kernel, HolderKind::Kubelet, HolderKind::Runtime]) {
+                found.extend(self.containers());
+            }
+        }
+        let mounts = self.mounts(&found);
+        found.extend(mounts);
+        if self.is_over() && !found.iter().any(counts) {
+            found.extend(self.finalizers());
+        }
+        ordered::sort_by_key(&mut found, |holder| (holder.confidence, holder.kind));
+        found
+    }
+
+    fn state(&self, holders: &[Holder]) -> PodHold {
+        match self.facts.deletion {
+            Deletion::NotRequested => PodHold::NotDeleted,
+            Deletion::Requested { .. } if !self.is_over() => PodHold::InGrace,
+            _ if holders.iter().any(counts) => PodHold::Held,
+            _ => PodHold::Free,
+        }
+    }
+
+    fn summary(&self, state: PodHold, holders: &[Holder]) -> String {
+        let pod = &self.facts.pod;
+        let first = holders.first().map(|holder| holder.title.as_str());
+        let since = self.facts.deletion.requested_at().map(|at| elapsed(self.now.duration_since(at)));
+        let after = |separator: &str| first.map(|first| format!("{separator}{first}")).unwrap_or_default();
+        let how = match (self.facts.deletion, since) {
+            (Deletion::NotRequested, _) => {
+                return format!("{pod} is not being deleted: it has no deletion timestamp");
+            }
+            (Deletion::Requested { at, .. }, Some(since)) if state == PodHold::InGrace => {
+                let left = at.duration_since(self.now);
+                let grace = if left.is_zero() {
+                    format!("its grace period ended {} ago", elapsed(self.now.duration_since(at)))
+                } else {
+                    format!("{} of its grace period are left", elapsed(left))
+                };
+                return format!("{pod} terminates since {since}, and {grace}{}", after(": "));
+            }
+            (_, Some(since)) => format!("{pod} terminates since {since}"),
+            (Deletion::Gone, None) => format!("no source has {pod} any more"),
+            (_, None) => format!("no source shows whether {pod} is being deleted"),
+        };
+        match (state, first) {
+            (PodHold::Held, _) => format!("{how}{}", after(": ")),
+            (_, Some(first)) => format!("{how}; plegctl found only what possibly holds it: {first}"),
+            (_, None) => format!("{how}; plegctl found nothing on this node that holds it"),
+        }
+    }
+
+    /// Returns the process in the newest sample.
+    fn process(&self, pid: u32) -> Option<&'a Process> {
+        self.evidence.node()?.latest().processes.get(&pid)
+    }
+
+    /// Returns the name of the container with this id; `None` for a sandbox.
+    fn container(&self, id: Option<&str>) -> Option<String> {
+        Some(self.evidence.names.container(id?)?.name)
+    }
+
+    /// Whether a container of the pod runs, or its sandbox is ready, by the runtime or by the processes.
+    fn is_alive(&self) -> bool {
+        let of_pod = |id: &str| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
+        let runtime = &self.evidence.runtime;
+        let containers = runtime.containers.latest().into_iter().flatten();
+        let sandboxes = runtime.sandboxes.latest().into_iter().flatten();
+        !self.look.members.is_empty()
+            || containers.filter(|one| one.state == ContainerState::Running).any(|one| of_pod(&one.id))
+            || sandboxes.filter(|one| one.state == SandboxState::Ready).any(|one| of_pod(&one.id))
+    }
+
+    /// Whether the node and both lists of the runtime could be read, so that what they lack is not there.
+    fn sees_all(&self) -> bool {
+        let runtime = &self.evidence.runtime;
+        self.look.sees_node && runtime.containers.latest().is_some() && runtime.sandboxes.latest().is_some()
+    }
+
+    /// Whether the containers of the pod ended at least a minute ago; false if the runtime does not tell.
+    fn ended_long_ago(&self) -> bool {
+        let of_pod = |id: &str| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
+        let records = self.evidence.runtime.status_calls.iter().filter(|record| of_pod(&record.target.id));
+        let ended = records.filter_map(|record| record.result.as_ref().ok()?.finished_at);
+        ended.max().is_some_and(|at| self.now.duration_since(at) > MARGIN)
+    }
+
+    /// Finds the volume of the pod whose file system a task waits for. The owner of the wait must be known: then the task's
+    /// function fits only one file system.
+    fn volume_of(&self, wait: &KernelWait) -> Option<&'a VolumeMount> {
+        let owner = wait.owner.as_deref()?;
+        self.look
+            .mounts
+            .iter()
+            .find(|volume| owner.starts_with(&format!("{} ({})", volume.mount.source, volume.mount.kind)))
+    }
+
+    /// Whether another pod has mounted the same file system, so that a task may wait because of that pod.
+    fn is_shared(&self, volume: &VolumeMount) -> bool {
+        let mounts = self.evidence.node().map(|host| &host.latest().mounts);
+        mounts.into_iter().flatten().any(|mount| {
+            mount.device == volume.mount.device && mount.pod_uid().is_some_and(|uid| uid != self.uid())
+        })
+    }
+
+    /// Finds the umounts of the pod's volumes that do not return.
+    fn umounts(&self) -> Vec<Holder> {
+        self.look.umounts.iter().filter_map(|umount| self.umount(umount)).take(MAX_OF_KIND).collect()
+    }
+
+    fn umount(&self, umount: &Umount) -> Option<Holder> {
+        let directory = format!("/pods/{}/", self.uid());
+        let is_own = umount.path.as_ref().map(|path| path.contains(&directory));
+        let wait = self.look.waits.iter().find(|wait| wait.pid == umount.pid);
+        let old = umount.age >= UMOUNT_OLD;
+        let by_wait = wait.and_then(|wait| self.volume_of(wait));
+        let remote: Vec<&VolumeMount> =
+            self.look.mounts.iter().filter(|volume| volume.mount.is_remote()).collect();
+        let (confidence, volume) = match (is_own, wait) {
+            (Some(false), _) => return None,
+            (Some(true), _) => {
+                let at = |volume: &&VolumeMount| umount.path.as_ref() == Some(&volume.mount.target);
+                let volume = self.look.mounts.iter().find(at).or(by_wait);
+                match wait {
+                    Some(wait) if wait.is_proven() => (Confidence::Certain, volume),
+                    Some(_) => (Confidence::Likely, volume),
+                    None if old => (Confidence::Likely, volume),
+                    None => return None,
+                }
+            }
+            // The command line of a blocked process cannot always be read safely.
+            (None, Some(_)) if by_wait.is_some_and(|volume| !self.is_shared(volume)) => {
+                (Confidence::Likely, by_wait)
+            }
+            (None, _) => {
+                let may_be = self.facts.volumes.iter().any(|volume| volume.is_remote) || !remote.is_empty();
+                if !may_be || !umount.is_blocked || !(old || wait.is_some()) {
+                    return None;
+                }
+                let only = remote.first().copied().filter(|_| remote.len() == 1);
+                (Confidence::Possible, by_wait.or(only))
+            }
+        };
+        let what = volume.map(VolumeMount::source).or_else(|| umount.path.clone());
+        let title = match what {
+            Some(what) => format!("umount of {what} by {} does not return", umount.by),
+            None => format!("an umount by {} does not return", umount.by),
+        };
+        let mut found = Holder {
+            pid: Some(umount.pid),
+            process: Some(umount.comm.clone()),
+            path: umount.path.clone().or_else(|| volume.map(|volume| volume.mount.target.clone())),
+            ..Holder::new(HolderKind::Umount, confidence, title)
+        };
+        let label = format!("{}[{}]", umount.comm, umount.pid);
+        let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
+        found.evidence.push(format!("{who} runs for {}", elapsed(umount.age)));
+        found.evidence.extend(volume.map(describe));
+        if is_own.is_none() {
+            found.evidence.push(
+                "its command line was not read, because it waits in the kernel; the path is not proven"
+                    .into(),
+            );
+        }
+        self.add_wait(&mut found, wait);
+        found.next.push(format!(
+            "do not delete the pod with --force: the umount and the process {} stay, and nobody looks for them",
+            umount.pid
+        ));
+        Some(found)
+    }
+
+    /// Adds the reason for which a task waits, with its evidence and its steps.
+    fn add_wait(&self, found: &mut Holder, wait: Option<&KernelWait>) {
+        let Some(wait) = wait else {
+            found
+                .next
+                .extend(found.pid.map(|pid| format!("where it waits: cat /proc/{pid}/stack   # as root")));
+            return;
+        };
+        let process = self.process(wait.pid);
+        let label = process.map_or_else(|| format!("process {}", wait.pid), Process::label);
+        found.evidence.push(format!(
+            "{label}, task {}: in {} in two looks, and did not run between them",
+            wait.tid, wait.function
+        ));
+        // The volume has been described already.
+        let is_known = |fact: &&String| fact.contains("/pods/") && fact.contains(" is mounted at ");
+        found.evidence.extend(wait.facts.iter().filter(|fact| !is_known(fact)).cloned());
+        found.evidence.push(if wait.stack.is_empty() {
+            "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
+        } else {
+            format!("kernel stack: {}", wait.stack.join(" < "))
+        });
+        let rule = wait.reason.rule;
+        let owner = wait.owner.as_deref().unwrap_or_default();
+        let is_fuse = owner.contains("(fuse");
+        let server =
+            owner.split_once(":/").map(|(server, _)| server).filter(|_| rule.id == "KR04" && !is_fuse);
+        found.next.extend(server.map(|server| {
+            format!("make the file server {server} answer again: the wait then ends by itself")
+        }));
+        let steps = rule.act.iter().skip(usize::from(server.is_some()));
+        let fits = |step: &&&str| is_fuse || !step.starts_with("FUSE only");
+        found.next.extend(steps.filter(fits).map(|step| (*step).to_owned()));
+        found.next.push(format!("more about this reason: plegctl explain {}", rule.id));
+        found.kernel_reason = Some(KernelReason {
+            id: rule.id.to_owned(),
+            process: process.map(|process| process.comm.clone()).unwrap_or_default(),
+            pid: wait.pid,
+            function: wait.function.clone(),
+            owner: wait.owner.clone(),
+        });
+    }
+
+    /// Finds the tasks that wait in the kernel: of the pod, of its shim and OCI runtime, and of programs that wait for a
+    /// volume of the pod.
+    fn kernel_waits(&self) -> Vec<Holder> {
+        let mut found: Vec<Holder> = Vec::new();
+        let mut seen: Vec<(&str, &Option<String>, HolderKind)> = Vec::new();
+        for wait in &self.look.waits {
+            if self.look.umounts.iter().any(|umount| umount.pid == wait.pid) {
+                continue;
+            }
+            let Some(holder) = self.kernel_wait(wait) else { continue };
+            let kind = (wait.reason.rule.id, &wait.owner, holder.kind);
+            // The others wait for the same.
+            if !seen.contains(&kind) && found.len() < MAX_OF_KIND {
+                seen.push(kind);
+                found.push(holder);
+            }
+        }
+        found
+    }
+
+    fn kernel_wait(&self, wait: &KernelWait) -> Option<Holder> {
+        let process = self.process(wait.pid)?;
+        let proven = if wait.is_proven() { Confidence::Certain } else { Confidence::Likely };
+        let member = self.look.members.iter().find(|member| member.pid == wait.pid);
+        let volume = self.volume_of(wait);
+        let (kind, confidence, title) = if let Some(member) = member {
+            let container = self.container(member.container_id.as_deref());
+            let of = container.map(|name| format!(" of container {name}")).unwrap_or_default();
+            (HolderKind::Kernel, proven, format!("{}{of} {}", process.label(), wait.words()))
+        } else if self.look.parts.contains(&wait.pid) {
+            (HolderKind::Runtime, proven, format!("{} of this pod {}", process.label(), wait.words()))
+        } else {
+            let volume = volume?;
+            let confidence = if self.is_shared(volume) { Confidence::Possible } else { Confidence::Likely };
+            if unmounts(wait) {
+                let title = format!("umount of {} by {} does not return", volume.source(), process.label());
+                (HolderKind::Umount, confidence, title)
+            } else {
+                (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.words()))
+            }
+        };
+        let mut found = Holder {
+            pid: Some(process.pid),
+            process: Some(process.comm.clone()),
+            path: volume.map(|volume| volume.mount.target.clone()),
+            ..Holder::new(kind, confidence, title)
+        };
+        found.evidence.extend(volume.map(describe));
+        self.add_wait(&mut found, Some(wait));
+        if member.is_some() {
+            found
+                .next
+                .push("no signal ends a task that waits there, not even SIGKILL: end the wait first".into());
+        }
+        Some(found)
+    }
+
+    /// Takes over what `health` found about this pod, and what keeps every pod of the node from ending.
+    fn health_findings(&self, found: &[Holder]) -> Vec<Holder> {
+        let has_wait = any_of(found, &[HolderKind::Kernel, HolderKind::Umount, HolderKind::Runtime]);
+        let of_pod = |id: &String| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
+        let is_about_pod = |finding: &HealthFinding| {
+            finding.pod.as_ref().is_some_and(|pod| pod.uid == self.uid()) || finding.ids.iter().any(of_pod)
+        };
+        let kind = |finding: &HealthFinding| match finding.id {
+            RuleId::D22 | RuleId::D32 => Some(HolderKind::Kubelet),
+            RuleId::D02 | RuleId::D06 | RuleId::D07 | RuleId::D31 => Some(HolderKind::Runtime),
+            RuleId::D08 => None,
+            _ if !is_about_pod(finding) => None,
+            // The look at this pod found the same tasks.
+            RuleId::D09 | RuleId::D37 => (!has_wait).then_some(HolderKind::Kernel),
+            RuleId::D11 => Some(HolderKind::Kernel),
+            RuleId::D01 | RuleId::D10 => Some(HolderKind::Runtime),
+            _ => None,
+        };
+        let counting = self.health.findings.iter().filter(|finding| {
+            finding.confidence != Confidence::Possible && finding.severity != Severity::Info
+        });
+        let of_finding = |finding: &HealthFinding| {
+            let mut holder = Holder {
+                kernel_reason: finding.kernel_reason.clone(),
+                pid: finding.kernel_reason.as_ref().map(|reason| reason.pid),
+                process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
+                ..Holder::new(kind(finding)?, finding.confidence, finding.title.clone())
+            };
+            holder.evidence.push(format!("finding {} of plegctl health", finding.id));
+            holder.evidence.extend(finding.evidence.iter().cloned());
+            holder.next.clone_from(&finding.next);
+            holder.next.push(format!("more about it: plegctl explain {}", finding.id));
+            Some(holder)
+        };
+        counting.filter_map(of_finding).take(MAX_OF_KIND).collect()
+    }
+
+    /// Returns the processes of the pod that the runtime started, with the names of their containers.
+    fn roots(&self) -> impl Iterator<Item = (&'a Member, String)> {
+        self.look
+            .members
+            .iter()
+            .filter(|member| member.is_root)
+            .filter_map(|member| Some((member, self.container(member.container_id.as_deref())?)))
+    }
+
+    /// Whether `member` is the program of its container; the other roots were started in the container later.
+    fn is_main(&self, member: &Member) -> bool {
+        let mut same = self.roots().filter(|(other, _)| other.container_id == member.container_id);
+        !same.any(|(other, _)| (other.age, member.pid) > (member.age, other.pid))
+    }
+
+    /// Finds the commands of preStop hooks that run.
+    fn hooks(&self) -> Vec<Holder> {
+        let requested = self.facts.deletion.requested_at();
+        let since = requested.map(|at| self.now.duration_since(at));
+        let mut found = Vec::new();
+        for (member, container) in self.roots().filter(|(member, _)| !self.is_main(member)) {
+            let Some(hook) = self.facts.pre_stop.iter().find(|hook| hook.container == container) else {
+                continue;
+            };
+            let is_same = !hook.command.is_empty() && member.command == hook.command;
+            let began_then = since
+                .is_some_and(|since| member.age.abs_diff(since) <= HOOK_START && !hook.command.is_empty());
+            let confidence = match (is_same, began_then) {
+                (true, _) => Confidence::Likely,
+                (false, true) => Confidence::Possible,
+                (false, false) => continue,
+            };
+            let title = format!("the preStop hook of container {container} runs: {}", member.label());
+            let mut holder = Holder {
+                pid: Some(member.pid),
+                process: Some(member.comm.clone()),
+                ..Holder::new(HolderKind::PreStop, confidence, title)
+            };
+            holder.evidence.push(format!("{} runs for {}", member.label(), elapsed(member.age)));
+            holder.evidence.push(if is_same {
+                format!("its command line is that of the hook: {}", hook.command.join(" "))
+            } else {
+                "it was started in the container when the pod was deleted; its command line is another one"
+                    .into()
+            });
+            holder.next.push(format!("what it waits for: cat /proc/{}/wchan", member.pid));
+            holder.next.push(
+                "wait: the kubelet waits for a hook only until the grace period ends, and then stops the container"
+                    .into(),
+            );
+            found.push(holder);
+        }
+        found.truncate(MAX_OF_KIND);
+        found
+    }
+
+    /// Returns how sure it is that a container that runs holds the pod. If a source has dropped the pod, the time of that is
+    /// not known, and the pod may be in its grace period.
+    fn of_running(&self) -> Confidence {
+        if self.facts.deletion == Deletion::Gone { Confidence::Possible } else { Confidence::Likely }
+    }
+
+    /// Finds the containers that run on.
+    fn containers(&self) -> Vec<Holder> {
+        let mains = self.roots().filter(|(member, _)| self.is_main(member));
+        let mut found: Vec<Holder> = mains
+            .filter_map(|(member, container)| self.running(member, &container))
+            .take(MAX_OF_KIND)
+            .collect();
+        if found.is_empty() && self.is_over() && self.is_alive() {
+            let has_container = self.roots().next().is_some();
+            let title = if self.look.sees_node && !has_container {
+                "its sandbox still runs, and none of its containers does"
+            } else {
+                "the runtime still runs it"
+            };
+            let mut holder = Holder::new(HolderKind::Container, self.of_running(), title);
+            holder.next = next_for_running(None);
+            found.push(holder);
+        }
+        found
+    }
+
+    /// Describes a container whose program runs on. Before the end of the grace period, only a program that does not end
+    /// after `SIGTERM` is reported.
+    fn running(&self, member: &Member, container: &str) -> Option<Holder> {
+        let label = format!("{} of container {container}", member.label());
+        let on_term = member.signals.as_ref().map(SignalSets::on_term);
+        let is_killed = member.signals.as_ref().is_some_and(SignalSets::is_killed);
+        let how = match on_term {
+            Some(OnTerm::Ignores) => Some("ignores SIGTERM"),
+            Some(OnTerm::Drops) => Some("has no handler for SIGTERM, so the kernel drops the signal"),
+            Some(OnTerm::Blocks) => Some("blocks SIGTERM"),
+            Some(OnTerm::Handles | OnTerm::Ends) | None => None,
+        };
+        let title = match (self.is_over(), how) {
+            (true, _) if is_killed => format!("{label} has got SIGKILL and has not ended"),
+            (true, Some(how)) => format!("{label} {how}, and has not got SIGKILL"),
+            (true, None) => format!("{label} runs on, and has not got SIGKILL"),
+            (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
+            (false, None) => return None,
+        };
+        let mut found = Holder {
+            pid: Some(member.pid),
+            process: Some(member.comm.clone()),
+            ..Holder::new(HolderKind::Container, self.of_running(), title)
+        };
+        found.evidence.push(match on_term {
+            Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
+            Some(OnTerm::Ends) => "SIGTERM would end it, so it has not got that signal either".to_owned(),
+            Some(_) => format!("SigIgn, SigCgt and SigBlk in /proc/{}/status", member.pid),
+            None => "its signal masks are not readable".to_owned(),
+        });
+        found.evidence.push(format!(
+            "{} runs for {}, state {}",
+            member.label(),
+            elapsed(member.age),
+            member.state
+        ));
+        if self.is_over() {
+            found.next = next_for_running(member.container_id.as_deref());
+        } else {
+            found.next.push(
+                "wait for the end of the grace period; for the next time, let the program handle SIGTERM"
+                    .into(),
+            );
+        }
+        Some(found)
+    }
+
+    /// Finds volumes that are still mounted although nothing of the pod runs.
+    fn mounts(&self, found: &[Holder]) -> Vec<Holder> {
+        let is_due = self.is_over() || self.facts.deletion == Deletion::Unknown;
+        let volumes = &self.look.mounts;
+        if !is_due || volumes.is_empty() || self.is_alive() || !self.sees_all() {
+            return Vec::new();
+        }
+        let is_in_volume =
+            |user: &PathUser| volumes.iter().any(|volume| user.path.starts_with(&volume.mount.target));
+        let users = self.look.users.iter().filter(|(user, _)| is_in_volume(user));
+        let users = users.take(MAX_OF_KIND).map(|(user, label)| {
+            let path = user.path.display().to_string();
+            let title = format!("{label} uses {path}, so the volume cannot be unmounted");
+            let mut holder = Holder {
+                pid: Some(user.pid),
+                process: label.split('[').next().map(str::to_owned),
+                path: Some(path),
+                ..Holder::new(HolderKind::Mount, Confidence::Likely, title)
+            };
+            holder.evidence.push(format!("a descriptor or the working directory of {label} is there"));
+            holder.next.push(format!("what it belongs to: cat /proc/{}/cgroup", user.pid));
+            holder
+                .next
+                .push("let that program close the file, or end it in its own way (changes state)".into());
+            holder
+        });
+        let mut holders: Vec<Holder> = users.collect();
+        if !holders.is_empty() || any_of(found, &[HolderKind::Umount, HolderKind::Kernel]) {
+            return holders;
+        }
+        // A moment after the end of the containers, the kubelet is just about to unmount.
+        let is_late = self.facts.deletion != Deletion::Unknown && self.ended_long_ago();
+        let confidence = if is_late { Confidence::Likely } else { Confidence::Possible };
+        let first = volumes.iter().find(|volume| volume.mount.is_remote()).or(volumes.first());
+        let others = match volumes.len() {
+            0 | 1 => String::new(),
+            all => format!(" and {}", plural(all - 1, "other volume")),
+        };
+        let title = first.map(|volume| {
+            let is = if others.is_empty() { "is" } else { "are" };
+            format!(
+                "volume {} ({}){others} {is} still mounted, and no umount runs",
+                volume.volume,
+                volume.source()
+            )
+        });
+        let mut holder = Holder {
+            path: first.map(|volume| volume.mount.target.clone()),
+            ..Holder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
+        };
+        holder.evidence.extend(volumes.iter().take(5).map(describe));
+        holder.next.push(format!(
+            "why the kubelet does not unmount: journalctl -u kubelet --since -10min | grep {}",
+            self.uid()
+        ));
+        let drivers = volumes.iter().filter_map(|volume| volume.driver.as_ref());
+        holder.next.extend(
+            drivers.take(1).map(|driver| format!("look at the log of the CSI driver {driver} on this node")),
+        );
+        holders.push(holder);
+        holders
+    }
+
+    /// Reports the finalizers, if nothing on the node holds the pod.
+    fn finalizers(&self) -> Option<Holder> {
+        let names = &self.facts.finalizers;
+        let first = names.first().filter(|_| !self.is_alive() && self.look.mounts.is_empty())?;
+        let final_delete = matches!(self.facts.deletion, Deletion::Requested { grace: Some(0), .. });
+        let confidence = match (self.sees_all(), final_delete) {
+            (true, true) => Confidence::Certain,
+            (true, false) => Confidence::Likely,
+            (false, _) => Confidence::Possible,
+        };
+        let others = match names.len() {
+            0 | 1 => String::new(),
+            all => format!(" and {}", plural(all - 1, "other finalizer")),
+        };
+        let title =
+            format!("the API server keeps it because of the finalizer {first} ({}){others}", owner(first));
+        let mut holder = Holder::new(HolderKind::Finalizer, confidence, title);
+        holder.evidence.extend(names.iter().map(|name| format!("finalizer {name}: {}", owner(name))));
+        if self.sees_all() {
+            holder
+                .evidence
+                .push("the runtime runs nothing of the pod, and none of its volumes is mounted".into());
+        }
+        if final_delete {
+            holder.evidence.push(
+                "deletionGracePeriodSeconds is 0: the kubelet has done its part, or a user forced it".into(),
+            );
+        }
+        let PodName { namespace, name } = self.name();
+        holder.next.push(
+            "look at the controller that owns the finalizer: does it run, and what does its log say?".into(),
+        );
+        holder.next.push(format!(
+            "only if that controller is gone for good, remove the finalizer (changes state): kubectl -n {namespace} edit pod {name}"
+        ));
+        Some(holder)
+    }
+
+    fn name(&self) -> PodName<'a> {
+        PodName { namespace: &self.facts.pod.namespace, name: &self.facts.pod.name }
+    }
+
+    fn not_checked(&self) -> Vec<NotChecked> {
+        let mut skipped = self.look.not_checked.clone();
+        let mut skip =
+            |what: &str, why: &str| skipped.push(NotChecked { what: what.to_owned(), why: why.to_owned() });
+        if self.facts.deletion == Deletion::Unknown {
+            skip(
+                "deletion timestamp, grace period and finalizers",
+                "no source has them; give --kubeconfig FILE or --api-pods FILE",
+            );
+        }
+        if self.is_ending() {
+            for hook in self.facts.pre_stop.iter().filter(|hook| hook.command.is_empty()) {
+                let why = "the kubelet runs it itself (HTTP or sleep), and no process on the node shows it";
+                skip(&format!("the preStop hook of container {}", hook.container), why);
+            }
+        }
+        if self.evidence.runtime.containers.latest().is_none() {
+            skip("the containers of the pod", "the runtime does not list them; plegctl health shows why");
+        }
+        if !self.look.sees_node {
+            let reasons = self.health.not_checked.iter().filter(|one| one.what.contains("processes"));
+            let why = reasons.map(|one| one.why.as_str()).next();
+            skip("the processes, mounts and umounts of the node", why.unwrap_or("they could not be read"));
+        }
+        skipped
+    }
+}
+
+struct PodName<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// Whether a task is in the umount of a file system.
+fn unmounts(wait: &KernelWait) -> bool {
+    const FUNCTIONS: [&str; 5] =
+        ["umount", "deactivate_super", "deactivate_locked_super", "generic_shutdown_super", "cleanup_mnt"];
+    wait.stack.iter().any(|line| FUNCTIONS.iter().any(|function| line.contains(function)))
+}
+
+/// Describes a mounted volume. The path is that below the pod's directory, which is long.
+fn describe(volume: &VolumeMount) -> String {
+    let NodeMount { source, kind, target, .. } = &volume.mount;
+    let driver = volume.driver.as_ref().map(|driver| format!(", CSI driver {driver}")).unwrap_or_default();
+    let below = target.split_once("/pods/").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
+    let path = below.unwrap_or(target);
+    format!("volume {}{driver}: {source} ({kind}), mounted at {path} in the pod's directory", volume.volume)
+}
+
+/// Returns who removes a finalizer, by its name.
+fn owner(finalizer: &str) -> String {
+    match finalizer.split_once('/') {
+        Some(("batch.kubernetes.io", "job-tracking")) => "the Job controller of Kubernetes".to_owned(),
+        None if matches!(finalizer, "foregroundDeletion" | "orphan") => {
+            "the garbage collector of Kubernetes".to_owned()
+        }
+        Some((domain, _)) if domain == "kubernetes.io" || domain.ends_with(".kubernetes.io") => {
+            format!("a part of Kubernetes ({domain})")
+        }
+        Some((domain, _)) => format!("a controller of {domain}"),
+        None => "an unknown controller".to_owned(),
+    }
+}
+
+/// Returns the steps for a container that runs on after its grace period.
+fn next_for_running(id: Option<&str>) -> Vec<String> {
+    let mut next = vec![
+        "is the kubelet well? It sends the stop, and SIGKILL after the grace period: plegctl health"
+            .to_owned(),
+        "what the kubelet says: journalctl -u kubelet --since -10min | grep -i -e killing -e 'syncpod'"
+            .to_owned(),
+    ];
+    next.extend(id.map(|id| {
+        format!("let the runtime stop it (changes state; the program gets SIGKILL at once): crictl stop --timeout 0 {id}")
+    }));
+    next
+}

@@ -1,0 +1,380 @@
+//! Reads the node around one pod: its processes and how they treat signals, the mounts below the pod's directory and who
+//! uses them, umounts that run, and for what all these tasks wait in the kernel.
+//!
+//! It accesses no volume: mounts come from `mountinfo`, and the name of a CSI driver from a file of the kubelet beside the
+//! mount, unless that file is on a network file system itself.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::PodFacts;
+use crate::diagnosis::budget::RunBudget;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::evidence::container_parts::parts_of;
+use crate::diagnosis::kernel_waits::{self, KernelWait};
+use crate::diagnosis::report::NotChecked;
+use crate::diagnosis::{HealthRun, Inputs, limits, offload};
+use crate::host::disks::resolve;
+use crate::host::kernel_text;
+use crate::host::proc::usage::{PathUser, SignalSets, command_line_if_safe, runs_as_root, users_below};
+use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Role, command_line};
+use crate::ordered;
+
+/// The time limit for reading mounts, their users and signals.
+const READ_TIME_LIMIT: Duration = Duration::from_secs(3);
+/// The most users of the pod's mounts that are kept.
+const MAX_USERS: usize = 20;
+/// The largest file `vol_data.json` that is read.
+const MAX_VOLUME_DATA: u64 = 64 << 10;
+/// Parts of the names of programs that mount and unmount volumes.
+const STORAGE_PROGRAMS: [&str; 8] = ["csi", "nfs", "mount", "fuse", "lustre", "ceph", "plugin", "driver"];
+
+/// A volume of the pod that is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeMount {
+    /// The mount.
+    pub mount: NodeMount,
+    /// The volume's directory below the pod's directory: the volume's name or that of its `PersistentVolume`.
+    pub volume: String,
+    /// The CSI driver, from `vol_data.json`.
+    pub driver: Option<String>,
+}
+
+impl VolumeMount {
+    /// Names the file system: `10.1.2.3:/export`, `tmpfs`.
+    pub fn source(&self) -> String {
+        let NodeMount { source, kind, .. } = &self.mount;
+        if source.contains(['/', ':']) { source.clone() } else { format!("{source} ({kind})") }
+    }
+}
+
+/// A living process of the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// The process id.
+    pub pid: u32,
+    /// The name.
+    pub comm: String,
+    /// The state letter.
+    pub state: char,
+    /// The container.
+    pub container_id: Option<String>,
+    /// The age.
+    pub age: Duration,
+    /// Whether the runtime started it: its parent is not in the container.
+    pub is_root: bool,
+    /// How it treats signals, if readable.
+    pub signals: Option<SignalSets>,
+    /// The command line, if it is a root and readable.
+    pub command: Vec<String>,
+}
+
+impl Member {
+    /// Returns `comm[pid]`.
+    pub fn label(&self) -> String {
+        format!("{}[{}]", self.comm, self.pid)
+    }
+}
+
+/// A process that unmounts a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Umount {
+    /// The process id.
+    pub pid: u32,
+    /// The name.
+    pub comm: String,
+    /// The program that runs it, such as `csi-nfs[2231]`.
+    pub by: String,
+    /// The age.
+    pub age: Duration,
+    /// Whether it is in uninterruptible sleep.
+    pub is_blocked: bool,
+    /// The mount point on its command line, if readable.
+    pub path: Option<String>,
+}
+
+/// What the node shows around one pod.
+#[derive(Clone, Debug, Default)]
+pub struct PodLook {
+    /// Whether the node's processes could be read and belong to the runtime.
+    pub sees_node: bool,
+    /// The mounts below the pod's directory.
+    pub mounts: Vec<VolumeMount>,
+    /// The processes that use files below the pod's directory, with their names.
+    pub users: Vec<(PathUser, String)>,
+    /// The living processes of the pod.
+    pub members: Vec<Member>,
+    /// The umounts that run on the node.
+    pub umounts: Vec<Umount>,
+    /// The shims and OCI runtimes of the pod.
+    pub parts: BTreeSet<u32>,
+    /// The tasks that wait in the kernel in two looks.
+    pub waits: Vec<KernelWait>,
+    /// What could not be read.
+    pub not_checked: Vec<NotChecked>,
+}
+
+/// Looks at the pod. Takes two looks at tasks, 2 s apart, unless the node is simulated or recorded.
+pub async fn look<R>(inputs: &Inputs<R>, evidence: &Evidence, facts: &PodFacts) -> PodLook {
+    let Some(host) = evidence.node() else { return PodLook::default() };
+    let uid = facts.pod.uid.clone();
+    let sample = host.latest().clone();
+    let mut found = in_sample(evidence, &sample, &uid);
+    let Some(proc) = inputs.proc.clone().filter(|_| inputs.simulated_processes.is_none()) else {
+        found.waits.clone_from(&host.waits);
+        return found;
+    };
+    let budget = RunBudget::start(inputs);
+    let run = HealthRun { inputs, budget: &budget, progress: &|_: &str| () };
+    let began = inputs.clock.mono();
+    let first = kernel_waits::first_look_at(run, watched(&sample, &found)).await;
+    let paths = ProcPaths { proc, cgroup: inputs.cgroup.clone(), socket: None };
+    let root = inputs.host_root.clone();
+    let unread = found.clone();
+    let read = move || {
+        read(&paths, &root, &sample, &uid, &mut found);
+        found
+    };
+    let limit = READ_TIME_LIMIT.min(budget.left());
+    let mut found = offload::value(limit, read).await.unwrap_or_else(|| {
+        let what = "mounts of the pod, their users, and signals".to_owned();
+        let not_checked = vec![NotChecked { what, why: offload::why_nothing() }];
+        PodLook { not_checked, ..unread }
+    });
+    if let Some(first) = first {
+        tokio::time::sleep(limits::SAMPLES_APART.saturating_sub(inputs.clock.mono().since(began))).await;
+        found.waits = kernel_waits::second_look(run, evidence, first).await;
+    }
+    found
+}
+
+/// Finds in a sample what it shows about the pod.
+fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
+    let is_of_pod = |process: &&Process| {
+        let of_container = || evidence.names.pod(process.container_id.as_deref()?);
+        process.role != Role::Shim
+            && !process.is_zombie()
+            && (process.pod_uid.as_deref() == Some(uid) || of_container().is_some_and(|pod| pod.uid == uid))
+    };
+    let member = |process: &Process| {
+        let parent = sample.processes.get(&process.parent);
+        Member {
+            pid: process.pid,
+            comm: process.comm.clone(),
+            state: process.state,
+            container_id: process.container_id.clone(),
+            age: process.age,
+            is_root: parent.is_none_or(|parent| parent.container_id != process.container_id),
+            ..Member::default()
+        }
+    };
+    let ids: BTreeSet<&str> = evidence
+        .runtime
+        .listed_ids()
+        .filter(|id| evidence.names.pod(id).is_some_and(|pod| pod.uid == uid))
+        .collect();
+    let parts = ids.iter().flat_map(|id| {
+        let parts = parts_of(evidence, id);
+        parts.shim.into_iter().chain(parts.oci).map(|process| process.pid).collect::<Vec<_>>()
+    });
+    let members: Vec<Member> = sample.processes.values().filter(is_of_pod).map(member).collect();
+    PodLook {
+        sees_node: true,
+        mounts: volume_mounts(&sample.mounts, uid),
+        umounts: umounts(sample),
+        parts: parts.filter(|pid| members.iter().all(|member| member.pid != *pid)).collect(),
+        members,
+        ..PodLook::default()
+    }
+}
+
+/// Returns the mounts of the pod's volumes. A mount that is visible under two paths is returned once.
+fn volume_mounts(mounts: &[NodeMount], uid: &str) -> Vec<VolumeMount> {
+    let mut found: Vec<VolumeMount> = Vec::new();
+    let tail = |mount: &NodeMount| mount.target.split_once("/pods/").map(|(_, tail)| tail.to_owned());
+    for mount in mounts.iter().filter(|mount| !uid.is_empty() && mount.pod_uid() == Some(uid)) {
+        let Some(place) = tail(mount) else { continue };
+        let mut parts = place.split('/').skip(1);
+        let volume = match parts.next() {
+            Some("volumes") => parts.nth(1),
+            Some("volume-subpaths") => parts.next(),
+            _ => None,
+        };
+        let is_new = found.iter().all(|known| tail(&known.mount).as_ref() != Some(&place));
+        if let Some(volume) = volume.filter(|_| is_new) {
+            found.push(VolumeMount { mount: mount.clone(), volume: volume.to_owned(), driver: None });
+        }
+    }
+    found
+}
+
+/// Finds the processes that unmount a file system: those that are called `umount`, or after a helper such as `umount.nfs`.
+fn umounts(sample: &ProcSample) -> Vec<Umount> {
+    let is_umount = |process: &Process| process.comm.starts_with("umount") && !process.is_zombie();
+    let processes = || sample.processes.values().filter(|process| is_umount(process));
+    let has_helper = |pid: u32| processes().any(|other| other.parent == pid);
+    let starter = |process: &Process| {
+        let mut at = sample.processes.get(&process.parent);
+        while let Some(parent) = at.filter(|parent| is_umount(parent)) {
+            at = sample.processes.get(&parent.parent);
+        }
+        // The parent of a process whose parent has ended is the first process of the node.
+        at.filter(|parent| parent.pid > 1).unwrap_or(process).label()
+    };
+    let umount = |process: &Process| Umount {
+        pid: process.pid,
+        comm: process.comm.clone(),
+        by: starter(process),
+        age: process.age,
+        is_blocked: process.state == 'D',
+        path: path_of(&process.command),
+    };
+    processes().filter(|process| !has_helper(process.pid)).map(umount).collect()
+}
+
+/// Returns the mount point on the command line of an umount.
+fn path_of(command: &[String]) -> Option<String> {
+    command.iter().skip(1).rfind(|word| word.starts_with('/')).cloned()
+}
+
+/// Returns the processes at whose tasks to look: those of the pod, umounts, shims and OCI runtimes of the pod, the kubelet,
+/// and programs that mount volumes.
+fn watched(sample: &ProcSample, found: &PodLook) -> Vec<u32> {
+    let is_storage = |process: &Process| {
+        let name = process.comm.to_ascii_lowercase();
+        let is_blocked_pod = process.state == 'D' && process.pod_uid.is_some();
+        !process.is_kernel_thread
+            && (is_blocked_pod || STORAGE_PROGRAMS.iter().any(|part| name.contains(part)))
+    };
+    let others = sample.processes.values().filter(|process| {
+        process.role == Role::Kubelet || (process.role == Role::Other && is_storage(process))
+    });
+    let mut pids: Vec<u32> = others.map(|process| process.pid).collect();
+    pids.extend(found.members.iter().map(|member| member.pid));
+    pids.extend(found.umounts.iter().map(|umount| umount.pid));
+    pids.extend(&found.parts);
+    ordered::sort(&mut pids);
+    pids.dedup();
+    pids
+}
+
+/// Adds to `found` what the sample does not contain.
+fn read(paths: &ProcPaths, root: &Path, sample: &ProcSample, uid: &str, found: &mut PodLook) {
+    let proc = &paths.proc;
+    // In a container, only the first process of the node sees all mounts of the node.
+    let of_first = kernel_text(&proc.join("1/mountinfo")).unwrap_or_default();
+    let mounts: Vec<NodeMount> = sample.mounts.iter().cloned().chain(NodeMount::all(&of_first)).collect();
+    found.mounts = volume_mounts(&mounts, uid);
+    for volume in &mut found.mounts {
+        volume.driver = csi_driver(root, &mounts, &volume.mount.target);
+    }
+    for member in &mut found.members {
+        member.signals = SignalSets::read(proc, member.pid);
+        if member.is_root {
+            member.command = command_line(&proc.join(member.pid.to_string())).to_vec();
+        }
+    }
+    // Any program can have the name `umount`.
+    found.umounts.retain(|umount| runs_as_root(proc, umount.pid));
+    for umount in &mut found.umounts {
+        umount.path = path_of(&command_line_if_safe(&proc.join(umount.pid.to_string())));
+    }
+    // All mounts of the pod are below the same directory.
+    let directory = found.mounts.iter().find_map(|volume| {
+        let (before, _) = volume.mount.target.split_once("/pods/")?;
+        Some(PathBuf::from(format!("{before}/pods/{uid}")))
+    });
+    let Some(directory) = directory else { return };
+    let own = std::process::id();
+    let label = |user: PathUser| {
+        let process = sample.processes.get(&user.pid)?;
+        Some((user, process.label()))
+    };
+    let users = users_below(proc, &directory).into_iter().filter(|user| user.pid != own);
+    found.users = users.filter_map(label).take(MAX_USERS).collect();
+}
+
+/// Reads the name of the CSI driver of a volume from the file that the kubelet keeps beside the mount point. Does not read
+/// it if a step of its path is on a network file system.
+fn csi_driver(root: &Path, mounts: &[NodeMount], target: &str) -> Option<String> {
+    let (front, rest) = target.split_once("/kubernetes.io~csi/")?;
+    let volume = rest.split('/').next()?;
+    let path = PathBuf::from(format!("{front}/kubernetes.io~csi/{volume}/vol_data.json"));
+    let on_node = path.strip_prefix(root).map_or_else(|_| path.clone(), |rest| Path::new("/").join(rest));
+    let place = resolve(root, mounts, &on_node).ok()?;
+    let mut text = Vec::new();
+    File::open(place).ok()?.take(MAX_VOLUME_DATA).read_to_end(&mut text).ok()?;
+    let data: Value = serde_json::from_slice(&text).ok()?;
+    data.get("driverName")?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(target: &str, kind: &str, source: &str) -> NodeMount {
+        NodeMount { target: target.into(), kind: kind.into(), source: source.into(), ..NodeMount::default() }
+    }
+
+    #[test]
+    fn only_volumes_of_the_pod_are_taken_and_each_once() {
+        let pods = "/var/lib/kubelet/pods";
+        let mounts = [
+            mount(&format!("{pods}/u1/volumes/kubernetes.io~csi/pvc-1/mount"), "nfs4", "10.1.2.3:/export"),
+            mount(
+                &format!("/host{pods}/u1/volumes/kubernetes.io~csi/pvc-1/mount"),
+                "nfs4",
+                "10.1.2.3:/export",
+            ),
+            mount(&format!("{pods}/u1/volumes/kubernetes.io~projected/token"), "tmpfs", "tmpfs"),
+            mount(&format!("{pods}/u1/volume-subpaths/conf/app/0"), "ext4", "/dev/sda1"),
+            mount(&format!("{pods}/u1/etc-hosts"), "ext4", "/dev/sda1"),
+            mount(&format!("{pods}/u2/volumes/kubernetes.io~csi/pvc-2/mount"), "nfs4", "10.1.2.3:/other"),
+        ];
+        let found = volume_mounts(&mounts, "u1");
+        let names: Vec<(&str, String)> =
+            found.iter().map(|volume| (volume.volume.as_str(), volume.source())).collect();
+        let expected = [("pvc-1", "10.1.2.3:/export"), ("token", "tmpfs (tmpfs)"), ("conf", "/dev/sda1")];
+        assert_eq!(names, expected.map(|(name, source)| (name, source.to_owned())));
+        assert!(volume_mounts(&mounts, "").is_empty());
+    }
+
+    #[test]
+    fn an_umount_is_named_after_the_program_that_runs_it() {
+        let mut sample = ProcSample::default();
+        for (pid, parent, comm) in [
+            (1, 0, "systemd"),
+            (2231, 1, "csi-nfs"),
+            (2290, 2231, "umount"),
+            (2291, 2290, "umount.nfs4"),
+            (2300, 1, "umount"),
+        ] {
+            let process = Process { pid, parent, comm: comm.into(), state: 'S', ..Process::default() };
+            sample.processes.insert(pid, process);
+        }
+        let by: Vec<(u32, String)> =
+            umounts(&sample).into_iter().map(|umount| (umount.pid, umount.by)).collect();
+        assert_eq!(by, [(2291, "csi-nfs[2231]".to_owned()), (2300, "umount[2300]".to_owned())]);
+    }
+
+    #[test]
+    fn the_csi_driver_is_read_beside_the_mount_and_not_from_a_network_file_system() {
+        let root = std::env::temp_dir().join(format!("plegctl-csi-{}", std::process::id()));
+        let volume = root.join("pods/u1/volumes/kubernetes.io~csi/pvc-1");
+        std::fs::create_dir_all(&volume).unwrap();
+        let data = r#"{"driverName":"nfs.csi.k8s.io","volumeHandle":"v"}"#;
+        std::fs::write(volume.join("vol_data.json"), data).unwrap();
+        let target = volume.join("mount").display().to_string();
+        let own = mount(&target, "nfs4", "10.1.2.3:/export");
+        let whole = Path::new("/");
+        assert_eq!(csi_driver(whole, &[own.clone()], &target).as_deref(), Some("nfs.csi.k8s.io"));
+        let remote = mount(&root.join("pods").display().to_string(), "nfs4", "10.1.2.3:/kubelet");
+        assert_eq!(csi_driver(whole, &[own, remote], &target), None);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

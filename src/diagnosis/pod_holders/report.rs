@@ -1,0 +1,119 @@
+//! The types of the report of `plegctl pods --why`. Their field names are the JSON names of the output.
+
+use serde::Serialize;
+
+use crate::clock::Wall;
+use crate::diagnosis::report::KernelReason;
+use crate::report::{Confidence, NotChecked, PodRef, word_enum};
+
+word_enum! {
+    /// What kind of thing holds a pod. If several are equally sure, the first kind comes first.
+    #[derive(PartialOrd, Ord)]
+    pub json enum HolderKind: as_str {
+        /// An umount of a volume that does not return.
+        Umount = "umount",
+        /// A task that waits in the kernel.
+        Kernel = "kernel",
+        /// No kubelet works on this node.
+        Kubelet = "kubelet",
+        /// The runtime, or a process of it, does not finish its work on the pod.
+        Runtime = "runtime",
+        /// The command of a preStop hook, which runs.
+        PreStop = "preStop",
+        /// A container that runs on.
+        Container = "container",
+        /// A volume that is still mounted.
+        Mount = "mount",
+        /// Finalizers, because of which the API server keeps the pod.
+        Finalizer = "finalizer",
+    }
+}
+
+word_enum! {
+    /// Whether something holds the pod.
+    pub json enum PodHold: as_str {
+        /// Something holds the pod.
+        Held = "held",
+        /// The grace period is not over, or has been over for less than a minute.
+        InGrace = "inGrace",
+        /// plegctl found nothing that holds the pod, or only what possibly does.
+        Free = "free",
+        /// The pod is not being deleted.
+        NotDeleted = "notDeleted",
+    }
+}
+
+/// Something that holds a pod, with its proof and with what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// The kind.
+    pub kind: HolderKind,
+    /// What holds the pod, in one line.
+    pub title: String,
+    /// The process that holds the pod or waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The name of this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// The mount point or the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// For what the process waits in the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_reason: Option<KernelReason>,
+    /// How sure plegctl is.
+    pub confidence: Confidence,
+    /// The measured facts.
+    pub evidence: Vec<String>,
+    /// The suggested steps, in their order.
+    pub next: Vec<String>,
+}
+
+impl Holder {
+    /// Creates a holder without a process and without evidence.
+    pub fn new(kind: HolderKind, confidence: Confidence, title: impl Into<String>) -> Self {
+        Self {
+            kind,
+            title: title.into(),
+            pid: None,
+            process: None,
+            path: None,
+            kernel_reason: None,
+            confidence,
+            evidence: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+}
+
+/// What holds a pod that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "camelCase", rename = "PodWhy")]
+pub struct PodWhy {
+    /// When the node was read.
+    pub taken_at: Wall,
+    /// The node's name.
+    pub node: String,
+    /// The pod.
+    pub pod: PodRef,
+    /// Whether something holds the pod.
+    pub state: PodHold,
+    /// The answer in one sentence.
+    pub summary: String,
+    /// The deletion timestamp, which is the end of the grace period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_at: Option<Wall>,
+    /// The grace period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<u64>,
+    /// The finalizers of the pod.
+    pub finalizers: Vec<String>,
+    /// What holds the pod, the surest first.
+    pub holders: Vec<Holder>,
+    /// What could not be checked, with the reasons.
+    pub not_checked: Vec<NotChecked>,
+}

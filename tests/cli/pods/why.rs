@@ -1,0 +1,111 @@
+//! `pods --why` and `pods --terminating`: what holds a pod that is being deleted.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::api_server::TestDir;
+use crate::support::plegctl::plegctl;
+
+const SENTENCE: &str =
+    "shop/db-0 terminates since 44m: umount of 10.1.2.3:/export by csi-nfs[2231] does not return";
+
+/// The pod `shop/db-0` as the API server has it, deleted this long ago with a grace period of 30 s.
+fn deleted(uid: &str, ago: Option<u64>) -> Value {
+    let at = |ago| SystemTime::now() - Duration::from_secs(ago) + Duration::from_secs(30);
+    let at = ago.map(|ago| humantime::format_rfc3339_seconds(at(ago)).to_string());
+    let mut metadata =
+        json!({"name": "db-0", "namespace": "shop", "uid": uid, "finalizers": ["example.com/backup"]});
+    if let Some(at) = at {
+        metadata["deletionTimestamp"] = at.into();
+        metadata["deletionGracePeriodSeconds"] = 30.into();
+    }
+    json!({"kind": "PodList", "items": [{"metadata": metadata, "spec": {"nodeName": "sim-node"}}]})
+}
+
+/// The UID of `shop/db-0` in a scenario.
+fn uid_in(scenario: &str) -> String {
+    let output = plegctl(&["relist", "-r", scenario, "-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let pods = report["pods"].as_array().unwrap();
+    let pod = pods.iter().find(|pod| pod["name"] == "db-0").unwrap_or_else(|| panic!("{output}"));
+    pod["uid"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_first_line_names_the_umount_its_server_and_its_driver() {
+    let output = plegctl(&["pods", "-r", "sim:terminating-pod", "--why", "shop/db-0"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines[0], SENTENCE, "{output}");
+    assert!(lines.len() <= 24 && lines.iter().all(|line| line.chars().count() <= 100), "{output}");
+    assert!(output.stdout.contains("make the file server 10.1.2.3 answer again"), "{output}");
+    let wide = plegctl(&["pods", "-r", "sim:terminating-pod", "--why", "shop/db-0", "-o", "wide"]);
+    assert!(wide.stdout.starts_with(SENTENCE) && wide.stdout.contains("--force"), "{wide}");
+    let json = plegctl(&["pods", "-r", "sim:terminating-pod", "-n", "shop", "--why", "db-0", "-o", "json"]);
+    let report: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&report["kind"], &report["state"]), (&"PodWhy".into(), &"held".into()), "{json}");
+    assert_eq!(report["holders"][0]["kernelReason"]["owner"], "10.1.2.3:/export (nfs4)", "{json}");
+    assert_eq!(report["graceSeconds"], 30);
+}
+
+#[test]
+fn an_unknown_pod_gets_the_nearest_name_and_no_answer() {
+    let output = plegctl(&["pods", "-r", "sim:terminating-pod", "--why", "shop/db-1"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(output.stderr.contains("there is no pod `shop/db-1` on this node"), "{output}");
+    assert!(output.stderr.contains("did you mean shop/db-0?"), "{output}");
+    let other = plegctl(&["pods", "-r", "sim:terminating-pod", "--why", "db-0"]);
+    assert!(other.stderr.contains("did you mean shop/db-0?"), "the namespace is missing: {other}");
+}
+
+#[test]
+fn the_sources_say_whether_the_pod_is_being_deleted() {
+    let folder = TestDir::new("why");
+    let scenario = "sim:stopped-shim";
+    let uid = uid_in(scenario);
+    let why = |list: Value| {
+        let file = folder.file("pods.json", list.to_string());
+        plegctl(&["pods", "-r", scenario, "--api-pods", &file, "--why", "shop/db-0", "-o", "json"])
+    };
+    let state = |output: &crate::support::plegctl::Output| {
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        report["state"].as_str().unwrap().to_owned()
+    };
+    let wanted = why(deleted(&uid, None));
+    assert_eq!((wanted.code, state(&wanted).as_str()), (Some(0), "notDeleted"), "{wanted}");
+    let grace = why(deleted(&uid, Some(10)));
+    assert_eq!((grace.code, state(&grace).as_str()), (Some(0), "inGrace"), "{grace}");
+    let over = why(deleted(&uid, Some(600)));
+    assert_eq!((over.code, state(&over).as_str()), (Some(1), "held"), "{over}");
+    // The API server has another pod of this name: the old one was deleted with --force.
+    let replaced = why(deleted("another-uid", None));
+    assert!(replaced.stdout.contains("no source has shop/db-0 any more"), "{replaced}");
+    let unknown = plegctl(&["pods", "-r", scenario, "--why", "shop/db-0"]);
+    assert_eq!(unknown.code, Some(0), "{unknown}");
+    assert!(unknown.stdout.starts_with("no source shows whether shop/db-0 is being deleted"), "{unknown}");
+    assert!(unknown.stdout.contains("not checked: deletion timestamp"), "{unknown}");
+}
+
+#[test]
+fn a_pod_whose_grace_period_is_over_is_stuck_and_can_be_selected() {
+    let folder = TestDir::new("stuck");
+    let scenario = "sim:stopped-shim";
+    let uid = uid_in(scenario);
+    let pods = |ago: Option<u64>, more: &[&str]| {
+        let file = folder.file("pods.json", deleted(&uid, ago).to_string());
+        plegctl(&[&["pods", "-r", scenario, "--api-pods", &file], more].concat())
+    };
+    let stuck = pods(Some(600), &["--terminating"]);
+    assert_eq!(stuck.code, Some(1), "{stuck}");
+    assert!(stuck.stdout.contains("stuck"), "{stuck}");
+    assert!(
+        stuck.stdout.contains("containers still run; its grace period has been over for 9m30s"),
+        "{stuck}"
+    );
+    let ending = pods(Some(10), &["--terminating", "-o", "name"]);
+    assert_eq!((ending.code, ending.stdout.as_str()), (Some(0), "shop/db-0\n"), "{ending}");
+    let none = pods(None, &["--terminating", "-o", "name"]);
+    assert_eq!(none.stdout, "", "{none}");
+}
