@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::health::step_lines;
 use super::words::{colored, cut, elapsed, wrapped};
-use crate::diagnosis::pod_holders::report::{Holder, PodHold, PodWhy};
+use crate::diagnosis::pod_holders::report::{PodHold, PodHolder, PodWhy};
 use crate::report::escape::escaped;
 use crate::report::plural;
 
@@ -106,7 +106,7 @@ fn facts(report: &PodWhy) -> String {
     cut(&escaped(&format!("  {}", parts.join(", "))), COLUMNS)
 }
 
-fn title(holder: &Holder) -> String {
+fn title(holder: &PodHolder) -> String {
     format!("{} ({}, {})", holder.title, holder.kind, holder.confidence)
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::look::{Member, PodLook, Umount, VolumeMount};
-use super::report::{Holder, HolderKind, PodHold, PodWhy};
+use super::report::{HolderKind, PodHold, PodHolder, PodWhy};
 use super::{Deletion, PodFacts};
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxState};
@@ -69,11 +69,11 @@ struct Case<'a> {
 }
 
 /// Whether a holder is more than possible.
-fn counts(holder: &Holder) -> bool {
+fn counts(holder: &PodHolder) -> bool {
     holder.confidence != Confidence::Possible
 }
 
-fn any_of(found: &[Holder], kinds: &[HolderKind]) -> bool {
+fn any_of(found: &[PodHolder], kinds: &[HolderKind]) -> bool {
     found.iter().any(|holder| counts(holder) && kinds.contains(&holder.kind))
 }
 
@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
         matches!(self.facts.deletion, Deletion::Requested { .. } | Deletion::Gone)
     }
 
-    fn holders(&self) -> Vec<Holder> {
+    fn holders(&self) -> Vec<PodHolder> {
         if self.facts.deletion == Deletion::NotRequested {
             return Vec::new();
         }
@@ -119,7 +119,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    fn state(&self, holders: &[Holder]) -> PodHold {
+    fn state(&self, holders: &[PodHolder]) -> PodHold {
         match self.facts.deletion {
             Deletion::NotRequested => PodHold::NotDeleted,
             Deletion::Requested { .. } if !self.is_over() => PodHold::InGrace,
@@ -128,7 +128,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn summary(&self, state: PodHold, holders: &[Holder]) -> String {
+    fn summary(&self, state: PodHold, holders: &[PodHolder]) -> String {
         let pod = &self.facts.pod;
         let first = holders.first().map(|holder| holder.title.as_str());
         let since = self.facts.deletion.requested_at().map(|at| elapsed(self.now.duration_since(at)));
@@ -211,11 +211,11 @@ impl<'a> Case<'a> {
     }
 
     /// Finds the umounts of the pod's volumes that do not return.
-    fn umounts(&self) -> Vec<Holder> {
+    fn umounts(&self) -> Vec<PodHolder> {
         self.look.umounts.iter().filter_map(|umount| self.umount(umount)).take(MAX_OF_KIND).collect()
     }
 
-    fn umount(&self, umount: &Umount) -> Option<Holder> {
+    fn umount(&self, umount: &Umount) -> Option<PodHolder> {
         let directory = format!("/pods/{}/", self.uid());
         let is_own = umount.path.as_ref().map(|path| path.contains(&directory));
         let wait = self.look.waits.iter().find(|wait| wait.pid == umount.pid);
@@ -253,11 +253,11 @@ impl<'a> Case<'a> {
             Some(what) => format!("umount of {what} by {} does not return", umount.by),
             None => format!("an umount by {} does not return", umount.by),
         };
-        let mut found = Holder {
+        let mut found = PodHolder {
             pid: Some(umount.pid),
             process: Some(umount.comm.clone()),
             path: umount.path.clone().or_else(|| volume.map(|volume| volume.mount.target.clone())),
-            ..Holder::new(HolderKind::Umount, confidence, title)
+            ..PodHolder::new(HolderKind::Umount, confidence, title)
         };
         let label = format!("{}[{}]", umount.comm, umount.pid);
         let who = if umount.by == label { label } else { format!("{label} of {}", umount.by) };
@@ -278,7 +278,7 @@ impl<'a> Case<'a> {
     }
 
     /// Adds the reason for which a task waits, with its evidence and its steps.
-    fn add_wait(&self, found: &mut Holder, wait: Option<&KernelWait>) {
+    fn add_wait(&self, found: &mut PodHolder, wait: Option<&KernelWait>) {
         let Some(wait) = wait else {
             found
                 .next
@@ -322,8 +322,8 @@ impl<'a> Case<'a> {
 
     /// Finds the tasks that wait in the kernel: of the pod, of its shim and OCI runtime, and of programs that wait for a
     /// volume of the pod.
-    fn kernel_waits(&self) -> Vec<Holder> {
-        let mut found: Vec<Holder> = Vec::new();
+    fn kernel_waits(&self) -> Vec<PodHolder> {
+        let mut found: Vec<PodHolder> = Vec::new();
         let mut seen: Vec<(&str, &Option<String>, HolderKind)> = Vec::new();
         for wait in &self.look.waits {
             if self.look.umounts.iter().any(|umount| umount.pid == wait.pid) {
@@ -340,7 +340,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    fn kernel_wait(&self, wait: &KernelWait) -> Option<Holder> {
+    fn kernel_wait(&self, wait: &KernelWait) -> Option<PodHolder> {
         let process = self.process(wait.pid)?;
         let proven = if wait.is_proven() { Confidence::Certain } else { Confidence::Likely };
         let member = self.look.members.iter().find(|member| member.pid == wait.pid);
@@ -361,11 +361,11 @@ impl<'a> Case<'a> {
                 (HolderKind::Kernel, confidence, format!("{} {}", process.label(), wait.words()))
             }
         };
-        let mut found = Holder {
+        let mut found = PodHolder {
             pid: Some(process.pid),
             process: Some(process.comm.clone()),
             path: volume.map(|volume| volume.mount.target.clone()),
-            ..Holder::new(kind, confidence, title)
+            ..PodHolder::new(kind, confidence, title)
         };
         found.evidence.extend(volume.map(describe));
         self.add_wait(&mut found, Some(wait));
@@ -378,7 +378,7 @@ impl<'a> Case<'a> {
     }
 
     /// Takes over what `health` found about this pod, and what keeps every pod of the node from ending.
-    fn health_findings(&self, found: &[Holder]) -> Vec<Holder> {
+    fn health_findings(&self, found: &[PodHolder]) -> Vec<PodHolder> {
         let has_wait = any_of(found, &[HolderKind::Kernel, HolderKind::Umount, HolderKind::Runtime]);
         let of_pod = |id: &String| self.evidence.names.pod(id).is_some_and(|pod| pod.uid == self.uid());
         let is_about_pod = |finding: &HealthFinding| {
@@ -399,11 +399,11 @@ impl<'a> Case<'a> {
             finding.confidence != Confidence::Possible && finding.severity != Severity::Info
         });
         let of_finding = |finding: &HealthFinding| {
-            let mut holder = Holder {
+            let mut holder = PodHolder {
                 kernel_reason: finding.kernel_reason.clone(),
                 pid: finding.kernel_reason.as_ref().map(|reason| reason.pid),
                 process: finding.kernel_reason.as_ref().map(|reason| reason.process.clone()),
-                ..Holder::new(kind(finding)?, finding.confidence, finding.title.clone())
+                ..PodHolder::new(kind(finding)?, finding.confidence, finding.title.clone())
             };
             holder.evidence.push(format!("finding {} of plegctl health", finding.id));
             holder.evidence.extend(finding.evidence.iter().cloned());
@@ -430,7 +430,7 @@ impl<'a> Case<'a> {
     }
 
     /// Finds the commands of preStop hooks that run.
-    fn hooks(&self) -> Vec<Holder> {
+    fn hooks(&self) -> Vec<PodHolder> {
         let requested = self.facts.deletion.requested_at();
         let since = requested.map(|at| self.now.duration_since(at));
         let mut found = Vec::new();
@@ -447,10 +447,10 @@ impl<'a> Case<'a> {
                 (false, false) => continue,
             };
             let title = format!("the preStop hook of container {container} runs: {}", member.label());
-            let mut holder = Holder {
+            let mut holder = PodHolder {
                 pid: Some(member.pid),
                 process: Some(member.comm.clone()),
-                ..Holder::new(HolderKind::PreStop, confidence, title)
+                ..PodHolder::new(HolderKind::PreStop, confidence, title)
             };
             holder.evidence.push(format!("{} runs for {}", member.label(), elapsed(member.age)));
             holder.evidence.push(if is_same {
@@ -477,9 +477,9 @@ impl<'a> Case<'a> {
     }
 
     /// Finds the containers that run on.
-    fn containers(&self) -> Vec<Holder> {
+    fn containers(&self) -> Vec<PodHolder> {
         let mains = self.roots().filter(|(member, _)| self.is_main(member));
-        let mut found: Vec<Holder> = mains
+        let mut found: Vec<PodHolder> = mains
             .filter_map(|(member, container)| self.running(member, &container))
             .take(MAX_OF_KIND)
             .collect();
@@ -490,7 +490,7 @@ impl<'a> Case<'a> {
             } else {
                 "the runtime still runs it"
             };
-            let mut holder = Holder::new(HolderKind::Container, self.of_running(), title);
+            let mut holder = PodHolder::new(HolderKind::Container, self.of_running(), title);
             holder.next = next_for_running(None);
             found.push(holder);
         }
@@ -499,7 +499,7 @@ impl<'a> Case<'a> {
 
     /// Describes a container whose program runs on. Before the end of the grace period, only a program that does not end
     /// after `SIGTERM` is reported.
-    fn running(&self, member: &Member, container: &str) -> Option<Holder> {
+    fn running(&self, member: &Member, container: &str) -> Option<PodHolder> {
         let label = format!("{} of container {container}", member.label());
         let on_term = member.signals.as_ref().map(SignalSets::on_term);
         let is_killed = member.signals.as_ref().is_some_and(SignalSets::is_killed);
@@ -516,10 +516,10 @@ impl<'a> Case<'a> {
             (false, Some(how)) => format!("{label} {how}; it runs until the grace period ends"),
             (false, None) => return None,
         };
-        let mut found = Holder {
+        let mut found = PodHolder {
             pid: Some(member.pid),
             process: Some(member.comm.clone()),
-            ..Holder::new(HolderKind::Container, self.of_running(), title)
+            ..PodHolder::new(HolderKind::Container, self.of_running(), title)
         };
         found.evidence.push(match on_term {
             Some(OnTerm::Handles) => "it handles SIGTERM itself (SigCgt in /proc/PID/status)".to_owned(),
@@ -545,7 +545,7 @@ impl<'a> Case<'a> {
     }
 
     /// Finds volumes that are still mounted although nothing of the pod runs.
-    fn mounts(&self, found: &[Holder]) -> Vec<Holder> {
+    fn mounts(&self, found: &[PodHolder]) -> Vec<PodHolder> {
         let is_due = self.is_over() || self.facts.deletion == Deletion::Unknown;
         let volumes = &self.look.mounts;
         if !is_due || volumes.is_empty() || self.is_alive() || !self.sees_all() {
@@ -557,11 +557,11 @@ impl<'a> Case<'a> {
         let users = users.take(MAX_OF_KIND).map(|(user, label)| {
             let path = user.path.display().to_string();
             let title = format!("{label} uses {path}, so the volume cannot be unmounted");
-            let mut holder = Holder {
+            let mut holder = PodHolder {
                 pid: Some(user.pid),
                 process: label.split('[').next().map(str::to_owned),
                 path: Some(path),
-                ..Holder::new(HolderKind::Mount, Confidence::Likely, title)
+                ..PodHolder::new(HolderKind::Mount, Confidence::Likely, title)
             };
             holder.evidence.push(format!("a descriptor or the working directory of {label} is there"));
             holder.next.push(format!("what it belongs to: cat /proc/{}/cgroup", user.pid));
@@ -570,7 +570,7 @@ impl<'a> Case<'a> {
                 .push("let that program close the file, or end it in its own way (changes state)".into());
             holder
         });
-        let mut holders: Vec<Holder> = users.collect();
+        let mut holders: Vec<PodHolder> = users.collect();
         if !holders.is_empty() || any_of(found, &[HolderKind::Umount, HolderKind::Kernel]) {
             return holders;
         }
@@ -590,9 +590,9 @@ impl<'a> Case<'a> {
                 volume.source()
             )
         });
-        let mut holder = Holder {
+        let mut holder = PodHolder {
             path: first.map(|volume| volume.mount.target.clone()),
-            ..Holder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
+            ..PodHolder::new(HolderKind::Mount, confidence, title.unwrap_or_default())
         };
         holder.evidence.extend(volumes.iter().take(5).map(describe));
         holder.next.push(format!(
@@ -608,7 +608,7 @@ impl<'a> Case<'a> {
     }
 
     /// Reports the finalizers, if nothing on the node holds the pod.
-    fn finalizers(&self) -> Option<Holder> {
+    fn finalizers(&self) -> Option<PodHolder> {
         let names = &self.facts.finalizers;
         let first = names.first().filter(|_| !self.is_alive() && self.look.mounts.is_empty())?;
         let final_delete = matches!(self.facts.deletion, Deletion::Requested { grace: Some(0), .. });
@@ -623,7 +623,7 @@ impl<'a> Case<'a> {
         };
         let title =
             format!("the API server keeps it because of the finalizer {first} ({}){others}", owner(first));
-        let mut holder = Holder::new(HolderKind::Finalizer, confidence, title);
+        let mut holder = PodHolder::new(HolderKind::Finalizer, confidence, title);
         holder.evidence.extend(names.iter().map(|name| format!("finalizer {name}: {}", owner(name))));
         if self.sees_all() {
             holder

@@ -47,7 +47,7 @@ word_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct PodHolder {
     /// The kind.
     pub kind: HolderKind,
     /// What holds the pod, in one line.
@@ -72,7 +72,7 @@ pub struct Holder {
     pub next: Vec<String>,
 }
 
-impl Holder {
+impl PodHolder {
     /// Creates a holder without a process and without evidence.
     pub fn new(kind: HolderKind, confidence: Confidence, title: impl Into<String>) -> Self {
         Self {
@@ -113,7 +113,7 @@ pub struct PodWhy {
     /// The finalizers of the pod.
     pub finalizers: Vec<String>,
     /// What holds the pod, the surest first.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<PodHolder>,
     /// What could not be checked, with the reasons.
     pub not_checked: Vec<NotChecked>,
 }
