@@ -53,6 +53,16 @@ fn why(runtime: &RealRuntime, node: &Path, name: &str, pods: &[Value]) -> Value 
     report
 }
 
+/// Makes the processes of a node look ten minutes older: an umount that is younger than 10 s may only be slow.
+fn aged(node: PathBuf) -> PathBuf {
+    let uptime = fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+    let file = node.join("proc/uptime");
+    fs::remove_file(&file).unwrap();
+    fs::write(file, format!("{:.2} 0.00\n", seconds + 600.0)).unwrap();
+    node
+}
+
 fn shop(name: &str) -> PodSpec {
     PodSpec::new(name).namespace("shop")
 }
@@ -96,7 +106,6 @@ fn a_container_that_ignores_sigterm_holds_its_pod_and_a_well_one_does_not(versio
 fn csi_volume(runtime: &RealRuntime, uid: &str) -> PathBuf {
     let volume = runtime.directory().join(format!("kubelet/pods/{uid}/volumes/kubernetes.io~csi/pvc-1"));
     fs::create_dir_all(&volume).unwrap();
-    fs::write(volume.join("vol_data.json"), r#"{"driverName":"hang.csi.example.com"}"#).unwrap();
     volume
 }
 
@@ -168,7 +177,7 @@ fn an_umount_that_waits_for_a_silent_daemon_holds_its_pod(version: Containerd) {
     let umount = wait_for("the umount to wait", || processes().find(waits)).as_raw_nonzero().get();
     runtime.stop_pod(&pod.sandbox_id);
     runtime.stop_pod(&other.sandbox_id);
-    let node = runtime.node_with(&[]);
+    let node = aged(runtime.node_with(&[]));
     let pods =
         [deleted(&pod, "db-0", ten_minutes_ago(), &[]), deleted(&other, "web-0", ten_minutes_ago(), &[])];
     let found = why(&runtime, &node, "db-0", &pods);
@@ -179,7 +188,6 @@ fn an_umount_that_waits_for_a_silent_daemon_holds_its_pod(version: Containerd) {
     assert_eq!(holder["path"], path, "{found:#}");
     assert_ne!(holder["confidence"], "possible", "{found:#}");
     assert_eq!(holder["kernelReason"]["id"], "KR04", "{found:#}");
-    assert!(holder["evidence"].to_string().contains("CSI driver hang.csi.example.com"), "{found:#}");
     let free = why(&runtime, &node, "web-0", &pods);
     assert_eq!((&free["state"], &free["holders"]), (&"free".into(), &json!([])), "{free:#}");
     drop((disk, driver));

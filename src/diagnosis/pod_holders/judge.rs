@@ -26,6 +26,8 @@ use crate::report::{Confidence, NotChecked, plural};
 const MARGIN: Duration = Duration::from_secs(60);
 /// An umount that is older does not only wait for a moment.
 const UMOUNT_OLD: Duration = Duration::from_secs(30);
+/// An umount that is younger may only wait for a slow server.
+const UMOUNT_YOUNG: Duration = Duration::from_secs(10);
 /// The kubelet starts a preStop hook this soon after the deletion.
 const HOOK_START: Duration = Duration::from_secs(10);
 /// The most holders of one kind.
@@ -229,6 +231,7 @@ impl<'a> Case<'a> {
                 let at = |volume: &&VolumeMount| umount.path.as_ref() == Some(&volume.mount.target);
                 let volume = self.look.mounts.iter().find(at).or(by_wait);
                 match wait {
+                    Some(_) if umount.age < UMOUNT_YOUNG => (Confidence::Possible, volume),
                     Some(wait) if wait.is_proven() => (Confidence::Certain, volume),
                     Some(_) => (Confidence::Likely, volume),
                     None if old => (Confidence::Likely, volume),
@@ -236,7 +239,9 @@ impl<'a> Case<'a> {
                 }
             }
             // The command line of a blocked process cannot always be read safely.
-            (None, Some(_)) if by_wait.is_some_and(|volume| !self.is_shared(volume)) => {
+            (None, Some(_))
+                if umount.age >= UMOUNT_YOUNG && by_wait.is_some_and(|volume| !self.is_shared(volume)) =>
+            {
                 (Confidence::Likely, by_wait)
             }
             (None, _) => {
@@ -291,8 +296,11 @@ impl<'a> Case<'a> {
             "{label}, task {}: in {} in two looks, and did not run between them",
             wait.tid, wait.function
         ));
-        // The volume has been described already.
-        let is_known = |fact: &&String| fact.contains("/pods/") && fact.contains(" is mounted at ");
+        // A volume that is known has been described already; without an owner, the facts are file systems that are possible.
+        let is_known = |fact: &&String| {
+            (fact.contains("/pods/") && fact.contains(" is mounted at "))
+                || (wait.owner.is_none() && found.path.is_some())
+        };
         found.evidence.extend(wait.facts.iter().filter(|fact| !is_known(fact)).cloned());
         found.evidence.push(if wait.stack.is_empty() {
             "its kernel stack is not readable (not root?), so the reason is not certain".to_owned()
@@ -301,7 +309,7 @@ impl<'a> Case<'a> {
         });
         let rule = wait.reason.rule;
         let owner = wait.owner.as_deref().unwrap_or_default();
-        let is_fuse = owner.contains("(fuse");
+        let is_fuse = owner.contains("(fuse") || wait.function.starts_with("fuse_");
         let server =
             owner.split_once(":/").map(|(server, _)| server).filter(|_| rule.id == "KR04" && !is_fuse);
         found.next.extend(server.map(|server| {

@@ -153,6 +153,13 @@ async fn an_umount_of_another_pod_or_one_that_has_just_begun_holds_nothing() {
     node.process(&FakeProcess { command: &command, ..umount });
     let young = why(&node, ended(), deleted(44 * 60)).await;
     assert_eq!(holders(&young), [(HolderKind::Mount, Confidence::Possible)], "{young:#?}");
+    hung_umount(&node, &path, 4);
+    let waits = why(&node, ended(), deleted(44 * 60)).await;
+    assert_eq!(
+        (waits.state, holders(&waits)[0]),
+        (PodHold::Free, (HolderKind::Umount, Confidence::Possible))
+    );
+    fs::remove_file(node.proc().join("2290/task/2290/status")).unwrap();
     node.process(&FakeProcess { command: &command, age: 300, ..umount });
     let old = why(&node, ended(), deleted(44 * 60)).await;
     assert_eq!(holders(&old)[0], (HolderKind::Umount, Confidence::Likely), "{old:#?}");
