@@ -372,7 +372,7 @@ mod tests {
         let target = volume.join("mount").display().to_string();
         let own = mount(&target, "nfs4", "10.1.2.3:/export");
         let whole = Path::new("/");
-        assert_eq!(csi_driver(whole, &[own.clone()], &target).as_deref(), Some("nfs.csi.k8s.io"));
+        assert_eq!(csi_driver(whole, std::slice::from_ref(&own), &target).as_deref(), Some("nfs.csi.k8s.io"));
         let remote = mount(&root.join("pods").display().to_string(), "nfs4", "10.1.2.3:/kubelet");
         assert_eq!(csi_driver(whole, &[own, remote], &target), None);
         std::fs::remove_dir_all(&root).unwrap();
