@@ -171,6 +171,12 @@ impl Context {
         found.as_ref()
     }
 
+    /// Whether the runtime is one of this node, and not a simulated or a recorded one.
+    pub fn is_live(&self) -> bool {
+        let named = self.flag.as_ref().or(self.variable.as_ref());
+        self.replay_clock.is_none() && !named.is_some_and(|name| name.trim().starts_with(SIMULATED))
+    }
+
     /// Returns the node's name. A simulated node has a fixed name; a capture contains its node's name.
     pub fn node_name(&self) -> Option<String> {
         let endpoint = self.flag.as_ref().or(self.variable.as_ref());

@@ -186,7 +186,7 @@ impl Client {
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.receive_single(rpc, &message, &progress).await?;
+            let answer = self.receive_single(rpc.path(), &message, &progress).await?;
             keep_for_observer(guard.as_ref(), &answer);
             let bytes = answer.len();
             Ok((codec::decode_message(answer)?.0, bytes))
@@ -207,7 +207,7 @@ impl Client {
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.receive_single(rpc, &message, &progress).await?;
+            let answer = self.receive_single(rpc.path(), &message, &progress).await?;
             keep_for_observer(guard.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
             codec::decode_entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
@@ -230,7 +230,7 @@ impl Client {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
             let (mut budget, mut bytes, mut all) = (DecodeBudget::for_list(), 0_usize, Vec::new());
-            let mut stream = self.open_stream(rpc, &message, Some(self.deadline), &progress).await?;
+            let mut stream = self.open_stream(rpc.path(), &message, Some(self.deadline), &progress).await?;
             while let Some(batch) = stream.message().await? {
                 bytes = bytes.saturating_add(batch.len());
                 if bytes > RECEIVE_LIMIT {
@@ -249,13 +249,13 @@ impl Client {
     }
 
     /// Receives the single message that answers a unary call.
-    async fn receive_single(
+    pub(super) async fn receive_single(
         &self,
-        rpc: Rpc,
+        path: &'static str,
         message: &impl Message,
         progress: &Arc<AnswerProgress>,
     ) -> Result<Bytes, ExchangeError> {
-        let mut stream = self.open_stream(rpc, message, Some(self.deadline), progress).await?;
+        let mut stream = self.open_stream(path, message, Some(self.deadline), progress).await?;
         let Some(answer) = stream.message().await? else {
             return Err(MessageError::Undecodable("it has a status and no message".into()).into());
         };
@@ -269,7 +269,7 @@ impl Client {
     /// Sends a request, and returns the stream of the answer's messages.
     async fn open_stream(
         &self,
-        rpc: Rpc,
+        path: &'static str,
         message: &impl Message,
         deadline: Option<Duration>,
         progress: &Arc<AnswerProgress>,
@@ -281,7 +281,7 @@ impl Client {
         if let Some(deadline) = deadline {
             request.set_timeout(deadline);
         }
-        let path = http::uri::PathAndQuery::from_static(rpc.path());
+        let path = http::uri::PathAndQuery::from_static(path);
         // In the gRPC protocol, a unary answer is a stream with one message.
         grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
@@ -392,7 +392,7 @@ impl Client {
 
 /// The reason why an exchange has no answer.
 #[derive(Debug)]
-enum ExchangeError {
+pub(super) enum ExchangeError {
     /// The call ended with a gRPC status other than *ok*.
     Status(Box<Status>),
     /// The bytes of the answer cannot be decoded.
@@ -414,7 +414,7 @@ impl From<MessageError> for ExchangeError {
 }
 
 /// Shortens a long status message, and adds its full length.
-fn shorten_message(message: &str) -> String {
+pub(super) fn shorten_message(message: &str) -> String {
     if message.len() <= MAX_STATUS_MESSAGE {
         return message.to_owned();
     }
@@ -439,24 +439,24 @@ fn keep_for_observer(guard: Option<&CallGuard>, message: &Bytes) {
 }
 
 /// Iterates over the causes of a status, the outermost first.
-fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+pub(super) fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(status.source(), |error| (*error).source())
 }
 
 /// Returns the error of connecting to the socket, if that caused `status`.
-fn dial_error(status: &Status) -> Option<Error> {
+pub(super) fn dial_error(status: &Status) -> Option<Error> {
     causes(status).find_map(|cause| cause.downcast_ref::<Error>()).cloned()
 }
 
 /// Whether the transport library created `status` because the connection failed.
-fn is_connection_failure(status: &Status) -> bool {
+pub(super) fn is_connection_failure(status: &Status) -> bool {
     causes(status).any(|cause| {
         cause.is::<tonic::transport::Error>() || cause.is::<hyper::Error>() || cause.is::<h2::Error>()
     })
 }
 
 /// Returns the text of the innermost cause.
-fn innermost_cause(status: &Status) -> String {
+pub(super) fn innermost_cause(status: &Status) -> String {
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
@@ -580,7 +580,7 @@ impl Client {
         guard: Option<&CallGuard>,
     ) -> Result<(), ExchangeError> {
         let mut stream = self
-            .open_stream(rpc, &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock))
+            .open_stream(rpc.path(), &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock))
             .await?;
         while let Some(message) = stream.message().await? {
             if let Some(guard) = guard {

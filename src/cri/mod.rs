@@ -2,7 +2,8 @@
 //! [`server`] is the opposite side, which the simulator and the replay of captures use.
 //!
 //! This is the only module that knows gRPC. All other modules use plain node types, [`Call`] and the [`Runtime`] trait.
-//! The client sends only the RPCs of [`Rpc`], and never retries a call. Every call except the event
+//! The client sends only the RPCs of [`Rpc`], and never retries a call. [`PodsApi`] is the client of a kubelet's Pods API,
+//! with its own list of RPCs, [`KubeletRpc`]. Every call except the event
 //! stream returns its duration, the number of received bytes and its outcome.
 //!
 //! ```
@@ -39,6 +40,7 @@ pub(crate) mod generated;
 mod grpc_check;
 mod node;
 mod observer;
+mod pods_api;
 mod progress;
 pub(crate) mod rename;
 mod rpc;
@@ -60,6 +62,7 @@ pub use node::{
     SandboxMetadata, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
 };
 pub use observer::{CallEnd, CallObserver};
+pub use pods_api::{KubeletRpc, PODS_API_SOCKET, PodsApi, PodsApiError};
 #[cfg(test)]
 pub(crate) use progress::report_progress;
 pub use progress::{ProgressObserver, observe_progress};

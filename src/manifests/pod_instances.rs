@@ -17,7 +17,7 @@ word_enum! {
         Http = "http",
         /// The API server.
         Api = "api",
-    }
+    } ALL
 }
 
 /// The annotation of a sandbox with the kubelet's source of the pod.
@@ -82,9 +82,7 @@ pub fn instances(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> impl It
 
 fn source(sandbox: &Sandbox) -> Option<PodSource> {
     let annotation = sandbox.annotations.get(SOURCE)?;
-    [PodSource::File, PodSource::Http, PodSource::Api]
-        .into_iter()
-        .find(|source| source.as_str() == annotation)
+    PodSource::ALL.into_iter().find(|source| source.as_str() == annotation)
 }
 
 impl PodSource {

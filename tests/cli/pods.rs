@@ -6,4 +6,5 @@ mod bad_sources;
 mod linted;
 mod scripts;
 mod server;
+mod views;
 mod why;

@@ -10,6 +10,7 @@ pub mod fake;
 mod log;
 pub mod node;
 pub mod plegctl;
+pub mod pods_api;
 pub mod raw_server;
 pub mod recording;
 mod reply;

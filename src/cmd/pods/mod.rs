@@ -11,6 +11,8 @@
 //!
 //! The command reads the sources as the kubelet does and changes none of them.
 
+mod comparison;
+mod kubelet_view;
 mod live;
 #[cfg(test)]
 pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
@@ -19,7 +21,7 @@ mod sources;
 mod why;
 
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,20 +37,19 @@ use super::output::Output;
 use super::render::pods as text;
 use super::select::{Candidate, Selection};
 use super::{Error, Exit, positive_duration};
-use crate::cri::{Filter, Runtime};
+use crate::clock::Wall;
+use crate::cri::{Client, Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
-use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
+use crate::kubelet::{KubeletVersion, go_duration};
 use crate::manifests::podconfig::{
-    ApiPods, CompactJson, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
-    pod_rows,
+    Comparison, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod, add_comparison,
+    contradictions, pod_rows, suspects,
 };
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::document;
+use kubelet_view::KubeletView;
 use report::PodsReport;
 use sources::{Api, Configured};
-
-/// The default time limit for the kubelet's answer about its own pods.
-const KUBELET_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct PodsArgs {
@@ -77,6 +78,11 @@ pub struct PodsArgs {
     /// A context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME", requires = "kubeconfig", add = ArgValueCompleter::new(complete::contexts))]
     context: Option<String>,
+
+    /// The socket of the kubelet's Pods API, from which its own pods are read without a credential [default: this node's
+    /// kubelet's, where it exists]
+    #[arg(long, value_name = "SOCKET")]
+    pods_api: Option<PathBuf>,
 
     #[command(flatten)]
     kubelet: KubeletAccess,
@@ -117,7 +123,7 @@ pub struct PodsArgs {
     #[arg(long, value_name = "NAMESPACE/POD", conflicts_with_all = ["watch", "no_cri", "terminating"], add = ArgValueCompleter::new(complete::pods))]
     why: Option<String>,
 
-    /// How to print; `wide` has UIDs, `name` prints NAMESPACE/NAME; with --watch there is a document for each update and step
+    /// How to print; `wide` has UIDs and the four views, `name` prints NAMESPACE/NAME; with --watch there is a document for each update and step
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
 }
@@ -151,103 +157,81 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
     Ok(if good { Exit::Good } else { Exit::Bad })
 }
 
-/// Reads all sources, the runtime and the kubelet once. Also returns whether any source could be read.
+/// Reads all sources, the runtime and the kubelet once, and what contradictions between them need. Also returns whether any
+/// source could be read.
 async fn once(
     arguments: &PodsArgs,
     context: &Context,
     kubelet: &Kubelet,
     configured: Configured,
 ) -> Result<(PodsReport, bool), Error> {
-    let api = kubelet_api(arguments, context)?;
-    let proxy = match (&api, &configured.api) {
-        (None, Some(Api::Server(server))) if arguments.kubeconfig.is_some() => Some(server.clone()),
+    let node = kubelet.node_name.clone();
+    let server = match &configured.api {
+        Some(Api::Server(server)) => Some(server.clone()),
         _ => None,
     };
-    let kubelets_pods = async {
-        let found = match (api, proxy) {
-            (Some(api), _) => Ok(api),
-            // The credential in the user's kubeconfig may give no access to the kubelet. The report then lacks the
-            // kubelet's own status, which is no error.
-            (None, Some(server)) => server.kubelet().await.map_err(|why| why.to_string()),
-            (None, None) => return None,
-        };
-        Some(match found {
-            Ok(api) => {
-                kubelet_pods(&api, &kubelet.node_name, context.timeout.unwrap_or(KUBELET_TIMEOUT)).await
-            }
-            Err(why) => Err(why),
-        })
-    };
+    let proxy = server.as_ref().filter(|_| arguments.kubeconfig.is_some());
+    let view = KubeletView::of(arguments, context, proxy)?;
     let runtimes_pods =
         async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
-    let ((states, rows), runtime, kubelets_pods) =
-        tokio::join!(sources::read_once(configured), runtimes_pods, kubelets_pods);
+    let ((states, rows, mut times), runtime, kubelets_pods) =
+        tokio::join!(sources::read_once(configured, &*context.clock), runtimes_pods, view.read(context));
     let has_answer = rows.iter().any(|row| row.ready);
-    let (runtime, runtime_error) = match runtime {
-        Ok(pods) => (Some(pods), None),
-        Err(None) => (None, Some("--no-cri".to_owned())),
+    let (client, runtime, runtime_error) = match runtime {
+        Ok((client, pods, at)) => {
+            times.runtime = Some(at);
+            (Some(client), Some(pods), None)
+        }
+        Err(None) => (None, None, Some("--no-cri".to_owned())),
         Err(Some(why)) => {
             context.remark(&format!("the runtime's pods are not known: {why}"));
-            (None, Some(why.to_string()))
+            (None, None, Some(why.to_string()))
         }
     };
     let (kubelets_pods, kubelet_error) = match kubelets_pods {
         None => (None, None),
         Some(Ok(pods)) => (Some(pods), None),
         Some(Err(why)) => {
-            context.note(
-                u8::from(!arguments.kubelet.is_given()),
-                &format!("the kubelet's own pods are not known: {why}"),
-            );
+            let is_named = arguments.kubelet.is_given() || arguments.pods_api.is_some();
+            context.note(u8::from(!is_named), &format!("the kubelet's own pods are not known: {why}"));
             (None, Some(why))
         }
     };
     let now = context.clock.wall();
-    let input =
-        VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets_pods.as_ref(), now };
+    let kubelet = kubelets_pods.as_ref();
+    let input = VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet, times: &times, now };
     let mut pods = pod_rows(&input);
+    let is_own = !arguments.names_a_source() && !arguments.kubelet.is_given();
+    let started = if is_own && kubelet.is_some() { comparison::kubelet_started(context) } else { None };
+    let contradictions = contradictions(&input);
+    let changes = match &client {
+        Some(client) => comparison::changes(client, &contradictions).await,
+        None => BTreeMap::new(),
+    };
+    let mut confirmed = suspects(&input, &node, started);
+    if !confirmed.is_empty() {
+        let with = (&view, server.as_ref(), context);
+        comparison::second_look(&mut confirmed, &input, &node, started, with).await;
+    }
+    let needs_link = !confirmed.is_empty() || pods.iter().any(comparison::has_lost_its_mirror);
+    let api_server = match &server {
+        Some(server) if needs_link => Some(comparison::link(server, context, is_own).await),
+        _ => None,
+    };
+    let with = Comparison { confirmed, changes, kubelet_started: started, link: api_server.as_ref() };
+    add_comparison(&mut pods, &input, &contradictions, &with);
     pods.retain(|pod| arguments.shows(pod));
-    let node = kubelet.node_name.clone();
-    let report = PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
+    let report =
+        PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error, api_server };
     Ok((report, has_answer))
 }
 
-/// Returns the API of the kubelet that the user named, else the read-only port of this node's kubelet.
-fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<KubeletApi>, Error> {
-    if let Some(api) = arguments.kubelet.api(context)? {
-        return Ok(Some(api));
-    }
-    // Sources that the user names may belong to another node.
-    if arguments.names_a_source() {
-        return Ok(None);
-    }
-    let port =
-        context.kubelet().and_then(|running| running.setting("read-only-port", "readOnlyPort").ok()?);
-    let port = port.and_then(|setting| setting.value.parse::<u16>().ok()).filter(|port| *port != 0);
-    Ok(match port {
-        Some(port) => Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?),
-        None => None,
-    })
-}
-
-/// Returns the kubelet's own status of each pod, by UID; refused pods are included.
-async fn kubelet_pods(
-    api: &KubeletApi,
-    node: &str,
-    timeout: Duration,
-) -> Result<HashMap<String, CompactJson>, String> {
-    let url = api.url("/pods");
-    let answer = api.get("/pods", timeout).await.and_then(|answer| answer.bytes(&url));
-    let text = answer.map_err(|why| why.to_string())?;
-    let list =
-        ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;
-    Ok(list.pods.iter().map(|pod| (pod.uid.clone(), pod.status.clone())).collect())
-}
-
-async fn runtime_pods(context: &Context) -> Result<BTreeMap<String, RuntimePod>, Error> {
+/// Returns the client of the runtime, its pods and the time of its answer.
+async fn runtime_pods(context: &Context) -> Result<(Client, BTreeMap<String, RuntimePod>, Wall), Error> {
     let endpoint = context.endpoint()?;
     let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-    listed(&client).await
+    let pods = listed(&client).await?;
+    Ok((client, pods, context.clock.wall()))
 }
 
 /// Returns the runtime's pods, from its two lists.

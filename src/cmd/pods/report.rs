@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::clock::Wall;
-use crate::manifests::podconfig::{PodRow, PodSource};
+use crate::manifests::podconfig::{ApiServerLink, PodRow, PodSource};
 
 /// One source in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,4 +39,7 @@ pub struct PodsReport {
     /// Why the kubelet's own pods are unknown, if the kubelet was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_error: Option<String>,
+    /// The kubelet's connection to the API server, if the views contradict each other so that it matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServerLink>,
 }

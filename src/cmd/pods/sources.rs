@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::report::SourceRow;
 use super::{PodsArgs, States};
+use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::manifest_url;
@@ -17,8 +18,8 @@ use crate::kubelet::kubeconfig::KubeconfigSources;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, PodListError, PodSource, SourceState,
-    UrlAnswer, UrlSource, WantedPod,
+    ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, PodListError, PodSource, ReadTimes,
+    SourceState, UrlAnswer, UrlSource, WantedPod,
 };
 use crate::report::load::open_with_timeout;
 use crate::threads;
@@ -175,44 +176,53 @@ fn add_api_source(found: &mut Configured, running: &KubeletProcess, context: &Co
     }
 }
 
-/// Reads each source once; slow sources are read in parallel.
-pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
+/// Reads each source once; slow sources are read in parallel. Also returns when each of them was read.
+pub async fn read_once(configured: Configured, clock: &dyn Clock) -> (States, Vec<SourceRow>, ReadTimes) {
     let names = configured.names();
     let mut config = PodConfig::new(names.iter().copied());
     let mut errors: BTreeMap<PodSource, String> = configured.unread;
     let mut refused = BTreeMap::new();
     let (mut url, api) = (configured.url, configured.api);
+    let mut times = ReadTimes::default();
     let fetched = async {
         match &mut url {
-            Some(url) => Some(fetch_url(url).await),
+            Some(url) => Some((fetch_url(url).await, clock.wall())),
             None => None,
         }
     };
     let listed = async {
         match api {
-            Some(api) => Some(api_once(api).await),
+            Some(api) => {
+                let (list, written) = api_once(api).await;
+                // A document is as old as its file.
+                Some((list, written.map_or(clock.wall(), |written| written.min(clock.wall()))))
+            }
             None => None,
         }
     };
     let (answer, list) = tokio::join!(fetched, listed);
     if let Some(mut source) = configured.file {
         let scan = source.scan();
+        times.sources.insert(PodSource::File, clock.wall());
         errors.extend(scan.error.map(|why| (PodSource::File, format!("{}: {why}", source.path().display()))));
         refused.insert(PodSource::File, scan.refused);
         if let Some(set) = scan.set {
             config.set(PodSource::File, set);
         }
     }
-    if let Some(answer) = answer {
+    if let Some((answer, at)) = answer {
+        times.sources.insert(PodSource::Http, at);
         errors.extend(answer.error.map(|why| (PodSource::Http, why)));
         if let Some(set) = answer.set {
             config.set(PodSource::Http, set);
         }
     }
-    match list {
-        Some(Ok(set)) => _ = config.set(PodSource::Api, set),
-        Some(Err(why)) => _ = errors.insert(PodSource::Api, why),
-        None => {}
+    if let Some((list, at)) = list {
+        times.sources.insert(PodSource::Api, at);
+        match list {
+            Ok(set) => _ = config.set(PodSource::Api, set),
+            Err(why) => _ = errors.insert(PodSource::Api, why),
+        }
     }
     let mut states = States::new();
     let mut rows = Vec::new();
@@ -223,19 +233,28 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
         let refused = refused.remove(&name).unwrap_or_default();
         states.insert(name, SourceState { pods: ready.then_some(pods), refused });
     }
-    (states, rows)
+    (states, rows, times)
 }
 
-/// Reads the API server's pods once.
-async fn api_once(api: Api) -> Result<Vec<Arc<WantedPod>>, String> {
+/// Reads the API server's pods once. For a file, also returns when it was written.
+async fn api_once(api: Api) -> (Result<Vec<Arc<WantedPod>>, String>, Option<Wall>) {
     match api {
-        Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
+        Api::Server(server) => {
+            (server.list().await.map(|list| list.pods).map_err(|why| why.to_string()), None)
+        }
         // Standard input may be silent for long, and must not delay the other sources.
-        Api::Document(input) => match threads::blocking(move || last_pod_list(&input)).await {
-            Ok(list) => list,
-            Err(why) => Err(why.to_string()),
-        },
+        Api::Document(input) => {
+            let read = move || (last_pod_list(&input), written_at(&input.path));
+            threads::blocking(read).await.unwrap_or_else(|why| (Err(why.to_string()), None))
+        }
     }
+}
+
+/// Returns when a regular file was written.
+fn written_at(path: &Path) -> Option<Wall> {
+    let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Wall::known(i64::try_from(since.as_nanos()).ok()?)
 }
 
 /// Fetches the URL once.

@@ -7,7 +7,7 @@ use super::words::{elapsed, or_none};
 use super::{Style, table as columns};
 use crate::clock::Wall;
 use crate::cmd::pods::report::{PodsReport, SourceRow};
-use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage};
+use crate::manifests::podconfig::{Op, PodProgress, PodRow, PodSource, PodStage, PodView};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
 
@@ -20,7 +20,7 @@ pub fn table(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let headers: &[&str] = if wide {
-        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WHY"]
+        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WANTED", "KUBELET", "RUNTIME", "API", "WHY"]
     } else {
         &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
     };
@@ -52,9 +52,27 @@ fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
     ];
     if wide {
         cells.push(or_none(&pod.uid));
+        cells.extend(
+            pod.views.columns().map(|(_, view)| view.map_or_else(|| "<unknown>".to_owned(), in_words)),
+        );
     }
-    cells.push(or_none(&pod.why));
+    let mut why = or_none(&pod.why);
+    if pod.views.disagree() {
+        let known = pod.views.columns().into_iter().filter_map(|(name, view)| Some((name, view?)));
+        let known = known.filter(|(name, _)| *name != "wanted");
+        let views: Vec<String> = known.map(|(name, view)| format!("{name} {}", in_words(view))).collect();
+        why.push_str(&format!(" [{}]", views.join(", ")));
+    }
+    cells.push(why);
     cells
+}
+
+/// Formats a view as its state and, if it is known, the age of the state.
+fn in_words(view: &PodView) -> String {
+    match view.age_seconds {
+        Some(age) => format!("{} {}", view.state, elapsed(age.duration())),
+        None => view.state.clone(),
+    }
 }
 
 /// Formats the line of one source.

@@ -11,6 +11,7 @@ mod monitor;
 mod node;
 mod process;
 mod stat;
+mod tcp;
 mod trust;
 #[cfg(feature = "cli")]
 pub mod usage;
@@ -28,6 +29,7 @@ pub use node::{
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 pub use stat::ProcessStat;
+pub use tcp::{hexadecimal_address, is_connected};
 #[cfg(test)]
 pub(crate) use trust::tests as copies;
 pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
@@ -282,6 +284,12 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
         sample.add(section);
     }
     sample
+}
+
+/// Returns how long a process has run.
+pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
+    let stat = ProcessStat::parse(&kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
+    Some(uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))
 }
 
 fn uptime(proc: &Path) -> Duration {

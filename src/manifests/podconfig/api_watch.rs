@@ -15,7 +15,9 @@ use tokio::time::{sleep, timeout};
 
 use super::api::{ApiPod, wanted};
 use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
+use super::kubelet_pods::moment;
 use super::{ApiPods, PodListError, PodSource, WantedPod};
+use crate::clock::Wall;
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
@@ -27,6 +29,8 @@ use crate::threads;
 const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for the whole answer of the list, unless the user sets another.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time limit for the lease of the node.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit of the start of a watch.
 const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the API server keeps a watch open.
@@ -202,6 +206,23 @@ impl ApiServer {
     /// Returns a client for the node's kubelet behind this API server's node proxy.
     pub async fn kubelet(&self) -> Result<KubeletApi, ApiServerError> {
         Ok(KubeletApi::through(&self.cluster().await?, &self.node))
+    }
+
+    /// Returns the API server's URL and when the kubelet last renewed the lease of its node.
+    pub async fn lease(&self) -> Result<(String, Result<Wall, String>), ApiServerError> {
+        let cluster = self.cluster().await?;
+        let node = encoded(&self.node);
+        let url = format!(
+            "{}/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}",
+            cluster.server
+        );
+        let limit = self.request_timeout.unwrap_or(LEASE_TIMEOUT);
+        let answer = cluster.client.get(&url, limit).await.and_then(|answer| answer.bytes(&url));
+        let renewed = answer.map_err(|why| why.to_string()).and_then(|text| {
+            let lease: Value = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
+            moment(lease.pointer("/spec/renewTime")).ok_or_else(|| "it has no renewTime".to_owned())
+        });
+        Ok((cluster.server, renewed))
     }
 
     /// Lists the node's pods.

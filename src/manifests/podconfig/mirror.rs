@@ -19,12 +19,16 @@ use crate::manifests::{Check, FileVerdict, PodIdentity, Severity, SourceReport};
 /// Namespaces that exist in every cluster.
 const STANDARD_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// What is wrong if a mirror pod is lost.
+pub(super) const LOST: &str = "its mirror pod is lost: the kubelet runs the pod, and the API server has no mirror pod of it, so an \
+     admission rule (Pod Security, a webhook) refuses it, its namespace does not exist, or the kubelet cannot reach the API server";
+
 /// The mirror pod of a static pod in the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MirrorPod {
-    /// `current`, `old` (of another version), `absent`, `taken` (another pod has the name) or `young` (too early to
-    /// decide).
+    /// `current`, `old` (of another version), `absent`, `lost` (absent, although the kubelet itself reports that it runs
+    /// the pod), `taken` (another pod has the name) or `young` (too early to decide).
     pub state: &'static str,
     /// The UID in the API server: of the mirror pod or, if the name is taken, of the other pod.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,9 +8,11 @@
 mod api;
 mod api_watch;
 mod compact_json;
+mod compare;
 mod file;
 mod file_watch;
 mod follow;
+mod kubelet_pods;
 mod load;
 mod merge;
 mod mirror;
@@ -20,20 +22,26 @@ mod selector;
 mod tests;
 mod url;
 mod verdict;
+mod views;
 
 pub use super::pod_instances::{NewestContainer, PodInstance, PodSource, instances};
 pub use api::{ApiPods, PodListDocument, PodListError};
 pub use api_watch::{ApiServer, follow_api};
 pub use compact_json::CompactJson;
+pub use compare::{
+    ApiServerLink, Comparison, Contradiction, Suspects, add_comparison, contradictions, suspects,
+};
 pub use file::{FileSource, RefusedFile};
 pub use file_watch::{SourceMessage, follow_files};
 pub use follow::{PodFollower, PodProgress, PodStage};
+pub use kubelet_pods::KubeletPods;
 pub use merge::PodConfig;
 pub use mirror::mirror_findings;
 pub use runtime_pods::RuntimePod;
 pub use selector::Selector;
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
 pub use verdict::{PodRow, PodVerdict, SourceState, VerdictInput, pod_rows};
+pub use views::{PodView, ReadTimes};
 
 use std::sync::Arc;
 use std::time::Duration;

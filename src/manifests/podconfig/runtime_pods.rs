@@ -46,7 +46,13 @@ pub struct RuntimePod {
 struct ContainerInfo {
     id: String,
     created_at: i64,
-    runs: bool,
+    state: ContainerState,
+}
+
+impl ContainerInfo {
+    fn runs(&self) -> bool {
+        self.state == ContainerState::Running
+    }
 }
 
 impl RuntimePod {
@@ -80,8 +86,8 @@ impl RuntimePod {
             self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_map();
         }
         for (name, NewestContainer { container, .. }) in instance.containers {
-            let runs = container.state == ContainerState::Running;
-            let newest = ContainerInfo { id: container.id, created_at: container.created_at, runs };
+            let Container { id, created_at, state, .. } = container;
+            let newest = ContainerInfo { id, created_at, state };
             if self.containers.get(&name).is_none_or(|known| newest.created_at > known.created_at) {
                 self.containers.insert(name, newest);
             }
@@ -90,7 +96,7 @@ impl RuntimePod {
 
     /// Returns the number of running containers.
     pub fn running(&self) -> usize {
-        self.containers.values().filter(|newest| newest.runs).count()
+        self.containers.values().filter(|newest| newest.runs()).count()
     }
 
     /// Returns the number of container names.
@@ -101,6 +107,17 @@ impl RuntimePod {
     /// Whether one of the pod's newest containers has this id.
     pub fn has(&self, id: &str) -> bool {
         self.containers.values().any(|newest| newest.id == id)
+    }
+
+    /// Returns the id and the state of the newest container of this name.
+    pub fn container(&self, name: &str) -> Option<(&str, ContainerState)> {
+        self.containers.get(name).map(|newest| (newest.id.as_str(), newest.state))
+    }
+
+    /// Returns the creation time of the newest sandbox or container.
+    pub fn newest(&self) -> Option<Wall> {
+        let containers = self.containers.values().map(|newest| newest.created_at);
+        containers.chain([self.newest_created_at]).max().and_then(Wall::known)
     }
 
     /// Returns the number of ready sandboxes.

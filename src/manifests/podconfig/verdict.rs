@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::mirror::{self, MirrorPod};
 use super::runtime_pods::{RuntimePod, RuntimeState};
-use super::{CompactJson, GRACE, PodSource, RefusedFile, WantedPod};
+use super::views::{PodViews, ReadTimes, add_views};
+use super::{CompactJson, GRACE, KubeletPods, PodSource, RefusedFile, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
 use crate::ordered;
@@ -41,6 +42,12 @@ word_enum! {
         Duplicate = "duplicate",
         /// The kubelet refuses the pod.
         Refused = "refused",
+        /// The API server has bound the pod to the node, and the kubelet does not know it.
+        Deaf = "deaf",
+        /// The kubelet's status of the pod is older than a change in the runtime.
+        Late = "late",
+        /// The kubelet knows the pod, and the API server does not.
+        Unreported = "unreported",
     }
 }
 
@@ -75,6 +82,8 @@ pub struct PodRow {
     /// The mirror pod, if this is a static pod and the API server's pods are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror: Option<MirrorPod>,
+    /// What the sources, the kubelet, the runtime and the API server each say about the pod.
+    pub views: PodViews,
     /// Its labels, for `--selector`.
     #[serde(skip)]
     pub labels: RowLabels,
@@ -119,8 +128,10 @@ pub struct VerdictInput<'a> {
     pub sources: &'a BTreeMap<PodSource, SourceState>,
     /// The runtime's pods by UID; `None` if the runtime was not called.
     pub runtime: Option<&'a BTreeMap<String, RuntimePod>>,
-    /// The kubelet's own pods with their status, by UID; `None` if the kubelet was not called.
-    pub kubelet: Option<&'a HashMap<String, CompactJson>>,
+    /// The kubelet's own pods with their status; `None` if the kubelet was not called.
+    pub kubelet: Option<&'a KubeletPods>,
+    /// When each of these was read.
+    pub times: &'a ReadTimes,
     /// The current time.
     pub now: Wall,
 }
@@ -144,6 +155,7 @@ pub fn pod_rows(input: &VerdictInput<'_>) -> Vec<PodRow> {
             &right.uid,
         ))
     });
+    add_views(&mut rows, input);
     rows
 }
 
@@ -159,25 +171,28 @@ struct PodIndex<'a> {
     unread: Vec<PodSource>,
 }
 
-/// Creates a row without the pod's state in the runtime, its mirror pod and its labels.
-fn row(
-    identity: &PodIdentity,
-    uid: &str,
-    source: Option<PodSource>,
-    verdict: PodVerdict,
-    why: String,
-) -> PodRow {
-    let PodIdentity { namespace, name } = identity.clone();
-    PodRow {
-        namespace,
-        name,
-        uid: uid.to_owned(),
-        source,
-        verdict,
-        why,
-        running: None,
-        mirror: None,
-        labels: RowLabels::None,
+impl PodRow {
+    /// Creates a row without the pod's state in the runtime, its mirror pod, its views and its labels.
+    pub fn new(
+        identity: &PodIdentity,
+        uid: &str,
+        source: Option<PodSource>,
+        verdict: PodVerdict,
+        why: String,
+    ) -> Self {
+        let PodIdentity { namespace, name } = identity.clone();
+        Self {
+            namespace,
+            name,
+            uid: uid.to_owned(),
+            source,
+            verdict,
+            why,
+            running: None,
+            mirror: None,
+            views: PodViews::default(),
+            labels: RowLabels::None,
+        }
     }
 }
 
@@ -232,12 +247,21 @@ impl<'a> PodIndex<'a> {
         let is_young = self.is_young(pod.changed) || self.is_young(own.since());
         let with_name = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == PodSource::Api);
         let with_name: Vec<&WantedPod> = with_name.map(|(_, pod)| *pod).collect();
-        Some(mirror::mirror_state(pod, &with_name, api_pods, Some(own), is_young))
+        let runs_at_kubelet = self.input.kubelet.is_some_and(|kubelet| {
+            kubelet.status(&pod.uid).get("phase").is_some_and(|phase| phase == "Running")
+        });
+        let (mut mirror, problem) = mirror::mirror_state(pod, &with_name, api_pods, Some(own), is_young);
+        if runs_at_kubelet && mirror.state == "absent" && pod.mirror_refusal.is_none() {
+            mirror.state = "lost";
+            return Some((mirror, Some(mirror::LOST.to_owned())));
+        }
+        Some((mirror, problem))
     }
 
     /// Returns the kubelet's own status of a pod, or else the status from the source.
     fn status(&self, pod: &WantedPod) -> Value {
-        self.input.kubelet.and_then(|kubelet| kubelet.get(&pod.uid)).unwrap_or(&pod.status).read()
+        let kubelets = self.input.kubelet.map(|kubelet| kubelet.status(&pod.uid));
+        kubelets.filter(|status| !status.is_null()).unwrap_or_else(|| pod.status.read())
     }
 
     /// Returns the row of a pod that a source wants.
@@ -248,7 +272,7 @@ impl<'a> PodIndex<'a> {
 
     fn wanted_pod_without_labels(&self, source: PodSource, pod: &WantedPod) -> PodRow {
         let uid = pod.known_uid().unwrap_or_default();
-        let row = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
+        let row = |verdict, why: String| PodRow::new(&pod.identity, uid, Some(source), verdict, why);
         let status = self.status(pod);
         let Some(runtime) = self.input.runtime else {
             return match refusal(&status) {
@@ -337,7 +361,7 @@ impl<'a> PodIndex<'a> {
             return (PodVerdict::Starting, "its file is younger than a minute; it does not run yet");
         }
         let kubelet_has_pod =
-            pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.contains_key(uid)));
+            pod.known_uid().and_then(|uid| self.input.kubelet.map(|kubelet| kubelet.pods.contains_key(uid)));
         if status.get("phase").and_then(Value::as_str) == Some("Pending") && own.is_none() {
             return (PodVerdict::Starting, "Pending: the kubelet has not created a sandbox for it");
         }
@@ -376,7 +400,7 @@ impl<'a> PodIndex<'a> {
     /// Returns the row of a pod if another pod (`other`) runs under its name.
     fn name_in_use(&self, source: PodSource, pod: &WantedPod, other: &RuntimePod) -> PodRow {
         let row = |verdict, why: String| {
-            row(&pod.identity, pod.known_uid().unwrap_or_default(), Some(source), verdict, why)
+            PodRow::new(&pod.identity, pod.known_uid().unwrap_or_default(), Some(source), verdict, why)
         };
         let other_source = self
             .wanted_as(&pod.identity)
@@ -432,7 +456,7 @@ impl<'a> PodIndex<'a> {
                         "the mirror pod of a static pod that no source has and that does not run; the kubelet deletes the mirror pod within a minute after it has read every source",
                     ),
                 };
-                let row = row(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());
+                let row = PodRow::new(&pod.identity, &pod.uid, Some(PodSource::Api), verdict, why.to_owned());
                 PodRow { labels: RowLabels::WantedPod(pod.content.labels.clone()), ..row }
             })
             .collect()
@@ -473,7 +497,7 @@ impl<'a> PodIndex<'a> {
             );
             (PodVerdict::Orphan, why)
         };
-        let row = row(&pod.identity, &pod.uid, pod.source, verdict, why);
+        let row = PodRow::new(&pod.identity, &pod.uid, pod.source, verdict, why);
         Some(PodRow { running: Some(pod.state()), labels: RowLabels::RuntimePod(pod.labels.clone()), ..row })
     }
 }
@@ -498,7 +522,7 @@ fn running(source: PodSource, pod: &WantedPod, own: &RuntimePod) -> String {
 fn refused_file(source: PodSource, refused: &RefusedFile) -> PodRow {
     let identity =
         PodIdentity { namespace: String::new(), name: refused.path.to_string_lossy().into_owned() };
-    row(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())
+    PodRow::new(&identity, "", Some(source), PodVerdict::Refused, refused.reason.clone())
 }
 
 /// Returns why the kubelet did not admit a pod, from the pod's status.

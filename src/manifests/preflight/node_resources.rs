@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::host::disks::{Disk, disk};
-use crate::host::proc::{NodeMount, waits_uninterruptibly};
+use crate::host::proc::{NodeMount, hexadecimal_address, waits_uninterruptibly};
 use crate::host::{ContainerdConfig, HostRoot, KernelDir, kernel_text};
 use crate::kubelet::KubeletSettings;
 use crate::ordered::{self, IntoOrdered};
@@ -241,22 +241,6 @@ fn listening(line: &str) -> Option<(&str, (IpAddr, u16))> {
     let (address, port) = local.split_once(':')?;
     let place = (hexadecimal_address(address)?, u16::from_str_radix(port, 16).ok()?);
     (*state == LISTEN).then_some((*inode, place))
-}
-
-/// The kernel prints an address as words of 32 bits in the byte order of the machine; all machines of Kubernetes with
-/// this product are little-endian.
-fn hexadecimal_address(text: &str) -> Option<IpAddr> {
-    let word = |at: usize| Some(u32::from_str_radix(text.get(at..at + 8)?, 16).ok()?.swap_bytes());
-    match text.len() {
-        8 => Some(Ipv4Addr::from(word(0)?).into()),
-        32 => {
-            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            let whole = words.into_iter().fold(0_u128, |whole, word| (whole << 32) | u128::from(word));
-            let address = Ipv6Addr::from(whole);
-            Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
-        }
-        _ => None,
-    }
 }
 
 fn process_name(proc: &Path, pid: u32) -> ProcessName {

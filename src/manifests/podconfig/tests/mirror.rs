@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::mirror::MirrorPod;
 use super::super::verdict::PodVerdict;
-use super::super::{PodSource, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows};
-use super::{HOUR, NOW, container, identity, sandbox, wanted};
+use super::super::{PodSource, RuntimePod, SourceState, WantedPod};
+use super::{Asked, HOUR, NOW, container, identity, sandbox, wanted};
 use crate::cri::{ContainerState, SandboxState};
 
 fn named(namespace: &str, uid: &str) -> WantedPod {
@@ -31,8 +31,7 @@ fn mirror_after(wanted: WantedPod, age: i64, api: Vec<WantedPod>) -> (MirrorPod,
         refused: Vec::new(),
     };
     let sources = BTreeMap::from([(PodSource::File, state(vec![wanted])), (PodSource::Api, state(api))]);
-    let rows =
-        pod_rows(&VerdictInput { sources: &sources, runtime: Some(&runtime), kubelet: None, now: NOW });
+    let rows = Asked { sources: &sources, runtime: Some(&runtime), kubelet: None }.rows();
     let row = rows.into_iter().find(|row| row.source == Some(PodSource::File)).unwrap();
     assert_eq!(row.verdict, PodVerdict::Running, "the mirror pod does not change the verdict");
     (row.mirror.unwrap(), row.why)

@@ -1,14 +1,34 @@
 //! Builds wanted pods and runtime pods for the tests of verdicts and mirror pods.
 
+mod compare;
 mod mirror;
 mod verdict;
 
-use super::{CompactJson, PodContent, WantedPod};
+use std::collections::BTreeMap;
+
+use super::{
+    CompactJson, KubeletPods, PodContent, PodSource, ReadTimes, RuntimePod, SourceState, VerdictInput,
+    WantedPod,
+};
 use crate::clock::Wall;
 use crate::cri::{
     Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState, label,
 };
 use crate::manifests::PodIdentity;
+
+/// The input of verdicts whose views were all read now.
+struct Asked<'a> {
+    sources: &'a BTreeMap<PodSource, SourceState>,
+    runtime: Option<&'a BTreeMap<String, RuntimePod>>,
+    kubelet: Option<&'a KubeletPods>,
+}
+
+impl Asked<'_> {
+    fn rows(&self) -> Vec<super::PodRow> {
+        let Asked { sources, runtime, kubelet } = *self;
+        super::pod_rows(&VerdictInput { sources, runtime, kubelet, times: &ReadTimes::default(), now: NOW })
+    }
+}
 
 const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
 const HOUR: i64 = 3_600_000_000_000;

@@ -1,15 +1,13 @@
 //! Tests of the verdicts on pods.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::super::verdict::PodVerdict;
-use super::super::{
-    CompactJson, PodSource, RefusedFile, RuntimePod, SourceState, VerdictInput, WantedPod, pod_rows,
-};
-use super::{HOUR, NOW, container, identity, wanted};
+use super::super::{KubeletPods, PodSource, RefusedFile, RuntimePod, SourceState, WantedPod};
+use super::{Asked, HOUR, NOW, container, identity, wanted};
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState};
 
@@ -42,7 +40,7 @@ fn verdict_rows(
 ) -> Vec<(String, PodVerdict, String)> {
     let (sandboxes, containers): (Vec<_>, Vec<_>) = runtime.into_iter().unzip();
     let runtime = RuntimePod::group(sandboxes, containers);
-    let rows = pod_rows(&VerdictInput { sources, runtime: Some(&runtime), kubelet: None, now: NOW });
+    let rows = Asked { sources, runtime: Some(&runtime), kubelet: None }.rows();
     rows.into_iter().map(|row| (row.uid, row.verdict, row.why)).collect()
 }
 
@@ -171,12 +169,15 @@ fn the_mirror_of_a_removed_pod_is_stale_until_it_is_deleted() {
 fn the_kubelets_own_pods_explain_why_nothing_runs() {
     let sources = file(vec![pod("web", "1")]);
     let verdict = |kubelet: &[(&str, Value)]| {
-        let kubelet: HashMap<String, CompactJson> =
-            kubelet.iter().map(|(uid, status)| ((*uid).to_owned(), status.clone().into())).collect();
+        let pods: Vec<Value> = kubelet
+            .iter()
+            .map(|(uid, status)| json!({"metadata": {"name": "web", "uid": uid}, "status": status}))
+            .collect();
+        let list = json!({"kind": "PodList", "items": pods}).to_string();
+        let kubelet = KubeletPods::parse(list.as_bytes(), NOW).unwrap();
         let runtime = BTreeMap::new();
-        let question =
-            VerdictInput { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet), now: NOW };
-        let row = pod_rows(&question).remove(0);
+        let row =
+            Asked { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet) }.rows().remove(0);
         (row.verdict, row.why)
     };
     let refused = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough"});
@@ -193,6 +194,6 @@ fn the_kubelets_own_pods_explain_why_nothing_runs() {
 fn a_refused_file_has_its_own_row() {
     let refused = vec![RefusedFile { path: "/m/a.yaml".into(), reason: "invalid pod".into() }];
     let sources = [(PodSource::File, SourceState { pods: Some(vec![]), refused })].into();
-    let rows = pod_rows(&VerdictInput { sources: &sources, runtime: None, kubelet: None, now: NOW });
+    let rows = Asked { sources: &sources, runtime: None, kubelet: None }.rows();
     assert_eq!((rows[0].verdict, rows[0].name.as_str()), (PodVerdict::Refused, "/m/a.yaml"));
 }

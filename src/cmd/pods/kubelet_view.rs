@@ -1,0 +1,117 @@
+//! Reads the kubelet's own pods for `plegctl pods`: from its Pods API, else from its `/pods`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::PodsArgs;
+use crate::cmd::Error;
+use crate::cmd::context::Context;
+use crate::cri::{PODS_API_SOCKET, PodsApi, PodsApiError};
+use crate::host::open_to_others;
+use crate::kubelet::{Credentials, KubeletApi};
+use crate::manifests::podconfig::{ApiServer, KubeletPods};
+
+/// The default time limit for the kubelet's answer about its own pods.
+const KUBELET_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The kubelet's root directory, unless it has another one (`--root-dir`).
+const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
+
+/// Where the kubelet's own pods are read from: the first of these that answers.
+#[derive(Clone, Default)]
+pub struct KubeletView {
+    pods_api: Option<PodsApi>,
+    /// Whether the user named the Pods API, so that its error is not hidden by another source.
+    is_named: bool,
+    api: Option<KubeletApi>,
+    /// The API server, through whose node proxy the kubelet is reached.
+    proxy: Option<ApiServer>,
+    timeout: Duration,
+}
+
+impl KubeletView {
+    /// Returns where to read the pods of the kubelet that the user named, else of this node's kubelet.
+    pub fn of(arguments: &PodsArgs, context: &Context, server: Option<&ApiServer>) -> Result<Self, Error> {
+        let timeout = context.timeout.unwrap_or(KUBELET_TIMEOUT);
+        let named = arguments.pods_api.as_ref().map(|socket| context.host.given_path(socket));
+        let mut view = Self { is_named: named.is_some(), timeout, ..Self::default() };
+        view.api = arguments.kubelet.api(context)?;
+        let mut socket = named;
+        // Sources that the user names may belong to another node, and so may a simulated or recorded runtime.
+        let is_own = !arguments.names_a_source() && context.is_live();
+        if view.api.is_none() && is_own {
+            socket = socket.or_else(|| own_socket(context));
+            view.api = match context.read_only_port() {
+                Some(port) => {
+                    Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?)
+                }
+                None => None,
+            };
+        }
+        view.pods_api = socket.map(|path| PodsApi::new(&path, timeout, Arc::clone(&context.clock)));
+        if view.api.is_none() {
+            view.proxy = server.cloned();
+        }
+        Ok(view)
+    }
+
+    /// Reads the pods once; `None` if there is nowhere to read them.
+    pub async fn read(&self, context: &Context) -> Option<Result<KubeletPods, String>> {
+        if let Some(pods_api) = &self.pods_api {
+            let why = match pods_api.list_pods().await {
+                Ok(text) => {
+                    let parsed = KubeletPods::parse(&text, context.clock.wall());
+                    return Some(parsed.map_err(|why| PodsApiError::Unusable(why.to_string()).to_string()));
+                }
+                Err(why) => why,
+            };
+            let has_other = self.api.is_some() || self.proxy.is_some();
+            // A kubelet that hangs or starts is not asked twice.
+            let is_final = matches!(why, PodsApiError::Silent { .. } | PodsApiError::NotReady);
+            if self.is_named || is_final || !has_other {
+                return Some(Err(why.to_string()));
+            }
+            context.note(1, &why.to_string());
+        }
+        let found = match (&self.api, &self.proxy) {
+            (Some(api), _) => Ok(api.clone()),
+            // The credential in the user's kubeconfig may give no access to the kubelet. The report then lacks the
+            // kubelet's own status, which is no error.
+            (None, Some(server)) => server.kubelet().await.map_err(|why| why.to_string()),
+            (None, None) => return None,
+        };
+        Some(match found {
+            Ok(api) => self.documents(&api, context).await,
+            Err(why) => Err(why),
+        })
+    }
+
+    /// Reads the kubelet's `/pods`; refused pods are included.
+    async fn documents(&self, api: &KubeletApi, context: &Context) -> Result<KubeletPods, String> {
+        let url = api.url("/pods");
+        let answer = api.get("/pods", self.timeout).await.and_then(|answer| answer.bytes(&url));
+        let text = answer.map_err(|why| why.to_string())?;
+        KubeletPods::parse(&text, context.clock.wall())
+            .map_err(|why| format!("what `{url}` answers cannot be used: {why}"))
+    }
+}
+
+/// Returns the socket of the Pods API of this node's kubelet, if it exists and only root can have created it.
+pub fn own_socket(context: &Context) -> Option<PathBuf> {
+    let root = context.kubelet().and_then(|running| running.flag("root-dir")).unwrap_or(ROOT_DIRECTORY);
+    let host = context.host.clone();
+    let socket = host.path(Path::new(root).join(PODS_API_SOCKET));
+    let examined = socket.clone();
+    // A disk that does not answer must not hold up the command.
+    let (exists, open) = context
+        .in_time("the kubelet's Pods API", move || (examined.exists(), open_to_others(&host, &examined)))?;
+    if let Some(directory) = open.filter(|_| exists) {
+        context.remark(&format!(
+            "the kubelet's Pods API is not used: others may write to `{}`, so that anybody may listen there",
+            directory.display()
+        ));
+        return None;
+    }
+    exists.then_some(socket)
+}
