@@ -177,6 +177,15 @@ impl Context {
         self.replay_clock.is_none() && !named.is_some_and(|name| name.trim().starts_with(SIMULATED))
     }
 
+    /// Returns what the kubelet and the API server of a simulated node say about its pods; `None` for any other endpoint.
+    pub fn simulated_pods(&self) -> Result<Option<sim::PodDocuments>, Error> {
+        let named = self.flag.as_ref().or(self.variable.as_ref());
+        let Some(name) = named.and_then(|name| name.trim().strip_prefix(SIMULATED)) else { return Ok(None) };
+        let scenario = sim::load(name)?;
+        let processes = scenario.processes.clone();
+        Ok(processes.and_then(|processes| sim::pod_documents(&scenario, &processes, self.clock.wall())))
+    }
+
     /// Returns the node's name. A simulated node has a fixed name; a capture contains its node's name.
     pub fn node_name(&self) -> Option<String> {
         let endpoint = self.flag.as_ref().or(self.variable.as_ref());

@@ -54,6 +54,11 @@ pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
 /// Something younger than this may still be starting.
 pub const STARTING: Duration = Duration::from_secs(60);
 
+/// How long a pod must be past the end of its grace period, or wait for its sandbox, to count for D41.
+pub const STUCK_POD: Duration = Duration::from_secs(300);
+/// The number of different owners of such pods that a problem of the whole node concerns.
+pub const STUCK_OWNERS: usize = 2;
+
 /// The number of processes besides the kubelet that use the runtime's socket, from which on D39 names them.
 pub const SOCKET_CLIENTS: usize = 3;
 /// The number of unread bytes from which on a client of the runtime's socket does not keep up.

@@ -78,7 +78,7 @@ pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
-pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource};
+pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource, PodsSource};
 pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{ItemKind, OutsideId};
 pub use open_calls::OpenCalls;

@@ -35,6 +35,7 @@ const BUILT_IN: [(&str, &str); 22] = built_in![
     "runtime-down",
     "stale-kubelet",
     "dead-kubelet",
+    "deaf-kubelet",
     "flapping",
     "missed-events",
     "stale-static-pod",

@@ -226,7 +226,10 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
         )?,
         last_relist: fields.maybe("last-relist", duration)?,
         stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
-        left_over_shims: fields.or("left-over-shims", 0, left_over_shims)?,
+        waiting_pods: fields.or("waiting-pods", 0, few)?,
+        unknown_pods: fields.or("unknown-pods", 0, few)?,
+        ending_pods: fields.or("ending-pods", Vec::new(), stopped)?,
+        left_over_shims: fields.or("left-over-shims", 0, few)?,
         kernel_waits: fields.or("kernel-waits", Vec::new(), |value| {
             list(value)?.iter().map(|item| kernel_wait(item, groups)).collect()
         })?,
@@ -238,13 +241,13 @@ fn node(value: &YamlNode, groups: &[PodGroup]) -> Result<NodeProcesses, FieldPro
     Ok(node)
 }
 
-/// Reads the number of left-over shims.
-fn left_over_shims(value: &YamlNode) -> Result<u32, FieldProblem> {
+/// Reads a number of shims or pods.
+fn few(value: &YamlNode) -> Result<u32, FieldProblem> {
     /// A node runs out of memory before it has more.
     const MOST: u32 = 10_000;
     let count = count(value)?;
     if count > MOST {
-        return Err(FieldProblem::new(value.at, format!("there can be at most {MOST} left-over shims")));
+        return Err(FieldProblem::new(value.at, format!("there can be at most {MOST} of them")));
     }
     Ok(count)
 }

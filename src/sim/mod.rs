@@ -45,6 +45,10 @@ mod tests;
 mod timeline;
 mod tree;
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use crate::clock::Wall;
 use crate::cri::{ContainerState, SandboxMetadata, SandboxState};
 use crate::report::PodRef;
@@ -139,6 +143,58 @@ pub fn deleted_pods(scenario: &Scenario, now: Wall) -> Vec<DeletedPod> {
 pub fn left_over_shims(scenario: &Scenario, processes: &NodeProcesses) -> Vec<String> {
     let seed = seed::Seed::new(scenario.seed).of("left-over");
     (0..processes.left_over_shims).map(|number| seed.nth(number.into()).id()).collect()
+}
+
+/// What a simulated kubelet and a simulated API server each say about the pods, as a `PodList`.
+#[derive(Clone, Debug)]
+pub struct PodDocuments {
+    /// The answer of the kubelet's Pods API.
+    pub kubelet: Vec<u8>,
+    /// The pods of the node in the API server.
+    pub api: Vec<u8>,
+}
+
+/// Returns what the kubelet and the API server say about the pods at `now`; `None` unless the scenario has pods that wait,
+/// should have ended, or are not known to the kubelet.
+pub fn pod_documents(scenario: &Scenario, processes: &NodeProcesses, now: Wall) -> Option<PodDocuments> {
+    /// How long the pods have waited, and how long ago the others should have ended.
+    const STUCK_FOR: Duration = Duration::from_secs(44 * 60);
+    if processes.waiting_pods + processes.unknown_pods == 0 && processes.ending_pods.is_empty() {
+        return None;
+    }
+    let since = now.minus(STUCK_FOR);
+    let pod = |namespace: &str, name: &str, uid: &str, phase: &str, deleted: Option<Wall>, start: Wall| {
+        json!({
+            "kind": "Pod",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid, "deletionTimestamp": deleted,
+                "annotations": {"kubernetes.io/config.source": "api"}},
+            "spec": {"nodeName": NODE_NAME},
+            "status": {"phase": phase, "startTime": start, "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": start}]},
+        })
+    };
+    let start = timeline_start(now);
+    let node = node::SimulatedNode::new(scenario, start.nanos());
+    let at = now.nanos().saturating_sub(start.nanos());
+    let mut known = Vec::new();
+    for sandbox in node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready) {
+        let Some(metadata) = sandbox.metadata else { continue };
+        let app = sandbox.labels.get("app");
+        let ends = processes.ending_pods.iter().any(|group| Some(group.as_str()) == app);
+        let created = Wall::from_nanos(sandbox.created_at);
+        let deleted = ends.then_some(since);
+        known.push(pod(&metadata.namespace, &metadata.name, &metadata.uid, "Running", deleted, created));
+    }
+    let seed = seed::Seed::new(scenario.seed).of("stuck");
+    let new = |number: u32| {
+        pod("shop", &format!("new-{number}"), &seed.nth(number.into()).id(), "Pending", None, since)
+    };
+    known.extend((0..processes.waiting_pods).map(new));
+    let unknown = (processes.waiting_pods..processes.waiting_pods + processes.unknown_pods).map(new);
+    let list = |pods: &[Value]| json!({"kind": "PodList", "items": pods}).to_string().into_bytes();
+    let kubelet = list(&known);
+    known.extend(unknown);
+    Some(PodDocuments { kubelet, api: list(&known) })
 }
 
 /// Returns the namespace and name of each pod at the start of the simulation.

@@ -43,6 +43,12 @@ pub struct NodeProcesses {
     pub stopped_shims: Vec<String>,
     /// The number of shims that run although their pods are gone.
     pub left_over_shims: u32,
+    /// The number of pods that the kubelet has accepted and that never start.
+    pub waiting_pods: u32,
+    /// The number of pods that the API server has bound to the node, and that the kubelet does not know.
+    pub unknown_pods: u32,
+    /// The groups whose pods were deleted and still run.
+    pub ending_pods: Vec<String>,
     /// The waits of shims in the kernel.
     pub kernel_waits: Vec<SimulatedWait>,
     /// The pods that are being deleted, and the umounts that hold them.

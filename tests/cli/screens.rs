@@ -147,6 +147,7 @@ each_scenario_is_one_screen_with_its_verdict! {
     runtime_down_is_one_screen: "runtime-down" "UNHEALTHY",
     stale_kubelet_is_one_screen: "stale-kubelet" "UNHEALTHY",
     dead_kubelet_is_one_screen: "dead-kubelet" "UNHEALTHY",
+    deaf_kubelet_is_one_screen: "deaf-kubelet" "UNHEALTHY",
     flapping_is_one_screen: "flapping" "HEALTHY",
     missed_events_is_one_screen: "missed-events" "HEALTHY",
     stale_static_pod_is_one_screen: "stale-static-pod" "HEALTHY",

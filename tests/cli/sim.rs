@@ -13,7 +13,7 @@ fn list_names_every_scenario() {
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
     let json = plegctl(&["sim", "list", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 21));
+    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 22));
     assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
     let names = plegctl(&["sim", "list", "-o", "name"]);
     assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");
@@ -115,6 +115,24 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
     assert_eq!(report["primary"]["id"], "D38", "{left_over}");
     assert_eq!(report["primary"]["ids"].as_array().unwrap().len(), 24, "{left_over}");
     assert_eq!(report["verdict"], "degraded", "{left_over}");
+    let deaf = plegctl(&["health", "-r", "sim:deaf-kubelet", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
+    assert_eq!(
+        (&report["primary"]["id"], &report["primary"]["confidence"]),
+        (&"D41".into(), &"certain".into()),
+        "{deaf}"
+    );
+    assert_eq!((deaf.code, report["verdict"].as_str()), (Some(1), Some("unhealthy")), "{deaf}");
+    assert!(report["estimate"].get("notReadyAt").is_none(), "the node stays Ready: {deaf}");
+    let deaf = plegctl(&["pods", "-r", "sim:deaf-kubelet", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
+    let pods = report["pods"].as_array().unwrap();
+    let count = |verdict: &str| pods.iter().filter(|pod| pod["verdict"] == verdict).count();
+    assert_eq!(
+        (deaf.code, count("deaf"), count("terminating"), count("starting")),
+        (Some(1), 2, 9, 3),
+        "{deaf}"
+    );
     let shim = plegctl(&["health", "-r", "sim:stopped-shim", "-o", "json"]);
     assert!(shim.stdout.contains("containerd-shim") && shim.stdout.contains("db-0"), "{shim}");
 }

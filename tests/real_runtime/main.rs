@@ -50,12 +50,15 @@ mod left_over_shims;
 mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
+#[path = "../support/pods_api.rs"]
+pub mod pods_api;
 mod replay;
 mod smoke;
 mod soak;
 mod stacks;
 mod stream;
 mod terminating;
+mod views;
 mod waits;
 mod wanted;
 mod watch;

@@ -37,6 +37,7 @@ use self::calls::CallPrinter;
 use super::context::{Context, block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
+use super::pods::own_socket;
 use super::render::health::{self as text, npd, screen};
 use super::stop_signals::StopSignals;
 use super::{Error, Exit, health_state, positive_duration};
@@ -48,7 +49,7 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::WantedDump;
 use crate::diagnosis::{
     AtEnd, CallersAbandonedCall, CallersPendingCall, HealthMode, HungUmount, Inputs, Keep, KubeletInputs,
-    LazyKubeletApi, MetricsSource, OpenCalls, SimulatedPod, SimulatedProcesses, gather, judge,
+    LazyKubeletApi, MetricsSource, OpenCalls, PodsSource, SimulatedPod, SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, cpu_and_waiting_time};
 use crate::kubelet::kubeconfig::{self, KubeconfigSources};
@@ -456,6 +457,8 @@ fn inputs(
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);
             inputs.socket_here = Some(path.clone());
             inputs.commands = true;
+            // Only this node's kubelet, and never beside another node's runtime.
+            inputs.kubelet.pods = own_socket(context).map(PodsSource::Socket);
         }
         // The processes, kubelet and journal of this machine do not belong to a simulated node, and perhaps
         // not to a capture's node.
@@ -521,6 +524,8 @@ fn add_simulated_processes(
             })
             .collect(),
     });
+    inputs.kubelet.pods = sim::pod_documents(&scenario, &processes, context.clock.wall())
+        .map(|documents| PodsSource::Simulated(documents.kubelet));
     let url = KubeletPages::new(processes, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
     inputs.kubelet.healthz = Some(format!("{url}/healthz"));
     inputs.kubelet.metrics.get_or_insert_with(|| MetricsSource::Url(format!("{url}/metrics")));
@@ -554,6 +559,7 @@ impl HealthArgs {
             metrics: metrics.or_else(|| api.clone().map(MetricsSource::Api)),
             api,
             version: self.kubelet_version,
+            pods: None,
             request_timeout: self.runtime_request_timeout,
             threshold: self.threshold,
         })

@@ -21,6 +21,8 @@ const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 /// Where the kubelet's own pods are read from: the first of these that answers.
 #[derive(Clone, Default)]
 pub struct KubeletView {
+    /// The answer of a simulated kubelet.
+    simulated: Option<Vec<u8>>,
     pods_api: Option<PodsApi>,
     /// Whether the user named the Pods API, so that its error is not hidden by another source.
     is_named: bool,
@@ -36,6 +38,9 @@ impl KubeletView {
         let timeout = context.timeout.unwrap_or(KUBELET_TIMEOUT);
         let named = arguments.pods_api.as_ref().map(|socket| context.host.given_path(socket));
         let mut view = Self { is_named: named.is_some(), timeout, ..Self::default() };
+        if !arguments.names_a_source() {
+            view.simulated = context.simulated_pods()?.map(|documents| documents.kubelet);
+        }
         view.api = arguments.kubelet.api(context)?;
         let mut socket = named;
         // Sources that the user names may belong to another node, and so may a simulated or recorded runtime.
@@ -58,6 +63,9 @@ impl KubeletView {
 
     /// Reads the pods once; `None` if there is nowhere to read them.
     pub async fn read(&self, context: &Context) -> Option<Result<KubeletPods, String>> {
+        if let Some(text) = &self.simulated {
+            return Some(KubeletPods::parse(text, context.clock.wall()).map_err(|why| why.to_string()));
+        }
         if let Some(pods_api) = &self.pods_api {
             let why = match pods_api.list_pods().await {
                 Ok(text) => {

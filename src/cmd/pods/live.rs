@@ -19,7 +19,8 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, follow_api, follow_files,
+    ApiPods, Op, PodConfig, PodFollower, PodProgress, PodSource, SourceMessage, Update, follow_api,
+    follow_files,
 };
 use crate::report::{PodRef, Seconds};
 use crate::threads;
@@ -195,6 +196,16 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceM
                 // The queue is still empty, so the message fits.
                 let _ = sender.try_send(SourceMessage::Error(PodSource::Api, why.to_string()));
             }
+        }
+        // A simulated list does not change.
+        Some(Api::Simulated(list)) => {
+            let pods = ApiPods::parse(&list, crate::sim::NODE_NAME).map(|list| list.pods);
+            let message = match pods {
+                Ok(pods) => SourceMessage::Set(PodSource::Api, pods),
+                Err(why) => SourceMessage::Error(PodSource::Api, why.to_string()),
+            };
+            // The queue is still empty, so the message fits.
+            let _ = sender.try_send(message);
         }
         None => {}
     }

@@ -14,6 +14,7 @@
 mod comparison;
 mod kubelet_view;
 mod live;
+pub(super) use kubelet_view::own_socket;
 #[cfg(test)]
 pub(super) use live::{PodFollow, PodSourceError, PodUpdate};
 pub mod report;

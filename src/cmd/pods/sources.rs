@@ -53,6 +53,8 @@ pub struct Url {
 pub enum Api {
     /// A list in a file or on standard input.
     Document(PodListInput),
+    /// The list of a simulated API server.
+    Simulated(Vec<u8>),
     /// The API server.
     Server(ApiServer),
 }
@@ -110,7 +112,9 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         api: input.or(server),
         unread: BTreeMap::new(),
     };
-    if !arguments.names_a_source() {
+    if let Some(documents) = context.simulated_pods()?.filter(|_| !arguments.names_a_source()) {
+        found.api = Some(Api::Simulated(documents.api));
+    } else if !arguments.names_a_source() {
         let Some(running) = context.kubelet() else { return Err(Error::NoSource) };
         add_kubelets_sources(&mut found, running, context, file, url);
         add_api_source(&mut found, running, context, node());
@@ -241,6 +245,10 @@ async fn api_once(api: Api) -> (Result<Vec<Arc<WantedPod>>, String>, Option<Wall
     match api {
         Api::Server(server) => {
             (server.list().await.map(|list| list.pods).map_err(|why| why.to_string()), None)
+        }
+        Api::Simulated(list) => {
+            let node = crate::sim::NODE_NAME;
+            (ApiPods::parse(&list, node).map(|list| list.pods).map_err(|why| why.to_string()), None)
         }
         // Standard input may be silent for long, and must not delay the other sources.
         Api::Document(input) => {

@@ -61,7 +61,7 @@ fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
         let known = pod.views.columns().into_iter().filter_map(|(name, view)| Some((name, view?)));
         let known = known.filter(|(name, _)| *name != "wanted");
         let views: Vec<String> = known.map(|(name, view)| format!("{name} {}", in_words(view))).collect();
-        why.push_str(&format!(" [{}]", views.join(", ")));
+        why = format!("{why} [{}]", views.join(", "));
     }
     cells.push(why);
     cells

@@ -95,8 +95,9 @@ fn verdict(case: &Case<'_>, findings: &[HealthFinding]) -> Verdict {
     let makes_not_ready = |finding: &HealthFinding| match finding.id {
         RuleId::D31 => true,
         // D22 makes the node NotReady only if the kubelet itself reports an unhealthy PLEG, D32 only if no kubelet works.
+        // With D41 the node stays Ready, and no pod can start or end on it.
         RuleId::D22 => case.evidence.kubelet_is_over(),
-        RuleId::D32 => finding.severity == Severity::Critical,
+        RuleId::D32 | RuleId::D41 => finding.severity == Severity::Critical,
         _ => false,
     };
     if case.estimate.would_trip || findings.iter().filter(counts).any(makes_not_ready) {

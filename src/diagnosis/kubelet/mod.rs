@@ -5,11 +5,15 @@
 
 pub(super) mod files;
 mod lazy_api;
+mod pods;
 pub(super) mod requests;
 mod runs;
 pub(super) mod start;
 
 pub use self::lazy_api::LazyKubeletApi;
+#[cfg(test)]
+pub(crate) use self::pods::read as read_stuck_pods;
+pub use self::pods::{PodsSource, StuckPod};
 pub use self::runs::{KubeletExit, KubeletRuns};
 
 use std::path::PathBuf;
@@ -56,6 +60,8 @@ pub struct KubeletInputs {
     pub api: Option<LazyKubeletApi>,
     /// Where the metrics come from.
     pub metrics: Option<MetricsSource>,
+    /// Where the kubelet's own pods come from.
+    pub pods: Option<PodsSource>,
     /// The kubelet's release.
     pub version: Option<KubeletVersion>,
     /// The time-out of one runtime call.
@@ -125,6 +131,8 @@ pub struct KubeletEvidence {
     pub healthz: Option<Healthz>,
     /// The HTTP requests to the kubelet: name, outcome and duration.
     pub requests: Vec<(&'static str, Outcome, Duration)>,
+    /// The pods that wait to start or should have ended, as the kubelet's Pods API lists them.
+    pub stuck_pods: Vec<StuckPod>,
     /// How long `/metrics` was silent while another path with the same permission was answered, so that the kubelet
     /// itself waits. `None` for a silence that an API server may have caused.
     pub metrics_silent: Option<Duration>,

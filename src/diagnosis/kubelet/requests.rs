@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::lazy_api::{DocumentError, LazyKubeletApi};
-use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsReading, MetricsSource};
+use super::pods;
+use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsReading, MetricsSource, StuckPod};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
@@ -67,6 +68,16 @@ impl KubeletAnswers {
         }
     }
 
+    /// Stores the answer of the Pods API.
+    fn own_pods(&mut self, pods: Result<Vec<StuckPod>, String>, took: Duration) {
+        let outcome = if pods.is_ok() { Outcome::Ok } else { Outcome::Error };
+        self.found.requests.push(("kubelet Pods API", outcome, took));
+        match pods {
+            Ok(stuck) => self.found.stuck_pods = stuck,
+            Err(why) => self.skip("the kubelet's own pods", why),
+        }
+    }
+
     /// Stores the answer of `/configz`.
     fn configz(&mut self, answer: Result<(Configz, String), FetchError>, keeps_input_files: bool) {
         match answer {
@@ -88,7 +99,7 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written_at = None;
     let flags = &inputs.kubelet;
-    let (on_node, healthz, metrics, configz) = tokio::join!(
+    let (on_node, healthz, metrics, configz, pods) = tokio::join!(
         timed(inputs, flags.healthz_on_node.as_deref().map(|url| healthz(flags, url, limit, budget))),
         timed(inputs, flags.healthz.as_deref().map(|url| healthz(flags, url, limit, budget))),
         timed(
@@ -101,7 +112,11 @@ pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &RunB
             })
         ),
         timed(inputs, flags.api.as_ref().map(|api| configz(api, limit, budget))),
+        timed(inputs, flags.pods.as_ref().map(|source| Box::pin(pods::read(source, limit, &inputs.clock)))),
     );
+    if let Some((pods, took)) = pods {
+        answers.own_pods(pods, took);
+    }
     let (healthz, on_node) = preferred(on_node, healthz);
     let through_server = !on_node && is_proxied(flags, flags.healthz.as_deref());
     match healthz {

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, reach, shims,
+    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach, shims,
     size, state, versions,
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
@@ -109,6 +109,7 @@ pub const CATALOGUE: &[HealthRule] = &[
     entry(RuleId::D38, 38, One(shims::left_over)),
     entry(RuleId::D39, 39, One(clients::many)),
     entry(RuleId::D40, 40, Many(growth::too_large)),
+    entry(RuleId::D41, 41, One(pods::ready_and_dead)),
 ];
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod kubelet;
 mod matrix;
 mod node;
 mod pod_holders;
+mod pods;
 pub(crate) mod scripted;
 mod shims;
 mod silence;

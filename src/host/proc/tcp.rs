@@ -9,7 +9,7 @@ use std::path::Path;
 use super::waits_uninterruptibly;
 use crate::host::kernel_text;
 
-/// The kernel's number of the state TCP_ESTABLISHED.
+/// The kernel's number of the state `TCP_ESTABLISHED`.
 const ESTABLISHED: &str = "01";
 
 /// The maximum number of descriptors of a process that are read.

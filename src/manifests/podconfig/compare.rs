@@ -312,10 +312,10 @@ fn late_pods(
 ) -> BTreeMap<String, String> {
     let mut late = BTreeMap::new();
     for one in contradictions {
-        let Some(changed) = changes.get(&one.id).copied() else { continue };
+        let Some(at) = changes.get(&one.id).copied() else { continue };
         // The kubelet may have answered later than the runtime, and know a newer container.
-        let is_newer = one.kubelet_started.is_some_and(|started| started >= changed);
-        let age = kubelet.observed_at.duration_since(changed);
+        let is_newer = one.kubelet_started.is_some_and(|started| started >= at);
+        let age = kubelet.observed_at.duration_since(at);
         if is_newer || age <= one.explained {
             continue;
         }

@@ -377,7 +377,14 @@ fn what_to_do(report: &HealthReport) -> &'static str {
 fn of_what(finding: &HealthFinding) -> &'static str {
     match (finding.id, finding.confidence) {
         (
-            RuleId::D00 | RuleId::D04 | RuleId::D27 | RuleId::D36 | RuleId::D38 | RuleId::D39 | RuleId::D40,
+            RuleId::D00
+            | RuleId::D04
+            | RuleId::D27
+            | RuleId::D36
+            | RuleId::D38
+            | RuleId::D39
+            | RuleId::D40
+            | RuleId::D41,
             _,
         ) => "",
         (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",

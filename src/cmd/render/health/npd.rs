@@ -98,6 +98,7 @@ const fn phrase(id: RuleId) -> &'static str {
         RuleId::D38 => "left-over shims",
         RuleId::D39 => "many clients",
         RuleId::D40 => "a large daemon",
+        RuleId::D41 => "ready and dead",
     }
 }
 

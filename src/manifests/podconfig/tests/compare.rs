@@ -29,13 +29,15 @@ fn bound(uid: &str, seconds: u64) -> WantedPod {
 
 /// A pod of the kubelet whose container `main` has the state `state`, as the kubelet's answer has it.
 fn known(uid: &str, source: &str, container: &str, state: Value) -> Value {
-    json!({
+    let mut pod = json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": uid,
             "annotations": {"kubernetes.io/config.source": source}},
         "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
         "status": {"phase": "Running", "startTime": ago(3600), "containerStatuses": [
-            {"name": "main", "containerID": format!("containerd://{container}"), "state": state}]},
-    })
+            {"name": "main", "containerID": format!("containerd://{container}")}]},
+    });
+    pod["status"]["containerStatuses"][0]["state"] = state;
+    pod
 }
 
 fn running_since(seconds: u64) -> Value {
@@ -84,12 +86,12 @@ impl Views {
         (deaf.into_iter().collect(), unreported.into_iter().collect())
     }
 
-    /// The rows after the comparison. The runtime changed its container at `changed`.
-    fn compared(&self, changed: Option<Wall>, link: Option<&ApiServerLink>) -> Vec<PodRow> {
+    /// The rows after the comparison. The runtime changed its container at this time.
+    fn compared(&self, at: Option<Wall>, link: Option<&ApiServerLink>) -> Vec<PodRow> {
         let input = self.input();
         let mut rows = pod_rows(&input);
         let found = contradictions(&input);
-        let changes = found.iter().filter_map(|one| Some((one.id.clone(), changed?))).collect();
+        let changes = found.iter().filter_map(|one| Some((one.id.clone(), at?))).collect();
         let confirmed = suspects(&input, "n1", Some(ago(3600)));
         add_comparison(
             &mut rows,

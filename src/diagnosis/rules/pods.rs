@@ -1,0 +1,130 @@
+//! D41: the kubelet's own status and the runtime's lists show that pods neither start nor end, while PLEG is healthy.
+
+use std::collections::BTreeSet;
+
+use super::{Case, finding};
+use crate::cri::{ContainerState, Labels, label};
+use crate::diagnosis::kubelet::StuckPod;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
+use crate::diagnosis::words::seconds;
+use crate::ordered::{self, IntoOrdered};
+use crate::report::duration::elapsed;
+
+/// The most pods that the evidence names.
+const MAX_NAMED: usize = 5;
+
+/// Applies D41. Two independent proofs make it certain: pods that should have ended still run in the runtime, and pods wait
+/// while nothing at all starts on the node. One of them alone has other explanations.
+pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
+    let evidence = case.evidence;
+    let (sandboxes, containers) =
+        (evidence.runtime.sandboxes.latest()?, evidence.runtime.containers.latest()?);
+    let now = evidence.taken_at;
+    let settled = evidence.kubelet.age.is_some_and(|age| age > limits::STUCK_POD);
+    let uid_of = |labels: &Labels| labels.get(label::POD_UID).map(str::to_owned);
+    let present: BTreeSet<String> = sandboxes
+        .iter()
+        .filter_map(|sandbox| {
+            uid_of(&sandbox.labels).or_else(|| Some(sandbox.metadata.as_ref()?.uid.clone()))
+        })
+        .collect();
+    let is_running = |state: ContainerState| state == ContainerState::Running;
+    let running: BTreeSet<String> = containers
+        .iter()
+        .filter(|container| is_running(container.state))
+        .filter_map(|container| uid_of(&container.labels))
+        .collect();
+    let births =
+        sandboxes.iter().map(|one| one.created_at).chain(containers.iter().map(|one| one.created_at));
+    let newest = births.max().unwrap_or_default();
+    let is_old = |pod: &&StuckPod| now.duration_since(pod.since) > limits::STUCK_POD;
+    let stuck = || evidence.kubelet.stuck_pods.iter().filter(is_old);
+    let ending = by_age(stuck().filter(|pod| pod.is_ending && running.contains(&pod.pod.uid)));
+    // If anything started since, the pod waits for something of its own, such as a volume.
+    let waiting = by_age(
+        stuck().filter(|pod| !pod.is_ending && !present.contains(&pod.pod.uid) && newest < pod.since.nanos()),
+    );
+    let (starts, ends) = (owners(&waiting), owners(&ending));
+    // Fewer pods than these may wait for one volume, secret or network.
+    let cannot_start = starts >= limits::STUCK_OWNERS;
+    let first = ending.first().or_else(|| waiting.first().filter(|_| cannot_start))?;
+    let both = cannot_start && ends > 0 && settled;
+    let (severity, confidence) = match (both, ends >= limits::STUCK_OWNERS) {
+        (true, true) => (Severity::Critical, Confidence::Certain),
+        (true, false) => (Severity::Warning, Confidence::Likely),
+        (false, _) => (Severity::Warning, Confidence::Possible),
+    };
+    let age = elapsed(now.duration_since(first.since));
+    let title = match (cannot_start, ends > 0) {
+        (true, true) => format!(
+            "pods neither start ({}) nor end ({}) on this node, although PLEG works",
+            waiting.len(),
+            ending.len()
+        ),
+        (true, false) => {
+            format!("{} pods have no sandbox after {age}, and nothing starts on this node", waiting.len())
+        }
+        _ if ending.len() == 1 => format!("pod {} still runs {age} after its end", first.pod),
+        _ => format!("{} pods still run after their end", ending.len()),
+    };
+    let mut found = finding(RuleId::D41, severity, confidence, title);
+    found.phase = Phase::Kubelet;
+    let named = |pods: &[&StuckPod]| -> String {
+        let names = pods
+            .iter()
+            .take(MAX_NAMED)
+            .map(|pod| format!("{} ({})", pod.pod, elapsed(now.duration_since(pod.since))));
+        let more =
+            pods.len().checked_sub(MAX_NAMED).filter(|more| *more > 0).map(|more| format!("and {more} more"));
+        names.chain(more).collect::<Vec<_>>().join(", ")
+    };
+    if !ending.is_empty() {
+        found.evidence.push(format!(
+            "the grace period is over, and the runtime still lists a running container, of {}",
+            named(&ending)
+        ));
+    }
+    if cannot_start {
+        let last = seconds(now.duration_since(crate::clock::Wall::from_nanos(newest)));
+        found.evidence.push(format!(
+            "the kubelet has accepted, and the runtime has no sandbox of, {}; the newest sandbox or container of the node is {last} old",
+            named(&waiting)
+        ));
+    }
+    if !settled {
+        found.evidence.push("the kubelet's age is not known, or it has just started".to_owned());
+    } else if confidence == Confidence::Possible {
+        found.evidence.push(
+            "one side only: a volume, a secret or a process that cannot be killed explains it too".to_owned(),
+        );
+    }
+    found.next.push("plegctl pods -o wide   # what is wanted, and what the kubelet, the runtime and the API server each say".to_owned());
+    if let Some(pod) = ending.first() {
+        found.next.push(format!(
+            "crictl pods --id $(crictl pods -q --name '^{}$')   # the pod in the runtime",
+            pod.pod.name
+        ));
+    }
+    found.next.push("the kubelet's log about these pods: journalctl -u kubelet -S -30min | grep -e POD_UID -e 'Error syncing pod'".to_owned());
+    found.next.push(
+        "if both lists stay as they are: restart the kubelet; containers keep running (changes state)"
+            .to_owned(),
+    );
+    found.pod = Some(first.pod.clone());
+    found.ids =
+        ending.iter().chain(&waiting).take(limits::MAX_LISTED_IDS).map(|pod| pod.pod.uid.clone()).collect();
+    Some(found)
+}
+
+/// Sorts pods, the oldest first.
+fn by_age<'a>(pods: impl Iterator<Item = &'a StuckPod>) -> Vec<&'a StuckPod> {
+    let mut pods: Vec<&StuckPod> = pods.collect();
+    ordered::sort_by(&mut pods, |one, other| (one.since, &one.pod.uid).cmp(&(other.since, &other.pod.uid)));
+    pods
+}
+
+/// Counts the owners of pods.
+fn owners(pods: &[&StuckPod]) -> usize {
+    pods.iter().map(|pod| pod.owner.as_str()).into_set().len()
+}
