@@ -9,7 +9,7 @@ use crate::support::socket::TempDir;
 fn list_names_every_scenario() {
     let output = plegctl(&["sim", "list", "--no-headers"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stdout.lines().count(), 21, "{output}");
+    assert_eq!(output.stdout.lines().count(), 22, "{output}");
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
     let json = plegctl(&["sim", "list", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();

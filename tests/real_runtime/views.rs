@@ -10,7 +10,7 @@ use crate::messages::ContainerState;
 use crate::packages::Containerd;
 use crate::plegctl::Invocation;
 use crate::pods::{ContainerSpec, Pod, PodSpec};
-use crate::pods_api::{PodsApiServer, PodsReply, running_pod, wire};
+use crate::pods_api::{PodsApiServer, listing, running_pod, wire};
 use crate::{real, wait_for};
 
 on_each_containerd! {
@@ -56,8 +56,7 @@ fn a_killed_container_makes_the_kubelets_view_late_only_after_a_minute(version: 
     let started = now();
     // The kubelet's status, which never changes.
     let status = move || -> wire::Pod { running_pod("web", uid, ("api", "n1"), &container, started) };
-    let server =
-        PodsApiServer::start(&runtime.directory().join("kubelet"), move |_| PodsReply::Pods(vec![status()]));
+    let server = PodsApiServer::start(&runtime.directory().join("kubelet"), move |_| listing(vec![status()]));
     let (healthy, report) = row(&runtime, &server, uid);
     assert_eq!(healthy["verdict"], "running", "{report:#}");
     let views = ["kubelet", "runtime", "api"].map(|view| healthy["views"][view]["state"].clone());
@@ -77,4 +76,5 @@ fn a_killed_container_makes_the_kubelets_view_late_only_after_a_minute(version: 
     let (late, report) = row(&runtime, &server, uid);
     assert_eq!(late["verdict"], "late", "{report:#}");
     assert!(late["why"].as_str().unwrap().starts_with("container main ended "), "{report:#}");
+    assert_eq!(server.calls(), 3, "one call for each run");
 }

@@ -23,17 +23,12 @@ pub mod wire {
     include!("../../src/cri/generated/v1alpha1.rs");
 }
 
-/// What the server does with a call.
-#[derive(Clone, Debug)]
-pub enum PodsReply {
-    /// Lists these pods.
-    Pods(Vec<wire::Pod>),
-    /// Answers with these bytes as the message.
-    Bytes(Vec<u8>),
-    /// Answers with this gRPC status and message.
-    Status(u32, &'static str),
-    /// Never answers.
-    Silence,
+/// What the server does with a call: it answers with a message or with a gRPC status and its text, or never.
+pub type PodsReply = Option<Result<Vec<u8>, (u32, &'static str)>>;
+
+/// The answer that lists these pods.
+pub fn listing(pods: Vec<wire::Pod>) -> PodsReply {
+    Some(Ok(wire::ListPodsResponse { pods }.encode_to_vec()))
 }
 
 /// The server. Its thread ends with the test's process.
@@ -98,10 +93,9 @@ where
 async fn respond(reply: PodsReply) -> Response<http_body_util::combinators::BoxBody<Bytes, Infallible>> {
     use http_body_util::BodyExt;
     let (message, status, text) = match reply {
-        PodsReply::Pods(pods) => (Some(wire::ListPodsResponse { pods }.encode_to_vec()), 0, ""),
-        PodsReply::Bytes(bytes) => (Some(bytes), 0, ""),
-        PodsReply::Status(status, text) => (None, status, text),
-        PodsReply::Silence => std::future::pending().await,
+        Some(Ok(message)) => (Some(message), 0, ""),
+        Some(Err((status, text))) => (None, status, text),
+        None => std::future::pending().await,
     };
     let mut body = BytesMut::new();
     if let Some(message) = message {

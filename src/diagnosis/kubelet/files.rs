@@ -40,7 +40,9 @@ pub(in crate::diagnosis) async fn read_files<R>(
     let doubt = evidence.node().and_then(|host| doubt(&host.first));
     if let Some(simulated) = &inputs.simulated_processes {
         // The files of this machine do not belong to the simulated node.
-        return (KubeletFiles { pid, installed: simulated.has_kubelet, ..KubeletFiles::default() }, doubt);
+        let age = kubelet.filter(|_| inputs.kubelet.pods.is_some()).map(|process| process.age);
+        let installed = simulated.has_kubelet;
+        return (KubeletFiles { pid, age, installed, ..KubeletFiles::default() }, doubt);
     }
     let root = inputs.host_root.clone();
     let process = kubelet.map(|process| (process.command.clone(), process.directory.clone()));

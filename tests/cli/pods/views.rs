@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api_server::{TestDir, list, pod};
 use super::server::{Server, ServerAction};
 use crate::support::plegctl::{Invocation, Output};
-use crate::support::pods_api::{PodsApiServer, PodsReply, running_pod, wire};
+use crate::support::pods_api::{PodsApiServer, PodsReply, listing, running_pod, wire};
 use crate::support::{FakeRuntime, Node};
 
 const NODE: (&str, &str) = ("api", "n1");
@@ -91,7 +91,7 @@ fn api_of(pods: Vec<Value>) -> Server {
 #[test]
 fn views_that_agree_are_one_row_with_four_states() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-agree"));
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let (output, report) = pods(&runtime, &api_of(vec![bound("web", 3600)]), server.socket(), &[]);
     assert_eq!(output.code, Some(0), "{output}");
     let row = &report["pods"][0];
@@ -109,7 +109,7 @@ fn views_that_agree_are_one_row_with_four_states() {
 #[test]
 fn a_kubelet_that_does_not_know_a_bound_pod_is_deaf_after_two_looks() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-deaf"));
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let api = api_of(vec![bound("web", 3600), bound("new", 600), bound("young", 5)]);
     let (output, report) = pods(&runtime, &api, server.socket(), &[]);
     assert_eq!(output.code, Some(1), "{output}");
@@ -132,7 +132,7 @@ fn a_pod_that_reaches_the_kubelet_between_the_looks_is_not_deaf() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-arrives"));
     let new = || running_pod("new", "uid-new", NODE, "c9", now() - 1);
     let server = PodsApiServer::start(&folder.0, move |call| {
-        PodsReply::Pods(if call == 0 { vec![web()] } else { vec![web(), new()] })
+        listing(if call == 0 { vec![web()] } else { vec![web(), new()] })
     });
     let api = api_of(vec![bound("web", 3600), bound("new", 600)]);
     let (_, report) = pods(&runtime, &api, server.socket(), &[]);
@@ -143,7 +143,7 @@ fn a_pod_that_reaches_the_kubelet_between_the_looks_is_not_deaf() {
 #[test]
 fn a_pod_that_only_the_kubelet_knows_is_unreported_and_a_forbidden_lease_is_said() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-unreported"));
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let api = Server::start(|request, _| {
         if request.path.contains("/leases/") {
             ServerAction::status(403, "leases is forbidden")
@@ -164,7 +164,7 @@ fn a_pod_that_only_the_kubelet_knows_is_unreported_and_a_forbidden_lease_is_said
 #[test]
 fn a_pod_that_the_api_server_lists_at_the_second_look_is_not_unreported() {
     let (runtime, folder) = (runtime(None), TestDir::new("views-reported"));
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let lists = Arc::new(AtomicUsize::new(0));
     let api = Server::start(move |_, _| {
         if lists.fetch_add(1, Ordering::SeqCst) == 0 { list(5, &[]) } else { list(6, &[bound("web", 3600)]) }
@@ -176,7 +176,7 @@ fn a_pod_that_the_api_server_lists_at_the_second_look_is_not_unreported() {
 #[test]
 fn a_status_that_lags_by_5_s_is_not_late_and_by_90_s_is_late() {
     let folder = TestDir::new("views-lag");
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&folder.0, |_| listing(vec![web()]));
     let api = api_of(vec![bound("web", 3600)]);
     let (_, report) = pods(&runtime(Some(5)), &api, server.socket(), &[]);
     assert_ne!(report["pods"][0]["verdict"], "late", "{report:#}");
@@ -207,7 +207,7 @@ fn a_status_that_lags_by_5_s_is_not_late_and_by_90_s_is_late() {
 #[test]
 fn a_pods_api_that_never_answers_is_named_and_gives_no_verdict() {
     let (runtime, folder) = (runtime(Some(90)), TestDir::new("views-silent"));
-    let server = PodsApiServer::start(&folder.0, |_| PodsReply::Silence);
+    let server = PodsApiServer::start(&folder.0, |_| None);
     let api = api_of(vec![bound("web", 3600), bound("new", 600)]);
     let (output, report) = pods(&runtime, &api, server.socket(), &["--timeout", "2s"]);
     let row = |at: usize| &report["pods"][at];
@@ -235,21 +235,18 @@ fn wrong_answers_of_the_pods_api_are_errors_of_the_kubelets_view_only() {
         );
         report["kubeletError"].as_str().unwrap_or_else(|| panic!("{report:#}")).to_owned()
     };
-    assert!(
-        refused("garbage", PodsReply::Bytes(vec![0x0a, 5, 1]))
-            .contains("cannot be used: an entry of 5 bytes")
-    );
-    let empty = PodsReply::Bytes([0x0a, 0].repeat(4 << 20));
+    assert!(refused("garbage", Some(Ok(vec![0x0a, 5, 1]))).contains("cannot be used: an entry of 5 bytes"));
+    let empty = Some(Ok([0x0a, 0].repeat(4 << 20)));
     assert!(refused("bomb", empty).contains("would take more than"));
-    let nameless = PodsReply::Pods(vec![wire::Pod::default()]);
+    let nameless = listing(vec![wire::Pod::default()]);
     assert!(refused("nameless", nameless).contains("pod number 1 has no name or no uid"));
     assert!(
-        refused("unimplemented", PodsReply::Status(12, "unknown service"))
+        refused("unimplemented", Some(Err((12, "unknown service"))))
             .contains("is not the kubelet's Pods API")
     );
-    assert!(refused("starts", PodsReply::Status(9, "not synced")).contains("has not read every source"));
-    assert!(refused("busy", PodsReply::Status(8, "rate limit")).contains("ResourceExhausted: rate limit"));
-    let huge = PodsReply::Bytes(vec![0; 97 << 20]);
+    assert!(refused("starts", Some(Err((9, "not synced")))).contains("has not read every source"));
+    assert!(refused("busy", Some(Err((8, "rate limit")))).contains("ResourceExhausted: rate limit"));
+    let huge = Some(Ok(vec![0; 97 << 20]));
     assert!(refused("huge", huge).contains("cannot be used"), "more than 96 MiB");
 }
 
@@ -271,7 +268,7 @@ fn the_pods_api_below_a_directory_that_others_may_write_to_is_not_used() {
     let folder = TestDir::new("views-trust");
     let root = folder.0.join("var/lib/kubelet");
     fs::create_dir_all(&root).unwrap();
-    let server = PodsApiServer::start(&root, |_| PodsReply::Pods(vec![web()]));
+    let server = PodsApiServer::start(&root, |_| listing(vec![web()]));
     let run = || {
         Invocation::new(&[
             "health",
