@@ -18,7 +18,8 @@ use prost::Message;
 use prost::bytes::{BufMut, Bytes, BytesMut};
 use tokio::net::UnixListener;
 
-#[allow(clippy::pedantic, clippy::enum_variant_names, reason = "prost generates this code")]
+/// The messages of the Pods API, generated from `proto/pods.proto`.
+#[expect(missing_docs, reason = "generated from proto/pods.proto, which has the comments")]
 pub mod wire {
     include!("../../src/cri/generated/v1alpha1.rs");
 }
