@@ -15,7 +15,7 @@ use super::stop_signals;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
-use crate::cri::{self, CallObserver, Client, Endpoint};
+use crate::cri::{self, CallObserver, Client, Endpoint, TraceId};
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
@@ -70,6 +70,8 @@ pub struct Context {
     simulator: OnceCell<Simulator>,
     /// The recorder, or the printer of `-vv`, which sees every call.
     observer: OnceCell<Arc<dyn CallObserver>>,
+    /// The trace of every call, with `--trace`.
+    trace: OnceCell<TraceId>,
     /// The clock of a replayed capture, if the endpoint is a capture.
     replay_clock: Option<Arc<ReplayClock>>,
     replay_server: OnceCell<ReplayServer>,
@@ -126,6 +128,7 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
+            trace: OnceCell::new(),
             replay_clock,
             replay_server: OnceCell::new(),
         }
@@ -290,10 +293,19 @@ impl Context {
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
             Endpoint::Custom { name, .. } => self.replay_server(name)?.client(deadline),
         };
+        let client = match self.trace.get() {
+            Some(trace) => client.with_trace(trace.clone()),
+            None => client,
+        };
         Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),
             None => client,
         })
+    }
+
+    /// Gives the calls of every client that is created from now on the same trace, and returns its id.
+    pub fn trace_calls(&self) -> String {
+        self.trace.get_or_init(TraceId::random).to_string()
     }
 
     /// Lets `observer` see the calls of every client that is created from now on.
@@ -390,6 +402,7 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
+            trace: OnceCell::new(),
             replay_clock: self.replay_clock.clone(),
             replay_server: OnceCell::new(),
         }

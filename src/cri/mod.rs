@@ -51,7 +51,7 @@ mod status;
 pub(crate) mod stream_guard;
 
 pub use call::{Call, Outcome, WaitEnd};
-pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride};
+pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride, TraceId};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};

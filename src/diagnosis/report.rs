@@ -341,6 +341,9 @@ pub struct HealthReport {
     /// The source of the verdict, if plegctl did not query the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ReportSource>,
+    /// The trace id of the calls, with `--trace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     /// The node's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -193,6 +193,8 @@ impl Body for RawBody {
 #[derive(Debug)]
 pub struct RawServer {
     folder: TempDir,
+    /// Each call with its `traceparent`.
+    traces: Arc<Mutex<Vec<(Rpc, Option<String>)>>>,
 }
 
 impl RawServer {
@@ -201,13 +203,20 @@ impl RawServer {
         let folder = TempDir::new();
         let listener = std::os::unix::net::UnixListener::bind(socket_in(&folder)).unwrap();
         listener.set_nonblocking(true).unwrap();
-        thread::spawn(move || serve(listener, Arc::new(answer)));
-        Self { folder }
+        let traces = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&traces);
+        thread::spawn(move || serve(listener, Arc::new(answer), log));
+        Self { folder, traces }
     }
 
     /// Gives this answer to one RPC, and answers all others like a healthy, empty node.
     pub fn answering(rpc: Rpc, answer: RawAnswer) -> Self {
         Self::start(move |called| (called == rpc).then(|| answer.clone()))
+    }
+
+    /// Each received call with its `traceparent`.
+    pub fn traces(&self) -> Vec<(Rpc, Option<String>)> {
+        self.traces.lock().unwrap().clone()
     }
 
     /// The socket's path.
@@ -226,8 +235,11 @@ fn socket_in(folder: &TempDir) -> PathBuf {
     path.join("cri.sock")
 }
 
-fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>)
-where
+fn serve<F>(
+    listener: std::os::unix::net::UnixListener,
+    answer: Arc<F>,
+    log: Arc<Mutex<Vec<(Rpc, Option<String>)>>>,
+) where
     F: Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -235,11 +247,13 @@ where
         let listener = UnixListener::from_std(listener).unwrap();
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let answer = Arc::clone(&answer);
+            let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
             let service = service_fn(move |request: Request<Incoming>| {
-                let answer = Arc::clone(&answer);
+                let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
                 async move {
                     let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()).unwrap();
+                    let trace = request.headers().get("traceparent");
+                    log.lock().unwrap().push((rpc, trace.map(|trace| trace.to_str().unwrap().to_owned())));
                     Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| RawAnswer::healthy(rpc)).respond())
                 }
             });

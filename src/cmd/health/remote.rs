@@ -43,6 +43,7 @@ impl HealthArgs {
         let flags = [
             (self.bundle.is_some(), "--bundle"),
             (self.deep, "--deep"),
+            (self.trace, "--trace"),
             (self.probe_shims, "--probe-shims"),
             (self.state.is_some(), "--state"),
             (self.proc.is_some(), "--proc"),
@@ -202,6 +203,7 @@ async fn of_kubelet(
         kind: HealthReport::KIND.to_owned(),
         taken_at: judged.taken_at,
         moment: None,
+        trace_id: None,
         source: Some(ReportSource {
             kind: SourceKind::Kubelet,
             pod: None,

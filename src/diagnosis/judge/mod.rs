@@ -42,6 +42,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
         source: None,
+        trace_id: None,
         taken_at: evidence.taken_at,
         moment: evidence.moment,
         node: evidence.node.clone(),

@@ -29,6 +29,8 @@ pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Screen
         kubelets_view(kubelet, out, style)?;
     }
     probes(report, out, style)?;
+    let trace = report.trace_id.iter().map(|id| format!("{id}: each call was sent with this trace id"));
+    section(out, style, "trace", &trace.collect::<Vec<_>>())?;
     not_checked(report, out, style)
 }
 
