@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use crate::clock::Wall;
+use crate::report::bytes::bytes as size_text;
 
 /// The reason why a capture cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +98,18 @@ pub enum Error {
         /// The path that the user named.
         path: PathBuf,
     },
+    /// The period contains more of the recording than a running recorder exports.
+    #[error(
+        "this period has {} of the recording, and a running recorder exports at most {}",
+        size_text(*bytes),
+        size_text(*limit)
+    )]
+    LargePart {
+        /// The size of the segments.
+        bytes: u64,
+        /// The size limit.
+        limit: u64,
+    },
     /// The threads of the recorder or of the replay cannot be started.
     #[error("cannot start: {0}")]
     Start(#[source] io::Error),
@@ -156,6 +169,7 @@ impl Error {
                  the recorded time"
                     .into(),
             ),
+            Self::LargePart { .. } => Some("choose a shorter period with `from` and `to`".into()),
             Self::NoIncident { .. } => Some("`plegctl capture ls` shows the incidents".into()),
             Self::Segment { .. } | Self::Empty { .. } | Self::Start(_) => None,
         }

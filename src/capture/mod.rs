@@ -37,7 +37,10 @@ mod message_cache;
 mod moment;
 pub(crate) mod node;
 mod order;
+mod pace;
 mod pack;
+#[cfg(feature = "cli")]
+mod part;
 mod phrases;
 mod play;
 mod private;
@@ -70,6 +73,8 @@ pub use incident::{
     FindingSubject, IncidentAction, IncidentDetector, IncidentRules, IncidentVerdict, Observation,
 };
 pub use moment::split_path_and_time;
+#[cfg(feature = "cli")]
+pub(crate) use part::open_part;
 pub use play::StreamReplay;
 pub use read::{
     CallState, Capture, CaptureMoment, DocumentEntry, RecordedCall, RecordedEnd, RecordedEvent,
@@ -77,6 +82,8 @@ pub use read::{
 };
 pub use recorder::{LivePendingCall, Recorder};
 pub use replay::{AnyClientService, Playback, PlaybackStep, ReplayServer, Speed, Unanswered};
+#[cfg(feature = "cli")]
+pub(crate) use stacks::RecordedStacks;
 pub use store::{Extent, Limits, MIN_CAPTURE_SIZE, Store};
 
 /// Creates the error for a call that the capture does not contain, or whose answer it does not contain.

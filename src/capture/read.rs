@@ -17,6 +17,7 @@ use super::entry::{
     Body, CaptureEntry, Incident, Jump, Lost, RelistDone, Session, StoredDocument, StoredMessage, rpc,
 };
 use super::frame::{self, FrameRead};
+use super::pace::Pace;
 use super::pack::{MAX_UNPACKED, unpacked};
 use super::segment::{self, Entries, HeaderError};
 use super::{Error, delta, entry, order, store};
@@ -37,6 +38,9 @@ const MAX_CACHED_MESSAGES: usize = 256;
 
 /// The maximum size of all cached messages.
 const MAX_CACHED_BYTES: usize = 64 * 1024 * 1024;
+
+/// The maximum size of all cached messages while the recorder itself reads its capture.
+const MAX_CACHED_BYTES_IN_RECORDER: usize = 8 * 1024 * 1024;
 
 /// The size of the largest document that is read. The diagnosis of the largest node has some hundred KiB.
 const MAX_DOCUMENT_SIZE: u64 = 8 << 20;
@@ -229,6 +233,9 @@ pub struct Capture {
     is_being_recorded: bool,
     cache: Mutex<ReadCache>,
     budget: ReadBudget,
+    pace: Pace,
+    /// The file of a capture that is in memory.
+    _kept: Option<fs::File>,
 }
 
 /// The segments and messages that were read last.
@@ -246,8 +253,8 @@ struct ReadCache {
 impl ReadCache {
     /// Adds a message. If the cache is full, removes the oldest messages, because the next answer is most likely a
     /// difference from a recent one.
-    fn add(&mut self, id: MessageId, message: CachedMessage) {
-        while self.messages.len() >= MAX_CACHED_MESSAGES || self.bytes >= MAX_CACHED_BYTES {
+    fn add(&mut self, id: MessageId, message: CachedMessage, max_bytes: usize) {
+        while self.messages.len() >= MAX_CACHED_MESSAGES || self.bytes >= max_bytes {
             let Some(oldest) = self.oldest.pop_front() else { break };
             if let Some(removed) = self.messages.remove(&oldest) {
                 self.bytes = self.bytes.saturating_sub(removed.bytes.len());
@@ -338,19 +345,24 @@ impl Capture {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let fail = |source| Error::Read { path: path.to_path_buf(), source };
         let directory = fs::metadata(path).map_err(fail)?.is_dir();
-        let files = if directory {
-            let segments = store::segments_in(path).map_err(|why| match why {
-                Error::Directory { path, source } => Error::Read { path, source },
-                other => other,
-            });
-            segments?.into_iter().map(|(_, path)| path).collect()
-        } else {
-            vec![path.to_path_buf()]
-        };
+        if !directory {
+            return Self::open_files(path, vec![path.to_path_buf()], None);
+        }
+        let segments = store::segments_in(path).map_err(|why| match why {
+            Error::Directory { path, source } => Error::Read { path, source },
+            other => other,
+        });
+        Self::open_files(path, segments?.into_iter().map(|(_, path)| path).collect(), Some(Pace::default()))
+    }
+
+    /// Opens these files of the capture at `path`. `pace` is `None` if `path` is an exported file.
+    pub(super) fn open_files(path: &Path, files: Vec<PathBuf>, pace: Option<Pace>) -> Result<Self, Error> {
         if files.is_empty() {
             return Err(Error::NotACapture { path: path.to_path_buf(), why: "it has no segments".into() });
         }
-        let mut capture = Self { path: path.to_path_buf(), ..Self::default() };
+        let directory = pace.is_some();
+        let pace = pace.unwrap_or_default();
+        let mut capture = Self { path: path.to_path_buf(), pace, ..Self::default() };
         let mut builder = IndexBuilder::default();
         let last = files.len() - 1;
         for (index, file) in files.into_iter().enumerate() {
@@ -375,6 +387,12 @@ impl Capture {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
         Ok(capture)
+    }
+
+    /// Keeps a file open as long as the capture, because the path of the capture leads to this file.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keeping(self, file: fs::File) -> Self {
+        Self { _kept: Some(file), ..self }
     }
 
     /// Adds the relists that were running when the recorder ended, because they are often the relists that hung. There may
@@ -517,6 +535,7 @@ impl Capture {
         let mut entries = Entries::of(bytes);
         let mut damaged = 0;
         while let Some((offset, entry)) = entries.next() {
+            self.pace.rest();
             state.entries += 1;
             if let (true, Some(session)) = (entries.damaged > damaged, builder.current) {
                 let from = builder.last.get(&session).map_or(0, |(_, mono)| *mono);
@@ -685,7 +704,8 @@ impl Capture {
             Some(index) => cache.segments.remove(index),
             None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
         };
-        if cache.segments.len() >= MAX_CACHED_SEGMENTS {
+        let max_segments = if self.pace.is_slow() { 2 } else { MAX_CACHED_SEGMENTS };
+        while cache.segments.len() >= max_segments {
             cache.segments.remove(0);
         }
         cache.segments.push((segment, Arc::clone(&bytes)));
@@ -731,6 +751,7 @@ impl Capture {
     /// Returns a message of an answer. Returns `None` if the message is damaged or exceeds the budget. If the message is stored as a
     /// difference, also returns `None` if an earlier message on which it depends is damaged.
     pub fn message(&self, id: MessageId) -> Option<Bytes> {
+        self.pace.rest();
         let CachedMessage { bytes, order } = self.canonical(id)?;
         if order.is_empty() {
             return Some(bytes);
@@ -780,7 +801,8 @@ impl Capture {
             bytes = if applied == bytes { bytes } else { applied.into() };
         }
         let message = CachedMessage { bytes, order: own_order.unwrap_or(order) };
-        self.cache().add(id, message.clone());
+        let max_bytes = if self.pace.is_slow() { MAX_CACHED_BYTES_IN_RECORDER } else { MAX_CACHED_BYTES };
+        self.cache().add(id, message.clone(), max_bytes);
         Some(message)
     }
 

@@ -17,6 +17,25 @@ pub struct RecordedStacks {
 }
 
 impl RecordedStacks {
+    /// Returns the report that was recorded, without its waits and groups.
+    #[cfg(feature = "cli")]
+    pub(crate) fn into_report(self, source: String) -> StackReport {
+        let Self { summary, primary, mut findings } = self;
+        for found in &mut findings {
+            let sentence = if primary.as_ref() == Some(found) { &summary } else { &found.title };
+            found.chain.recorded = Some(sentence.clone());
+        }
+        StackReport {
+            primary: findings.first().cloned(),
+            summary,
+            dumps: Vec::new(),
+            findings,
+            waits: Vec::new(),
+            groups: Vec::new(),
+            limits: vec![source, "only the findings of this dump are known".to_owned()],
+        }
+    }
+
     /// Returns the findings about the calls with the names `open`; `None` if no finding is about one of these calls.
     pub fn about_calls(self, open: &BTreeSet<&str>) -> Option<StackReport> {
         let Self { summary, primary, mut findings } = self;

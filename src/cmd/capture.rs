@@ -8,20 +8,26 @@
 //! 1          2026-11-21T04:11:02Z   2m3s     unhealthy   yes    UNHEALTHY: ContainerStatus of shop/db-0/postgres …
 //! ```
 //!
-//! The command changes nothing in a capture. It can read a capture while a recorder writes it.
+//! The command changes nothing in a capture. It can read a capture while a recorder writes it. With `--node NAME`, it reads
+//! the capture of that node's recorder, through the API server:
+//!
+//! ```text
+//! $ plegctl capture export --node n1 --token-file token --incident 1 one.plegcap
+//! ```
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::context::Context;
+use super::context::{Context, block_on};
 use super::output::Output;
+use super::remote_node::{RemoteNode, RemoteNodeArgs};
 use super::render::{capture as text, capture_html as html};
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::report::CaptureReport;
-use crate::capture::{Capture, Exported, Pseudonyms, Range, export};
+use crate::capture::{self, Capture, Exported, Pseudonyms, Range, export};
 use crate::clock::Wall;
 use crate::report::{document, save};
 
@@ -35,21 +41,30 @@ pub struct CaptureArgs {
 enum CaptureAction {
     /// Show the time range and the incidents of a capture
     Ls {
+        /// The directory of a recorder, or an exported file
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath, required_unless_present = "node", conflicts_with = "node")]
+        capture: Option<PathBuf>,
         #[command(flatten)]
-        source: CaptureSource,
+        remote: RemoteNodeArgs,
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
+        output: Output,
     },
     /// Export a part of a capture to one file, which can be used like the capture itself
     Export {
-        /// The directory of a recorder, or an exported file
-        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
-        capture: PathBuf,
-        /// The file to write; `-` for stdout
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: PathBuf,
+        /// CAPTURE: the directory of a recorder, or an exported file; not with --node. FILE: the file to write; `-` for
+        /// stdout
+        #[arg(value_names = ["CAPTURE", "FILE"], value_hint = ValueHint::AnyPath, num_args = 1..=2, required = true)]
+        paths: Vec<PathBuf>,
+        #[command(flatten)]
+        remote: RemoteNodeArgs,
+        /// The file with the recorder's token, for --node
+        #[arg(long, value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
+        token_file: Option<PathBuf>,
         /// Only the part that is pinned for this incident
         #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
         incident: Option<u64>,
-        /// Start of the range: RFC 3339, `HH:MM:SS`, or `+90s` from the start
+        /// Start of the range: RFC 3339, `HH:MM:SS`, or `+90s` from the start; with --node only RFC 3339
         #[arg(long, value_name = "TIME")]
         from: Option<String>,
         /// End of the range
@@ -63,9 +78,14 @@ enum CaptureAction {
     /// Show the timeline: relist latency, age of PLEG and threshold, incidents, calls and events
     Report {
         /// The directory of a recorder, or an exported file
-        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
-        capture: PathBuf,
-        /// Only the part that is pinned for this incident
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath, required_unless_present = "node", conflicts_with = "node")]
+        capture: Option<PathBuf>,
+        #[command(flatten)]
+        remote: RemoteNodeArgs,
+        /// The file with the recorder's token, for --node
+        #[arg(long, value_name = "FILE", requires = "node", value_hint = ValueHint::FilePath)]
+        token_file: Option<PathBuf>,
+        /// Only the part that is pinned for this incident [default with --node: the last incident]
         #[arg(long, value_name = "N")]
         incident: Option<u64>,
         /// How to print
@@ -93,41 +113,58 @@ struct CaptureSource {
 /// Runs the command.
 pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
-        CaptureAction::Ls { source } => {
-            let list = CaptureList::of(&open(&source.capture)?);
-            source.output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
-            Ok(Exit::Good)
-        }
-        CaptureAction::Export { capture, file, incident, from, to, anonymise } => {
-            let capture = open(capture)?;
-            let range = match incident {
-                Some(number) => pinned_range(&capture, *number)?,
-                None => Range {
-                    from: moment_of(&capture, from.as_deref())?,
-                    to: moment_of(&capture, to.as_deref())?,
-                },
-            };
-            let pseudonyms = anonymise.then(Pseudonyms::default);
-            let mut exported = Exported::default();
-            let write = |out: &mut dyn Write| {
-                exported = export(&capture, range, pseudonyms, out)?;
-                Ok(())
-            };
-            if file.as_os_str() == "-" {
-                let mut out = io::BufWriter::new(io::stdout().lock());
-                write(&mut out)?;
-                out.flush()?;
-            } else {
-                save::write(file, write)?;
+        CaptureAction::Ls { capture, remote, output } => {
+            if let Some(node) = remote.connect(context)? {
+                let (list, pod) = block_on(node.incidents())??;
+                output.print(&document(&list), |out| text::known(&list, &pod, context.style(), out))?;
+                return Ok(Exit::Good);
             }
-            context.remark(&text::exported(exported));
+            let list = CaptureList::of(&open(capture.as_deref())?);
+            output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
             Ok(Exit::Good)
         }
-        CaptureAction::Report { capture, incident, output } => {
-            let capture = open(capture)?;
-            let range = match incident {
-                Some(number) => pinned_range(&capture, *number)?,
-                None => Range::default(),
+        CaptureAction::Export { paths, remote, token_file, incident, from, to, anonymise } => {
+            match (remote.connect(context)?, paths.as_slice()) {
+                (Some(node), [file]) => {
+                    let query = query(*incident, (from.as_deref(), to.as_deref()), *anonymise)?;
+                    let (_, bytes, pod) = block_on(node.capture(&query, token_file.as_deref()))??;
+                    write_export(file, |out| out.write_all(&bytes))?;
+                    context.remark(&text::fetched(&bytes, &pod, &node.name));
+                }
+                (None, [capture, file]) => {
+                    let capture = open(Some(capture))?;
+                    let range = match incident {
+                        Some(number) => pinned_range(&capture, *number)?,
+                        None => Range {
+                            from: moment_of(&capture, from.as_deref())?,
+                            to: moment_of(&capture, to.as_deref())?,
+                        },
+                    };
+                    let pseudonyms = anonymise.then(Pseudonyms::default);
+                    let mut exported = Exported::default();
+                    write_export(file, |out| {
+                        exported = export(&capture, range, pseudonyms, out)?;
+                        Ok(())
+                    })?;
+                    context.remark(&text::exported(exported));
+                }
+                (Some(_), _) => return Err(Error::ExportPaths { needed: "only the FILE with --node" }),
+                (None, _) => return Err(Error::ExportPaths { needed: "a CAPTURE and a FILE" }),
+            }
+            Ok(Exit::Good)
+        }
+        CaptureAction::Report { capture, remote, token_file, incident, output } => {
+            let (capture, range) = match (remote.connect(context)?, incident) {
+                (Some(node), incident) => (
+                    block_on(capture_of_incident(&node, *incident, token_file.as_deref()))??,
+                    Range::default(),
+                ),
+                (None, Some(number)) => {
+                    let capture = open(capture.as_deref())?;
+                    let range = pinned_range(&capture, *number)?;
+                    (capture, range)
+                }
+                (None, None) => (open(capture.as_deref())?, Range::default()),
             };
             let report = CaptureReport::of(&capture, range)?;
             output.print(&document(&report), |out| match output {
@@ -137,7 +174,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             Ok(Exit::Good)
         }
         CaptureAction::Check { source } => {
-            let report = CheckReport::of(&open(&source.capture)?);
+            let report = CheckReport::of(&open(Some(&source.capture))?);
             source.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
             Ok(match report.is_damaged() {
                 true => Exit::Bad,
@@ -146,6 +183,51 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             })
         }
     }
+}
+
+/// Writes an export to a file, or to stdout for `-`.
+fn write_export(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    if file.as_os_str() == "-" {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        write(&mut out)?;
+        out.flush()?;
+    } else {
+        save::write(file, write)?;
+    }
+    Ok(())
+}
+
+/// Returns the query of a recorder's `/capture`.
+fn query(
+    incident: Option<u64>,
+    (from, to): (Option<&str>, Option<&str>),
+    anonymise: bool,
+) -> Result<String, Error> {
+    let mut parts: Vec<String> = incident.map(|number| format!("incident={number}")).into_iter().collect();
+    for (name, text) in [("from", from), ("to", to)] {
+        let Some(text) = text else { continue };
+        let time: Result<Wall, _> = serde_json::from_value(text.into());
+        let time = time.map_err(|_| capture::Error::Moment { time: text.to_owned() })?;
+        parts.push(format!("{name}={time}"));
+    }
+    parts.extend(anonymise.then(|| "anonymise=1".to_owned()));
+    Ok(parts.join("&"))
+}
+
+/// Returns the part of a recorder's capture that is pinned for an incident, by default for the last one.
+async fn capture_of_incident(
+    node: &RemoteNode,
+    incident: Option<u64>,
+    token_file: Option<&Path>,
+) -> Result<Capture, Error> {
+    let number = if let Some(number) = incident {
+        number
+    } else {
+        let (known, pod) = node.incidents().await?;
+        let last = known.incidents.last();
+        last.ok_or_else(|| node.no_answer(&format!("{pod} knows no incident")))?.number
+    };
+    Ok(node.capture(&format!("incident={number}"), token_file).await?.0)
 }
 
 /// Returns the time range that is pinned for an incident.
@@ -165,6 +247,6 @@ fn moment_of(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Erro
     })
 }
 
-fn open(path: &Path) -> Result<Capture, Error> {
-    Ok(Capture::open(path)?)
+fn open(path: Option<&Path>) -> Result<Capture, Error> {
+    Ok(Capture::open(path.unwrap_or(Path::new("")))?)
 }

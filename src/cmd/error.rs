@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use super::token_file::TokenFileError;
 use crate::capture;
 use crate::cri;
 use crate::fleet;
@@ -112,6 +113,34 @@ pub enum Error {
         /// The node.
         node: String,
     },
+    /// The recorder of a node gives no usable answer.
+    #[error("cannot read the recorder of `{node}`: {why}")]
+    Recorder {
+        /// The node.
+        node: String,
+        /// The error.
+        why: String,
+    },
+    /// The recorder gives its capture only to a client with its token.
+    #[error("the recorder of `{node}` gives captures and bundles only with its token")]
+    NoToken {
+        /// The node.
+        node: String,
+    },
+    /// The file of `--token-file` has no token.
+    #[error("cannot use the token file `{name}`: {why}")]
+    Token {
+        /// The file.
+        name: String,
+        /// The error.
+        why: TokenFileError,
+    },
+    /// The number of paths does not fit the other arguments.
+    #[error("`capture export` needs {needed}")]
+    ExportPaths {
+        /// The needed paths.
+        needed: &'static str,
+    },
     /// The API server did not list the nodes.
     #[error(transparent)]
     Nodes(#[from] fleet::Error),
@@ -210,6 +239,14 @@ impl Error {
             Self::Recorders(_) => {
                 Some("you need `list` on pods and `get` on pods/proxy in the recorders' namespace".to_owned())
             }
+            Self::Recorder { .. } => Some(
+                "`plegctl health --node NAME` works without a recorder; docs/captures.md says what the recorder needs"
+                    .to_owned(),
+            ),
+            Self::NoToken { .. } => {
+                Some("give its file with --token-file; the recorder has it from --serve-token-file".to_owned())
+            }
+            Self::ExportPaths { .. } => Some("see `plegctl capture export --help`".to_owned()),
             Self::NeedsRuntime { .. } => {
                 Some("run it on the node, or leave the flag out".to_owned())
             }
@@ -253,6 +290,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Kubeconfig(_)
+            | Self::Token { .. }
             | Self::Credential(_)
             | Self::Nodes(_)
             | Self::Read { .. }

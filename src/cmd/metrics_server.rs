@@ -4,8 +4,12 @@
 //! because plegctl's pod has to keep running then; the metrics show the problem. A recorder serves more [`Pages`].
 //!
 //! Only GET is served. A client that is slow, sends too much or does not end its request loses its own answer only.
+//!
+//! An answer that takes longer is a [`Job`]: a thread makes it, and its pieces are sent as they come, in chunks. If the
+//! last chunk is missing, the client knows that the answer is incomplete.
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::pleg::SharedState;
@@ -28,6 +32,18 @@ const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long a connection may last.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long the connection of a [`Job`] may last, and how long its client may accept nothing.
+const JOB_DEADLINE: Duration = Duration::from_secs(120);
+const STALL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The size of a piece of a [`Job`]'s answer, and the number of pieces that wait to be sent.
+const PIECE: usize = 32 * 1024;
+const WAITING_PIECES: usize = 2;
+
+/// The header with the secret that opens the protected pages. It is not `Authorization`, because the API server's proxy
+/// does not forward that header.
+pub const TOKEN_HEADER: &str = "X-Plegctl-Token";
 
 /// The pause after a connection that could not be accepted.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -52,7 +68,86 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nC
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Returns the answer to a request for a page that only some commands serve; `None` if there is no such page.
-pub type Pages = Arc<dyn Fn(&HttpRequest<'_>) -> Option<HttpReply> + Send + Sync>;
+pub type Pages = Arc<dyn Fn(&HttpRequest<'_>) -> Option<PageReply> + Send + Sync>;
+
+/// Makes an answer in a thread of its own.
+pub type Job = Box<dyn FnOnce(JobOutput) + Send>;
+
+/// The answer of a page.
+pub enum PageReply {
+    /// The answer is known.
+    Ready(HttpReply),
+    /// A thread makes the answer.
+    Job(Job),
+}
+
+impl From<HttpReply> for PageReply {
+    fn from(reply: HttpReply) -> Self {
+        Self::Ready(reply)
+    }
+}
+
+/// A piece of a [`Job`]'s answer.
+enum Piece {
+    /// The whole answer.
+    Whole(HttpReply),
+    /// The beginning of a successful answer of this content type.
+    Begin(&'static str),
+    /// A part of the body.
+    Part(Vec<u8>),
+    /// The end of the body.
+    End,
+}
+
+/// Sends the answer of a [`Job`]. After the client has gone, every call fails.
+pub struct JobOutput(mpsc::Sender<Piece>);
+
+impl JobOutput {
+    fn send(&self, piece: Piece) -> io::Result<()> {
+        self.0.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Answers with a whole reply.
+    pub fn reply(self, reply: HttpReply) {
+        // A client that has gone needs no answer.
+        let _ = self.send(Piece::Whole(reply));
+    }
+
+    /// Answers with a body that `write` produces, of at most `largest` bytes. If `write` fails, the client sees that the
+    /// body is incomplete.
+    pub fn stream(
+        self,
+        content_type: &'static str,
+        largest: usize,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.send(Piece::Begin(content_type))?;
+        let mut body = io::BufWriter::with_capacity(PIECE, JobBody { output: &self, left: largest });
+        write(&mut body)?;
+        body.flush()?;
+        drop(body);
+        self.send(Piece::End)
+    }
+}
+
+/// The body of a [`Job`]'s answer.
+struct JobBody<'a> {
+    output: &'a JobOutput,
+    /// The number of bytes that may follow.
+    left: usize,
+}
+
+impl Write for JobBody<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.output.send(Piece::Part(bytes.to_vec()))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// The pages of a server.
 #[derive(Clone)]
@@ -74,9 +169,27 @@ pub struct HttpRequest<'a> {
     query: &'a str,
     /// Whether the client prefers JSON to text.
     pub accepts_json: bool,
+    /// The value of [`TOKEN_HEADER`].
+    pub token: Option<&'a Secret>,
+}
+
+/// A text that is never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 impl<'a> HttpRequest<'a> {
+    /// Creates a request for a path with a query.
+    #[cfg(test)]
+    pub const fn of(path: &'a str, query: &'a str) -> Self {
+        Self { path, query, accepts_json: false, token: None }
+    }
+
     /// Returns the parameters of the query and their values.
     pub fn parameters(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let parameters = self.query.split('&').filter(|parameter| !parameter.is_empty());
@@ -111,7 +224,8 @@ impl HttpReply {
         Self::error("400 Bad Request", why)
     }
 
-    fn error(status: &'static str, why: &str) -> Self {
+    /// Answers with an error and its reason.
+    pub fn error(status: &'static str, why: &str) -> Self {
         Self { status, ..Self::text(format!("{why}\n")) }
     }
 }
@@ -155,7 +269,9 @@ async fn accept_all(listener: &TcpListener, pages: &ServedPages) {
         let pages = pages.clone();
         tokio::spawn(async move {
             // A client that disconnects or is slow loses only its own answer.
-            let _ = timeout(CONNECTION_DEADLINE, answer(stream, &pages)).await;
+            if let Ok(Ok(Some((stream, job)))) = timeout(CONNECTION_DEADLINE, answer(stream, &pages)).await {
+                let _ = timeout(JOB_DEADLINE, run_job(stream, job)).await;
+            }
             drop(slot);
         });
     }
@@ -168,6 +284,8 @@ struct RequestHead {
     line: String,
     /// The value of the header `Accept`.
     accept: String,
+    /// The value of [`TOKEN_HEADER`].
+    token: Option<Secret>,
 }
 
 /// Reads the head of a request; `None` if the head is too long or ends early.
@@ -179,46 +297,96 @@ async fn read_head(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<Opti
         if line.is_empty() {
             return Ok(Some(head));
         }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("accept")
-        {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        if name.eq_ignore_ascii_case("accept") {
             value.trim().clone_into(&mut head.accept);
+        } else if name.eq_ignore_ascii_case(TOKEN_HEADER) {
+            head.token = Some(Secret(value.trim().to_owned()));
         }
     }
     Ok(None)
 }
 
-async fn answer(mut stream: TcpStream, pages: &ServedPages) -> io::Result<()> {
+/// Answers a request. If a job has to make the answer, returns it with the connection.
+async fn answer(mut stream: TcpStream, pages: &ServedPages) -> io::Result<Option<(TcpStream, Job)>> {
     let (reader, mut writer) = stream.split();
     let reply = match timeout(REQUEST_DEADLINE, read_head(reader)).await? {
         Ok(Some(head)) => reply(&head, pages),
-        Ok(None) => HttpReply::bad_request("the request is too long or incomplete"),
+        Ok(None) => HttpReply::bad_request("the request is too long or incomplete").into(),
         Err(why) if why.kind() == io::ErrorKind::InvalidData => {
-            HttpReply::bad_request("the request is not UTF-8")
+            HttpReply::bad_request("the request is not UTF-8").into()
         }
         Err(why) => return Err(why),
     };
+    match reply {
+        PageReply::Ready(reply) => send(&mut writer, reply).await.map(|()| None),
+        PageReply::Job(job) => Ok(Some((stream, job))),
+    }
+}
+
+/// The headers of every answer. A browser must not guess another type, because a page contains names that users of the
+/// cluster chose.
+fn head_of(status: &str, content_type: &str, length: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{length}\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    )
+}
+
+async fn send(writer: &mut (impl AsyncWriteExt + Unpin), reply: HttpReply) -> io::Result<()> {
     let HttpReply { status, content_type, body } = reply;
-    // A browser must not guess another type, because a page contains names that users of the cluster chose.
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
+    let head = head_of(status, content_type, &format!("Content-Length: {}", body.len()));
     writer.write_all(head.as_bytes()).await?;
     writer.write_all(body.as_bytes()).await?;
     writer.shutdown().await
 }
 
-fn reply(head: &RequestHead, pages: &ServedPages) -> HttpReply {
+/// Starts the thread of a job, and sends its pieces. If the client accepts nothing for some time, the thread ends with its
+/// next piece.
+async fn run_job(mut stream: TcpStream, job: Job) -> io::Result<()> {
+    let (sender, mut pieces) = mpsc::channel(WAITING_PIECES);
+    if threads::spawn("export", move || job(JobOutput(sender))).is_err() {
+        let reply = HttpReply::error("503 Service Unavailable", "the node has no free threads");
+        return send(&mut stream, reply).await;
+    }
+    while let Some(piece) = pieces.recv().await {
+        let is_end = matches!(piece, Piece::Whole(_) | Piece::End);
+        timeout(STALL_DEADLINE, send_piece(&mut stream, piece)).await??;
+        if is_end {
+            return stream.shutdown().await;
+        }
+    }
+    // The job failed: without the last chunk, the client knows that the answer is incomplete.
+    Ok(())
+}
+
+async fn send_piece(stream: &mut TcpStream, piece: Piece) -> io::Result<()> {
+    match piece {
+        Piece::Whole(reply) => send(stream, reply).await,
+        Piece::Begin(content_type) => {
+            let head = head_of("200 OK", content_type, "Transfer-Encoding: chunked");
+            stream.write_all(head.as_bytes()).await
+        }
+        // A chunk without content would end the body.
+        Piece::Part(bytes) if bytes.is_empty() => Ok(()),
+        Piece::Part(bytes) => {
+            stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).await?;
+            stream.write_all(&bytes).await?;
+            stream.write_all(b"\r\n").await
+        }
+        Piece::End => stream.write_all(b"0\r\n\r\n").await,
+    }
+}
+
+fn reply(head: &RequestHead, pages: &ServedPages) -> PageReply {
     let mut words = head.line.split_ascii_whitespace();
     if words.next() != Some("GET") {
-        return HttpReply::error("405 Method Not Allowed", "only GET");
+        return HttpReply::error("405 Method Not Allowed", "only GET").into();
     }
     let target = words.next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let accepts_json = head.accept.split(',').any(|accepted| accepted.trim().starts_with("application/json"));
-    match path {
+    let reply = match path {
         "/metrics" => {
             let mut body = String::new();
             // Writing to a String cannot fail.
@@ -231,12 +399,16 @@ fn reply(head: &RequestHead, pages: &ServedPages) -> HttpReply {
             Ok(()) => HttpReply::text("ok\n".to_owned()),
             Err(why) => HttpReply::error("503 Service Unavailable", &why),
         },
-        _ => (pages.more)(&HttpRequest { path, query, accepts_json }).unwrap_or_else(|| {
-            let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves /verdict \
-                       and /incidents";
-            HttpReply::error("404 Not Found", why)
-        }),
-    }
+        _ => {
+            let token = head.token.as_ref();
+            return (pages.more)(&HttpRequest { path, query, accepts_json, token }).unwrap_or_else(|| {
+                let why = "the metrics are at /metrics, probes at /healthz and /readyz; `record` also serves \
+                           /verdict and /incidents, and with --serve-token-file /capture and /bundle";
+                HttpReply::error("404 Not Found", why).into()
+            });
+        }
+    };
+    reply.into()
 }
 
 #[cfg(test)]
@@ -252,10 +424,36 @@ mod tests {
             metrics: Arc::new(String::new),
             more: Arc::new(|request| {
                 let parameters: Vec<_> = request.parameters().collect();
-                let text = format!("{} {parameters:?}", request.accepts_json);
-                (request.path == "/more").then(|| HttpReply::text(text))
+                let text = format!("{} {parameters:?} {:?}", request.accepts_json, request.token);
+                match request.path {
+                    "/more" => Some(HttpReply::text(text).into()),
+                    "/job" => Some(PageReply::Job(Box::new(job_with_a_limit))),
+                    _ => None,
+                }
             }),
         }
+    }
+
+    /// Writes 30 bytes, of which 20 are allowed, if the request does not say otherwise.
+    fn job_with_a_limit(output: JobOutput) {
+        let ended = output.stream("application/octet-stream", 20, |out| {
+            out.write_all(b"0123456789")?;
+            out.flush()?;
+            out.write_all(b"0123456789")?;
+            out.flush()?;
+            out.write_all(b"0123456789")?;
+            out.flush()
+        });
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    /// Runs a job, and returns what its client reads.
+    async fn job(job: Job) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let (_, read) = tokio::join!(run_job(stream, job), rest(client));
+        read
     }
 
     /// Starts a server on the test's event loop, and returns its address.
@@ -267,7 +465,15 @@ mod tests {
     }
 
     fn reply_to(line: &str, accept: &str) -> HttpReply {
-        reply(&RequestHead { line: line.to_owned(), accept: accept.to_owned() }, &pages())
+        let head = RequestHead {
+            line: line.to_owned(),
+            accept: accept.to_owned(),
+            token: Some(Secret("s3cret".to_owned())),
+        };
+        match reply(&head, &pages()) {
+            PageReply::Ready(reply) => reply,
+            PageReply::Job(_) => panic!("{line} starts a job"),
+        }
     }
 
     /// Reads until the server closes the connection.
@@ -372,7 +578,60 @@ mod tests {
     #[test]
     fn page_of_a_command_gets_the_query_and_the_preference_for_json() {
         let text = reply_to("GET /more?a=1&b&&c=2=3 HTTP/1.1", "text/html, */*");
-        assert_eq!(text.body, r#"false [("a", "1"), ("b", ""), ("c", "2=3")]"#);
-        assert_eq!(reply_to("GET /more HTTP/1.1", "application/json;q=0.9").body, "true []");
+        assert_eq!(text.body, r#"false [("a", "1"), ("b", ""), ("c", "2=3")] Some(Secret)"#);
+        assert_eq!(reply_to("GET /more HTTP/1.1", "application/json;q=0.9").body, "true [] Some(Secret)");
+    }
+
+    #[tokio::test]
+    async fn job_sends_its_body_in_chunks_and_ends_it() {
+        let read = job(Box::new(|output| {
+            output.stream("text/plain", 9, |out| out.write_all(b"a body")).unwrap();
+        }))
+        .await;
+        assert!(read.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"), "{read}");
+        assert!(read.contains("Transfer-Encoding: chunked"), "{read}");
+        assert!(read.ends_with("\r\n\r\n6\r\na body\r\n0\r\n\r\n"), "{read}");
+        let whole = job(Box::new(|output| output.reply(HttpReply::error("403 Forbidden", "no")))).await;
+        assert!(
+            whole.starts_with("HTTP/1.1 403 Forbidden\r\n") && whole.ends_with("\r\n\r\nno\n"),
+            "{whole}"
+        );
+    }
+
+    #[tokio::test]
+    async fn job_that_fails_or_exceeds_its_limit_has_no_last_chunk() {
+        let mut stream = TcpStream::connect(server()).await.unwrap();
+        stream.write_all(b"GET /job HTTP/1.1\r\n\r\n").await.unwrap();
+        let read = rest(stream).await;
+        assert!(read.ends_with("a\r\n0123456789\r\na\r\n0123456789\r\n"), "{read}");
+        let failed = job(Box::new(|output| {
+            let failed = output.stream("text/plain", 9, |out| {
+                out.write_all(b"half")?;
+                out.flush()?;
+                Err(io::ErrorKind::NotFound.into())
+            });
+            assert!(failed.is_err());
+        }))
+        .await;
+        assert!(failed.ends_with("4\r\nhalf\r\n"), "{failed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn job_ends_if_its_client_accepts_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let (ended, end) = tokio::sync::oneshot::channel();
+        let endless: Job = Box::new(move |output| {
+            let piece = vec![b'x'; PIECE];
+            let why = output.stream("text/plain", usize::MAX, |out| {
+                loop {
+                    out.write_all(&piece)?;
+                }
+            });
+            let _ = ended.send(why.unwrap_err().kind());
+        });
+        assert_eq!(run_job(stream, endless).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(end.await.unwrap(), io::ErrorKind::BrokenPipe);
     }
 }

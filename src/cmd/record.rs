@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +28,10 @@ use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
 use super::metrics_server::ServedPages;
 use super::queued_output::QueuedOutput;
+use super::recorder_exports::Exports;
 use super::render::capture as text;
 use super::stop_signals::{StopSignals, Suspension, ignore_hangup};
+use super::token_file::Token;
 use super::{Error, Exit, at_least_one, metrics_server, positive_duration, recorder_pages};
 use crate::capture::entry::{Session, kind, nanos};
 use crate::capture::node::SampledKubeletState;
@@ -50,6 +52,7 @@ use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, KubeletVersion, ti
 use crate::pleg::PlegTiming;
 use crate::report::{Severity, json};
 use crate::sim::{self, KubeletPages, KubeletProcessState};
+use crate::threads::with_time_limit;
 
 /// The deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = timing::REQUEST_TIMEOUT;
@@ -126,6 +129,12 @@ pub struct RecordArgs {
     /// verdict at `/verdict` and the incidents at `/incidents`
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
+
+    /// Also serve parts of the capture at `/capture`, and an archive of what the recorder knows at `/bundle`, to clients
+    /// that send the token in this file in the header `X-Plegctl-Token`. The file is read for each request; only its owner
+    /// may read it
+    #[arg(long, value_name = "FILE", requires = "metrics_listen")]
+    serve_token_file: Option<PathBuf>,
 }
 
 /// Parses a number of bytes with an optional unit: `64MiB`, `1GiB`, `500000`.
@@ -175,7 +184,7 @@ fn default_endpoint(context: &Context) -> Endpoint {
 /// Opens the directory, calls `Version`, prints the start message and records until the user or a limit ends it.
 async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let CommandHost { arguments, context, output, .. } = host;
-    let (begun, kubelet_version, warnings) = begin(host).await?;
+    let (begun, kubelet_version, mut warnings) = begin(host).await?;
     let recorder = begun.recorder.clone();
     let node = begun.session.node.clone();
     // Calls of a diagnosis are recorded too.
@@ -201,10 +210,20 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     let kubelet = (kubelet.map(|kubelet| kubelet.pid), metrics);
     let recording = Recording::new(settings, host, signals, begun, client, sampler, kubelet);
     if let Some(address) = arguments.metrics_listen {
+        let names = (node, host.endpoint().to_string());
+        let token_file = arguments.serve_token_file.clone();
+        warnings.extend(token_file.as_ref().and_then(|path| closed_exports(path)));
+        let exports = Exports::new(
+            recording.view(),
+            names.clone(),
+            arguments.directory.clone(),
+            token_file,
+            recording.metrics_page(),
+        );
         let pages = ServedPages {
             shared_state: recording.shared_state(),
             metrics: recording.metrics_page(),
-            more: recorder_pages::pages(recording.view(), node, host.endpoint().to_string()),
+            more: recorder_pages::pages(recording.view(), names, Arc::new(exports)),
         };
         let bound = metrics_server::serve(address, pages);
         bound.map_err(|source| Error::Listen { address, source })?;
@@ -216,6 +235,18 @@ async fn record(host: &CommandHost<'_>) -> Result<(), Error> {
     }
     output.line(text::recording_ended(&recording.run().await));
     Ok(())
+}
+
+/// Returns a warning if the token file cannot be used, so that `/capture` and `/bundle` are closed for now.
+fn closed_exports(path: &Path) -> Option<String> {
+    let file = path.to_path_buf();
+    // The disk of the file may hang.
+    let why = match with_time_limit(OPEN_LIMIT, move || Token::of_server(&file)) {
+        Ok(Ok(_)) => return None,
+        Ok(Err(why)) => why.to_string(),
+        Err(why) => why.to_string(),
+    };
+    Some(text::closed_exports(path, &why))
 }
 
 /// Opens the directory, calls `Version` and begins the session. Also returns the kubelet release whose relist is

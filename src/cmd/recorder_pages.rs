@@ -2,6 +2,7 @@
 //! ([`IncidentList`]). `plegctl health --node` reads the verdict through the API server.
 //!
 //! An answer contains only what the recorder knows already: it needs no call to the runtime and no access to the disk.
+//! Pages that need a token are in [`super::recorder_exports`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::metrics_server::{HttpReply, HttpRequest, Pages};
+use super::recorder_exports::Exports;
 use super::render::health as text;
 use crate::capture::entry::Incident;
 use crate::capture::recording::{FinishedRelist, IncidentSnapshot, RecordingSnapshot, RecordingView};
@@ -102,14 +104,14 @@ pub struct LastRelist {
 }
 
 /// The incidents that a recorder knows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct IncidentList {
     /// The time of the answer, by the node's clock.
     pub taken_at: Wall,
     /// The node's name.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The beginning of the period.
     pub from: Wall,
@@ -118,7 +120,7 @@ pub struct IncidentList {
 }
 
 /// One incident that a recorder knows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct KnownIncident {
@@ -127,23 +129,23 @@ pub struct KnownIncident {
     /// The beginning.
     pub from: Wall,
     /// The end; absent if the incident still lasts, or if an earlier recorder ended before the incident.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
     /// The duration, if the end is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasted_seconds: Option<Seconds>,
     /// Whether the incident still lasts.
     pub open: bool,
     /// Why the incident was opened.
     pub why: String,
     /// The verdict; absent without a diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// Line 1 of the diagnosis.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The primary finding.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<crate::diagnosis::report::HealthFinding>"))]
     pub primary: Option<serde_json::Value>,
 }
@@ -175,11 +177,11 @@ pub fn shown_part(report: &HealthReport) -> Arc<str> {
 }
 
 /// Returns the pages of a recording of `node` at `endpoint`.
-pub fn pages(view: RecordingView, node: String, endpoint: String) -> Pages {
+pub fn pages(view: RecordingView, (node, endpoint): (String, String), exports: Arc<Exports>) -> Pages {
     Arc::new(move |request| match request.path {
-        "/verdict" => Some(verdict_page(request, &view.snapshot(), &node, &endpoint)),
-        "/incidents" => Some(incidents_page(request, &view.incidents(), &node)),
-        _ => None,
+        "/verdict" => Some(verdict_page(request, &view.snapshot(), &node, &endpoint).into()),
+        "/incidents" => Some(incidents_page(request, &view.incidents(), &node).into()),
+        _ => exports.page(request),
     })
 }
 
@@ -224,7 +226,7 @@ fn incidents_page(request: &HttpRequest<'_>, known: &IncidentSnapshot, node: &st
 
 impl IncidentList {
     /// Lists the incidents that lasted in the `period` before this moment.
-    fn of(known: &IncidentSnapshot, period: Duration, node: &str) -> Self {
+    pub fn of(known: &IncidentSnapshot, period: Duration, node: &str) -> Self {
         let from = known.taken_at.minus(period);
         // The end of an incident is not known if its recorder ended before it.
         let last = |incident: &Incident| match Wall::known(incident.to) {
@@ -251,9 +253,21 @@ impl IncidentList {
     }
 }
 
+impl KnownIncident {
+    /// Describes how long the incident lasted.
+    pub fn lasted(&self) -> String {
+        match self.lasted_seconds {
+            Some(lasted) => elapsed(lasted.duration()),
+            None if self.open => "open".to_owned(),
+            // The recorder ended before the incident did.
+            None => super::render::words::UNKNOWN.to_owned(),
+        }
+    }
+}
+
 impl RecorderVerdict {
     /// Judges the node from what the recorder knows.
-    fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
+    pub fn of(snapshot: &RecordingSnapshot, node: &str, endpoint: &str) -> Self {
         let shown = snapshot.diagnosis.as_ref();
         let shown: Option<ShownDiagnosis> = shown.and_then(|(_, text)| serde_json::from_str(text).ok());
         let (verdict, summary) = judge(snapshot, shown.as_ref());

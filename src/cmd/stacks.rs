@@ -16,18 +16,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use serde::Deserialize;
 
 use super::context::{Context, block_on};
+use super::health::bundle;
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
+use super::recorder_exports::STACKS;
+use super::remote_node::{RemoteNode, RemoteNodeArgs};
 use super::render::stacks as text;
 use super::render::words::wrapped;
 use super::{Error, Exit};
+use crate::capture::RecordedStacks;
+use crate::clock::Wall;
 use crate::cri::Endpoint;
 use crate::host;
 use crate::kubelet::{KubeletApi, http};
-use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
+use crate::report::{document, fits_in_memory};
 use crate::stacks::judge::{BETWEEN_DUMPS, DumpSource, KnownHangs, judge, rebuild_summary};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
@@ -45,8 +51,16 @@ const SECOND_DUMP_PAUSE: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_
 #[derive(Debug, Args)]
 pub struct StacksArgs {
     /// A file in any form (packed too), `-`, `unix://SOCKET` (CRI-O's, or containerd's debug socket), or an http URL
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", conflicts_with = "node")]
     sources: Vec<String>,
+
+    #[command(flatten)]
+    remote: RemoteNodeArgs,
+
+    /// The file with the recorder's token: show the last dump of the runtime that the recorder of --node judged, if it has
+    /// one, and not the kubelet
+    #[arg(long = "token-file", value_name = "FILE", requires = "node")]
+    recorder_token: Option<PathBuf>,
 
     /// Read names, children and files from the process itself, even if the dump does not say that it is from this
     /// node
@@ -104,13 +118,23 @@ fn report(
 ) -> Result<StackReport, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
     let mut taken = TakenDumps::default();
+    let remote = arguments.remote.connect(context)?;
+    if let Some(node) = &remote {
+        if let Some(token_file) = &arguments.recorder_token {
+            match block_on(recorded_dump(node, token_file))?? {
+                Some(report) => return Ok(report),
+                None => context.remark("the recorder has judged no goroutine dump; this is the kubelet's"),
+            }
+        }
+        taken.take_repeatable(RepeatableDump::Kubelet(node.kubelet()), context)?;
+    }
     for source in &arguments.sources {
         taken.take_named(source, context)?;
     }
     if let Some(kubelet) = arguments.kubelet.api(context)? {
         taken.take_repeatable(RepeatableDump::Kubelet(kubelet), context)?;
     }
-    if arguments.sources.is_empty() {
+    if arguments.sources.is_empty() && remote.is_none() {
         match taken.take_nodes_dumps(context, proc) {
             // The user requested the kubelet's dump, so the runtime's dump may be missing.
             Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
@@ -350,10 +374,31 @@ fn dumps(
         .collect())
 }
 
+/// Returns the last judged dump of a node's runtime from the bundle of its recorder.
+async fn recorded_dump(node: &RemoteNode, token_file: &Path) -> Result<Option<StackReport>, Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Recorded {
+        time: Wall,
+        #[serde(flatten)]
+        stacks: RecordedStacks,
+    }
+    let (bundle, pod) = node.export("bundle", Some(token_file)).await?;
+    let Ok(document) = bundle::extract(&bundle, STACKS) else { return Ok(None) };
+    if !fits_in_memory(&document) {
+        return Err(node.no_answer(&format!("the dump in the bundle of {pod} is too large")));
+    }
+    let recorded: Recorded = serde_json::from_slice(&document)
+        .map_err(|why| node.no_answer(&format!("the dump in the bundle of {pod} cannot be read: {why}")))?;
+    let source = format!("the recorder {pod} of {} judged this dump at {}", node.name, recorded.time);
+    Ok(Some(recorded.stacks.into_report(source)))
+}
+
 /// Names the pods and containers in the report, if the processes of the dumps run on this node.
 fn add_names(arguments: &StacksArgs, dumps: &[DumpSource], report: &mut StackReport, proc: &Path) {
-    if arguments.no_live {
-        report.limits.push("no names are read: --no-live".to_owned());
+    if arguments.no_live || arguments.remote.is_given() {
+        let why = if arguments.no_live { "--no-live" } else { "the process runs on another node" };
+        report.limits.push(format!("no names are read: {why}"));
         return;
     }
     let node = live::NodeView { user_says_same_node: arguments.live, ..live::NodeView::at(proc) };

@@ -37,7 +37,7 @@ pub use self::node::{FleetReading, NodeReading};
 pub use self::preflight::{
     FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
 };
-pub use self::recorder::{RecorderError, recorder_pods};
+pub use self::recorder::{RecorderError, RecorderPod, recorder_pods};
 pub use self::recorders::{RecorderPods, RecorderReport, RecorderWord, find as find_recorders};
 #[cfg(test)]
 pub use self::report::NodeCounts;

@@ -1,7 +1,8 @@
-//! Finds the recorder's pods of one node, and reads their verdict through the API server's pod proxy. The proxy forwards
-//! no `Authorization` header, and the recorder needs none.
+//! Finds the recorder's pods of one node, and reads their verdict, their incidents and parts of their capture through the
+//! API server's pod proxy. The proxy forwards no `Authorization` header, so a token has a header of its own.
 //!
-//! Sends only GET requests. An answer is limited to [`MAX_ANSWER`], because any pod with the recorder's label may answer.
+//! Sends only GET requests. An answer is limited to [`MAX_ANSWER`] or [`MAX_EXPORT`], because any pod with the recorder's
+//! label may answer.
 
 use std::time::Duration;
 
@@ -26,6 +27,12 @@ pub(super) const MAX_TRIED: usize = 2;
 /// The largest answer of a recorder in bytes. A verdict has some kilobytes.
 pub(super) const MAX_ANSWER: usize = 1024 * 1024;
 
+/// The largest part of a capture, or bundle, in bytes.
+const MAX_EXPORT: usize = 64 * 1024 * 1024;
+
+/// How many characters of a recorder's refusal a message contains.
+const MAX_REFUSAL: usize = 300;
+
 /// The largest list of pods in bytes.
 pub(super) const MAX_POD_LIST: usize = 8 * 1024 * 1024;
 
@@ -46,7 +53,7 @@ pub struct RecorderAnswer {
     pub date: Option<f64>,
 }
 
-/// Why a recorder's verdict is not known.
+/// Why a recorder gives no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecorderError {
     /// The request failed.
@@ -55,6 +62,19 @@ pub enum RecorderError {
     /// The list of pods cannot be read.
     #[error("the list of its pods cannot be read: {0}")]
     NoList(String),
+    /// The recorder refuses the request.
+    #[error("{pod} answers {status}: {why}")]
+    Refused {
+        /// The namespace and the name of the pod.
+        pod: String,
+        /// The status.
+        status: u16,
+        /// The recorder's reason.
+        why: String,
+    },
+    /// The recorder's token would be sent without encryption.
+    #[error("the token of {0} is sent over TLS only, and the kubeconfig's server has no https URL")]
+    NoTls(String),
 }
 
 #[derive(Deserialize)]
@@ -178,11 +198,62 @@ impl RecorderPod {
 
     /// Reads the verdict as JSON.
     pub async fn verdict(&self, cluster: &Cluster, timeout: Duration) -> Result<RecorderAnswer, http::Error> {
+        self.json(cluster, "verdict?o=json", timeout).await
+    }
+
+    /// Reads the incidents of the last `period`, such as `24h`, as JSON.
+    pub async fn incidents(
+        &self,
+        cluster: &Cluster,
+        period: &str,
+        timeout: Duration,
+    ) -> Result<RecorderAnswer, http::Error> {
+        self.json(cluster, &format!("incidents?since={period}"), timeout).await
+    }
+
+    /// Reads a page that needs the recorder's token, for example `capture?incident=3&anonymise=1`. `token` is the name and the
+    /// value of the header.
+    pub async fn export(
+        &self,
+        cluster: &Cluster,
+        page: &str,
+        token: &(String, String),
+        timeout: Duration,
+    ) -> Result<Vec<u8>, RecorderError> {
+        if !cluster.server.starts_with("https://") {
+            return Err(RecorderError::NoTls(self.full_name()));
+        }
+        let client =
+            cluster.client.clone().with_largest(MAX_EXPORT).with_headers(std::slice::from_ref(token));
+        let url = self.url(&cluster.server, page);
+        let answer = client.get(&url, timeout).await?;
+        let text = answer.text();
+        // The API server refuses with a JSON object, the recorder with a line of text.
+        if matches!(answer.status, 400..=599) && !text.trim_start().starts_with('{') {
+            let why = text.trim().chars().take(MAX_REFUSAL).collect();
+            return Err(RecorderError::Refused { pod: self.full_name(), status: answer.status, why });
+        }
+        Ok(answer.bytes(&url)?)
+    }
+
+    /// Reads a page as JSON.
+    async fn json(
+        &self,
+        cluster: &Cluster,
+        page: &str,
+        timeout: Duration,
+    ) -> Result<RecorderAnswer, http::Error> {
         let client = cluster.client.clone().with_largest(MAX_ANSWER);
-        let url = self.url(&cluster.server, "verdict?o=json");
+        let url = self.url(&cluster.server, page);
         let answer = client.session().get_as(&url, "application/json", timeout).await?;
         let date = answer.date;
         Ok(RecorderAnswer { text: answer.document(&url)?, date })
+    }
+
+    /// Returns the URL of a page through the API server.
+    fn url(&self, cluster: &Cluster, page: &str) -> String {
+        let (namespace, name, port) = (encoded(&self.namespace), encoded(&self.name), self.port);
+        format!("{}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/{page}", cluster.server)
     }
 }
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 mod compare;
 mod disk;
+mod exports;
 mod kubelet;
 mod matrix;
 mod replay;

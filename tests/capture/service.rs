@@ -16,7 +16,7 @@ use crate::support::{FakeRuntime, Node, Reply};
 const SAMPLE_KIND: u32 = 4;
 
 /// Reads lines until one contains `words`, and returns it.
-fn until(running: &mut Running, words: &str) -> String {
+pub(super) fn until(running: &mut Running, words: &str) -> String {
     loop {
         let line = running.line().expect("the recorder ended too early");
         if line.contains(words) {
@@ -135,7 +135,7 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
 }
 
 /// A free address of this machine.
-fn free_address() -> String {
+pub(super) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
@@ -254,7 +254,9 @@ fn wrong_request_to_a_recorder_is_refused_with_the_reason() {
         ("/verdict?since=1h", "400 ", "o=json"),
         ("/incidents?since=yesterday", "400 ", "24h"),
         ("/incidents?until=1h", "400 ", "since"),
-        ("/capture?incident=1", "404 ", "/verdict"),
+        ("/capture?incident=1", "404 ", "--serve-token-file"),
+        ("/bundle", "404 ", "--serve-token-file"),
+        ("/captures", "404 ", "/verdict"),
     ] {
         let (head, body) = get(&address, target, "");
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {head}");

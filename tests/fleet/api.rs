@@ -21,6 +21,8 @@ use super::file;
 pub enum Reply {
     /// Answers with a status and a body.
     Answer(u16, String),
+    /// Answers with a status and a body that is no text.
+    Bytes(u16, Vec<u8>),
     /// Redirects the client.
     Redirect(&'static str),
     /// Sends nothing and keeps the connection open.
@@ -44,6 +46,8 @@ pub struct Request {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
+    /// The recorder's token.
+    pub token: Option<String>,
 }
 
 type Script = dyn Fn(&Request) -> Reply + Send + Sync;
@@ -180,7 +184,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         }
         let mut words = first.split(' ').map(str::to_owned);
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let request = Request { method, path, authorization: headers.remove("authorization") };
+        let authorization = headers.remove("authorization");
+        let request = Request { method, path, authorization, token: headers.remove("x-plegctl-token") };
         log.lock().unwrap().push(request.clone());
         let head = |status: u16, length: usize| {
             format!(
@@ -192,6 +197,10 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 let answer = format!("{}\r\n{body}", head(status, body.len()));
                 bytes.fetch_add(answer.len(), Ordering::SeqCst);
                 writer.write_all(answer.as_bytes()).await?;
+            }
+            Reply::Bytes(status, body) => {
+                writer.write_all(format!("{}\r\n", head(status, body.len())).as_bytes()).await?;
+                writer.write_all(&body).await?;
             }
             Reply::Redirect(to) => {
                 writer.write_all(format!("{}Location: {to}\r\n\r\n", head(302, 0)).as_bytes()).await?;

@@ -19,6 +19,7 @@ fn values_of(overlay: &str) -> Value {
         "overlays/k3s" => json!({"runtime": "k3s"}),
         "overlays/crio" => json!({"runtime": "crio"}),
         "overlays/kubelet-access" => json!({"kubeletAccess": true}),
+        "overlays/serve-token" => json!({"serveTokenSecret": "plegctl-token"}),
         other => panic!("the chart has no values for {other}"),
     }
 }
@@ -163,6 +164,11 @@ fn every_value_changes_its_field() {
             format!("{container}/resources/limits/memory"),
             "1Gi".into(),
         ),
+        (
+            json!({"serveTokenSecret": "t"}),
+            format!("{pod}/volumes/0/secret"),
+            json!({"secretName": "t", "optional": true, "defaultMode": 0o400}),
+        ),
         (json!({"nodeSelector": {"pool": "x"}}), format!("{pod}/nodeSelector/pool"), "x".into()),
         (json!({"tolerations": []}), format!("{pod}/tolerations"), json!([])),
     ] {
@@ -198,6 +204,7 @@ fn schema_accepts_the_defaults_and_refuses_wrong_values() {
     for (pointer, wrong) in [
         ("/runtime", json!("docker")),
         ("/kubeletAccess", json!("yes")),
+        ("/serveTokenSecret", json!(true)),
         ("/image/pullPolicy", json!("Sometimes")),
         ("/image/pullSecrets", json!(["registry"])),
         ("/tolerations", json!([{"effect": "None"}])),

@@ -5,11 +5,12 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api::{Clients, Reply, Server};
 use super::nodes::{authority, kubeconfig, unhealthy};
 use super::probes::recorded;
+use super::remote::{node, pods, verdict};
 use super::{file, output_of, tool};
 use crate::support::plegctl::Invocation;
 
@@ -101,14 +102,13 @@ fn recorder_answers_the_paths_of_the_toolset() {
 fn every_command_of_the_toolset_runs() {
     let Some(toolset) = toolset() else { return };
     let Some(_) = tool("kubectl", "kubectl, from trixie on") else { return };
-    let server = Server::start("server", Clients::Any, |request| match request.path.as_str() {
-        path if path.starts_with("/api/v1/pods?") => Reply::ok(
-            r#"{"items":[{"metadata":{"namespace":"plegctl","name":"x"},"status":{"phase":"Running"},
-            "spec":{"nodeName":"n1","containers":[{"ports":[{"name":"metrics","containerPort":9469}]}]}}]}"#,
-        ),
-        path if path.contains("/proxy/incidents?since=") => Reply::ok(
-            r#"{"apiVersion":"plegctl/v1","kind":"IncidentList","takenAt":"2026-11-21T12:00:00Z","incidents":[]}"#,
-        ),
+    let incidents = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
+        "from": "2026-11-20T12:00:00Z", "incidents": []});
+    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        "/api/v1/nodes/n1" => node("True", "ok"),
+        path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+        path if path.contains("/proxy/verdict") => Reply::ok(verdict().to_string()),
+        path if path.contains("/proxy/incidents") => Reply::ok(incidents.to_string()),
         _ => unhealthy(request),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
@@ -122,6 +122,8 @@ fn every_command_of_the_toolset_runs() {
             "pleg_unhealthy_nodes" => ("", "", "\"name\": \"n1\""),
             "pleg_nodes" => ("selector", "kubernetes.io/hostname=n1", "n1 "),
             "pleg_incidents" => ("", "", "0 of 1 node had incidents since "),
+            "pleg_node_health" => ("node", "n1", "\"kind\": \"HealthReport\""),
+            "pleg_node_incidents" => ("node", "n1", "\"kind\": \"IncidentList\""),
             "pleg_before_upgrade" => ("release", "1.37", "\"kind\": \"FleetPreflight\""),
             "pleg_explain" => ("id", "D02", "a list does not answer"),
             "pleg_recorders" => ("", "", "Usage:\n  kubectl get"),

@@ -7,6 +7,7 @@ mod api;
 mod chart;
 mod dashboard;
 mod debug;
+mod exports;
 mod holmesgpt;
 mod kubectl;
 mod kubelet;

@@ -238,6 +238,33 @@ fn pods_have_no_more_rights_than_they_need() {
     }
 }
 
+/// The other tests lint the pods as static pods, which may not refer to a Secret.
+#[test]
+fn overlay_with_the_token_adds_only_the_secret_to_the_base() {
+    let (Some(base), Some(objects)) = (built("base"), built("overlays/serve-token")) else { return };
+    let mut lines: Vec<&str> = objects["DaemonSet"].lines().map(str::trim).collect();
+    for line in base["DaemonSet"].lines() {
+        let at = lines.iter().position(|known| *known == line.trim()).unwrap_or_else(|| panic!("{line}"));
+        lines.remove(at);
+    }
+    // Both lists have another first element, so their dashes move.
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "- --serve-token-file=/token/token",
+            "- mountPath: /token",
+            "- name: token",
+            "defaultMode: 256",
+            "name: token",
+            "optional: true",
+            "readOnly: true",
+            "secret:",
+            "secretName: plegctl-token"
+        ]
+    );
+}
+
 #[test]
 fn endpoint_is_below_a_mounted_path() {
     for overlay in OVERLAYS {

@@ -18,14 +18,14 @@ const NOON: u32 = 1_795_262_400;
 const POD_PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/verdict?o=json";
 
 /// A node of the API server, with its condition Ready.
-fn node(ready: &str, message: &str) -> Reply {
+pub(super) fn node(ready: &str, message: &str) -> Reply {
     let node = json!({"metadata": {"name": "n1"}, "status": {
         "nodeInfo": {"kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4"},
         "conditions": [{"type": "Ready", "status": ready, "message": message}]}});
     Reply::ok(node.to_string())
 }
 
-fn pods(names: &[&str]) -> Reply {
+pub(super) fn pods(names: &[&str]) -> Reply {
     let pods = names.iter().map(|name| {
         json!({
             "metadata": {"namespace": "plegctl", "name": name},
@@ -36,7 +36,7 @@ fn pods(names: &[&str]) -> Reply {
 }
 
 /// A verdict of a recorder whose clock is 42 seconds ahead of the API server's.
-fn verdict() -> Value {
+pub(super) fn verdict() -> Value {
     json!({
         "apiVersion": "plegctl/v1", "kind": "RecorderVerdict", "takenAt": "2026-11-21T12:00:42Z", "node": "n1",
         "runtime": {"endpoint": "unix:///run/containerd/containerd.sock", "name": "containerd", "version": "2.1.4"},

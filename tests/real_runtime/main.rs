@@ -46,6 +46,7 @@ pub mod harness;
 mod health;
 mod image;
 mod impostors;
+mod laptop;
 mod left_over_shims;
 mod lint;
 #[path = "../support/plegctl.rs"]

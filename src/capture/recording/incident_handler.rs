@@ -262,10 +262,11 @@ impl<H: RecordingHost> IncidentHandler<'_, H> {
     /// Records a diagnosis, and passes its verdict to the incident detector.
     fn diagnosed(&mut self, diagnosis: IncidentDiagnosis) {
         let IncidentDiagnosis { documents, verdict, culprit, shown } = diagnosis;
+        let clock = &**self.host.clock();
         for (kind, text) in documents {
+            locked(&self.state).documents.remember(kind, clock.wall(), &text);
             self.recorder.document_text(kind, text);
         }
-        let clock = &**self.host.clock();
         let summary = verdict.summary.clone();
         let mut state = locked(&self.state);
         let incidents = state.detector.apply_verdict((clock.wall(), clock.mono()), verdict);

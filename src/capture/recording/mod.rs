@@ -29,7 +29,7 @@ use tokio::time::MissedTickBehavior;
 
 pub use kubelet_metrics::KubeletMetricsReader;
 pub use node_sampler::NodeSampler;
-pub use state::{FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
+pub use state::{DiagnosisDocuments, FinishedRelist, IncidentCulprit, IncidentSnapshot, RecordingSnapshot};
 
 use super::entry::{Incident, Session, kind};
 use super::incident::{IncidentDetector, IncidentRules, IncidentVerdict};
@@ -206,6 +206,16 @@ impl RecordingView {
             incident.number = self.recorder.number_in_capture(incident.number);
         }
         snapshot
+    }
+
+    /// Returns the clock.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Returns the documents of the last diagnoses.
+    pub fn documents(&self) -> DiagnosisDocuments {
+        locked(&self.state).documents.clone()
     }
 
     /// Returns the pinned incidents of the capture and the incidents of this recording.

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::capture::entry::Incident;
+use crate::capture::entry::{Incident, kind};
 use crate::capture::incident::IncidentDetector;
 use crate::capture::recorder::RecorderStatus;
 use crate::clock::{Mono, Wall};
@@ -29,12 +29,38 @@ pub struct RecordingState {
     pub culprit: Option<IncidentCulprit>,
     /// The last diagnosis of the open incident: when it ended, and its report in JSON.
     pub diagnosis: Option<(Mono, Arc<str>)>,
+    /// The documents of the last diagnosis, and the last judged goroutine dump of the runtime; for a bundle.
+    pub documents: DiagnosisDocuments,
     /// The last finished relist.
     pub last_relist: Option<FinishedRelist>,
     /// When the time without an incident began: the end of the last incident, or the start of the recording.
     pub quiet_since: Wall,
     /// The last state of each incident of this recording, at most [`MAX_LISTED`], oldest first.
     pub listed: Vec<Incident>,
+}
+
+/// What the last diagnoses wrote, each with its time. They stay after the incident.
+#[derive(Clone, Debug, Default)]
+pub struct DiagnosisDocuments {
+    /// The last report in JSON.
+    pub report: Option<(Wall, Arc<str>)>,
+    /// The last judgement of a goroutine dump of the runtime in JSON.
+    pub stacks: Option<(Wall, Arc<str>)>,
+}
+
+/// The size of the largest document that stays in memory, in bytes. The report of a large node has some hundred KiB.
+const MAX_DOCUMENT: usize = 2 << 20;
+
+impl DiagnosisDocuments {
+    /// Remembers a document of this kind, unless it is too large.
+    pub fn remember(&mut self, kind: u32, time: Wall, text: &str) {
+        let document = (text.len() <= MAX_DOCUMENT).then(|| (time, Arc::from(text)));
+        match kind {
+            kind::DIAGNOSIS => self.report = document,
+            kind::STACKS => self.stacks = document,
+            _ => {}
+        }
+    }
 }
 
 /// The maximum number of incidents of this recording that the state contains.
@@ -137,6 +163,7 @@ impl RecordingState {
             incidents: 0,
             culprit: None,
             diagnosis: None,
+            documents: DiagnosisDocuments { report: None, stacks: None },
             last_relist: None,
             quiet_since: wall,
             listed: Vec::new(),
@@ -218,5 +245,23 @@ impl RecordingState {
             label_value(&culprit.pod),
             label_value(&culprit.container),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_document_of_each_kind_is_remembered_unless_it_is_too_large() {
+        let mut documents = DiagnosisDocuments::default();
+        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(1), "first");
+        documents.remember(kind::STACKS, Wall::from_nanos(1), "dump");
+        documents.remember(kind::EVENT, Wall::from_nanos(2), "event");
+        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(2), "second");
+        assert_eq!(documents.report, Some((Wall::from_nanos(2), "second".into())));
+        assert_eq!(documents.stacks, Some((Wall::from_nanos(1), "dump".into())));
+        documents.remember(kind::DIAGNOSIS, Wall::from_nanos(3), &"x".repeat(MAX_DOCUMENT + 1));
+        assert_eq!(documents.report, None);
     }
 }

@@ -1,5 +1,6 @@
 //! `health --bundle FILE.tar.gz`: writes everything that a colleague needs to judge this node into one archive, and
-//! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime.
+//! reads the report from such an archive for `health --from`. Writing a bundle makes no call to the runtime. A recorder's
+//! `/bundle` has the same form.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -28,7 +29,7 @@ use crate::report::{API_VERSION, json, save};
 /// The block size of a tar archive.
 const BLOCK: usize = 512;
 /// The name of the report in the archive.
-const REPORT: &str = "health.json";
+pub const REPORT: &str = "health.json";
 
 /// The list of the files in a bundle of `health`, `index.json`.
 #[derive(Serialize)]
@@ -68,11 +69,18 @@ struct BundledFile<'a> {
 /// A file that could not be collected.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct MissingFile {
+pub struct MissingFile {
     /// The file.
     what: String,
     /// Why it could not be collected.
     why: String,
+}
+
+impl MissingFile {
+    /// Names a file, and why it could not be collected.
+    pub fn new(what: &str, why: impl Into<String>) -> Self {
+        Self { what: what.to_owned(), why: why.into() }
+    }
 }
 
 /// Writes the archive.
@@ -95,7 +103,7 @@ pub(super) async fn write(
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
             input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
         }
-        Err(why) => missing.push(MissingFile { what: "relist.json".to_owned(), why: why.to_string() }),
+        Err(why) => missing.push(MissingFile::new("relist.json", why.to_string())),
     }
     input_files.extend(evidence.input_files.iter().cloned());
     for (name, what) in [
@@ -110,13 +118,26 @@ pub(super) async fn write(
         }
         let skipped = report.not_checked.iter().find(|skipped| skipped.what == what);
         let why = skipped.map_or_else(|| "it could not be read".to_owned(), |skipped| skipped.why.clone());
-        missing.push(MissingFile { what: name.to_owned(), why });
+        missing.push(MissingFile::new(name, why));
     }
+    let at = report.taken_at;
+    save::write(path, |file| archive(&input_files, missing, &evidence.node, at, file))?;
+    Ok(())
+}
+
+/// Writes an archive with its list.
+pub fn archive(
+    input_files: &[InputFile],
+    missing: Vec<MissingFile>,
+    node: &str,
+    at: Wall,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let index = BundleIndex {
         api_version: API_VERSION,
         kind: "HealthBundle",
-        taken_at: report.taken_at,
-        node: &evidence.node,
+        taken_at: at,
+        node,
         files: input_files
             .iter()
             .map(|input_file| BundledFile {
@@ -135,17 +156,13 @@ pub(super) async fn write(
         ],
     };
     let index = InputFile::whole("index.json", "this list", pretty(&index)?);
-    let at = report.taken_at;
-    save::write(path, |file| {
-        let mut archive = GzEncoder::new(file, Compression::default());
-        for input_file in [&index].into_iter().chain(&input_files) {
-            write_member(&mut archive, input_file, at)?;
-        }
-        // Two empty blocks end a tar archive.
-        archive.write_all(&[0; 2 * BLOCK])?;
-        archive.finish().map(drop)
-    })?;
-    Ok(())
+    let mut packed = GzEncoder::new(out, Compression::default());
+    for input_file in [&index].into_iter().chain(input_files) {
+        write_member(&mut packed, input_file, at)?;
+    }
+    // Two empty blocks end a tar archive.
+    packed.write_all(&[0; 2 * BLOCK])?;
+    packed.finish().map(drop)
 }
 
 fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -193,6 +210,11 @@ pub(super) fn is_gzip(bytes: &[u8]) -> bool {
 
 /// Returns the content of `health.json` in an archive.
 pub(super) fn extract_report(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    extract(bytes, REPORT)
+}
+
+/// Returns the content of a file in an archive.
+pub fn extract(bytes: &[u8], wanted: &str) -> Result<Vec<u8>, String> {
     let size_limit = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
     let mut archive = GzDecoder::new(bytes).take(size_limit);
     loop {
@@ -204,7 +226,7 @@ pub(super) fn extract_report(bytes: &[u8]) -> Result<Vec<u8>, String> {
         };
         let name = text(0, 100);
         if name.is_empty() {
-            return Err(format!("it is a bundle without {REPORT}"));
+            return Err(format!("it is a bundle without {wanted}"));
         }
         let length = u64::from_str_radix(&text(124, 136), 8).map_err(|_| "it is not a bundle".to_owned())?;
         let mut content = Vec::new();
@@ -214,7 +236,7 @@ pub(super) fn extract_report(bytes: &[u8]) -> Result<Vec<u8>, String> {
             return Err("it is incomplete".to_owned());
         }
         // Other tar programs write names like ./health.json.
-        if name.rsplit('/').next() == Some(REPORT) {
+        if name.rsplit('/').next() == Some(wanted) {
             return Ok(content);
         }
         let rest = content.len().next_multiple_of(BLOCK) - content.len();
@@ -344,7 +366,7 @@ mod tests {
     use crate::diagnosis::tests::scripted::sandbox;
     use crate::pleg::RelistReport;
 
-    fn archive(input_files: &[InputFile]) -> Vec<u8> {
+    fn packed(input_files: &[InputFile]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         for input_file in input_files {
             write_member(&mut packed, input_file, Wall::from_nanos(0)).unwrap();
@@ -357,8 +379,8 @@ mod tests {
     fn the_report_is_found_among_others() {
         let other = InputFile::new("journal.txt", "", "x".repeat(700));
         let report = InputFile::new(REPORT, "", "{}");
-        assert_eq!(extract_report(&archive(&[other.clone(), report])).unwrap(), b"{}");
-        assert_eq!(extract_report(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
+        assert_eq!(extract_report(&packed(&[other.clone(), report])).unwrap(), b"{}");
+        assert_eq!(extract_report(&packed(&[other])).unwrap_err(), "it is a bundle without health.json");
     }
 
     /// The end of a log is kept; plegctl's own documents are never cut.
@@ -415,7 +437,7 @@ mod tests {
 
     #[test]
     fn file_that_is_no_bundle_or_is_incomplete_is_an_error() {
-        let whole = archive(&[InputFile::new(REPORT, "", vec![b'x'; 5000])]);
+        let whole = packed(&[InputFile::new(REPORT, "", vec![b'x'; 5000])]);
         let mut half = whole.clone();
         half.truncate(whole.len() / 2);
         assert!(extract_report(&half).is_err());

@@ -11,13 +11,14 @@
 //! `gather` collects the evidence from the `Inputs`, `judge` turns it into a `HealthReport`, and this module prints
 //! the report.
 
-mod bundle;
+pub(super) mod bundle;
 #[cfg(test)]
 pub(super) use bundle::BundleIndex;
 mod calls;
 mod files;
 mod recorded;
 mod remote;
+pub(super) use remote::judge_node;
 #[cfg(test)]
 mod replay_tests;
 mod saved;

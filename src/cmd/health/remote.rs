@@ -7,19 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::{BUDGET, HealthArgs};
 use crate::clock::Wall;
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::recorder_pages::RecorderVerdict;
+use crate::cmd::remote_node;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::report::{KubeletReport, NotChecked, Phase, ReportSource, SourceKind, Verdict};
 use crate::fleet::{self, FleetRequest, ListedNode, NodeReady, NodeReport, NodeVerdict, RecorderPods};
 use crate::kubelet::http;
-use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
-use crate::report::{RuntimeRef, fits_in_memory};
+use crate::kubelet::kubeconfig::Cluster;
+use crate::report::RuntimeRef;
 
 /// The maximum number of requests in a row: the node, the pods of all namespaces and of one, the verdicts of two
 /// recorders, and three requests to the kubelet.
@@ -66,18 +65,23 @@ pub(super) async fn diagnose(
     }
     let started = context.clock.mono();
     let timeout = arguments.budget.unwrap_or(BUDGET) / REQUESTS;
-    let sources = KubeconfigSources::of_environment(arguments.kubeconfig.clone());
-    let cluster = Arc::new(kubeconfig::cluster(&sources, arguments.context.as_deref(), timeout)?);
-    if cluster.insecure {
-        context.remark(&format!(
-            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
-             can pretend to be it",
-            cluster.server
-        ));
-    }
+    let cluster =
+        remote_node::cluster(arguments.kubeconfig.clone(), arguments.context.as_deref(), timeout, context)?;
+    let mut report = judge_node(&cluster, node, timeout, context).await?;
+    report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
+    Ok(report)
+}
+
+/// Judges a node by its recorder, else by its kubelet. Each request has the time limit `timeout`.
+pub async fn judge_node(
+    cluster: &Arc<Cluster>,
+    node: &str,
+    timeout: Duration,
+    context: &Context,
+) -> Result<HealthReport, Error> {
     let mut not_checked = Vec::new();
     let mut skip = |what: &str, why: String| not_checked.push(NotChecked { what: what.to_owned(), why });
-    let listed = match fleet::node(&cluster, node, timeout).await {
+    let listed = match fleet::node(cluster, node, timeout).await {
         Ok(listed) => listed,
         Err(fleet::Error::Node { why: why @ http::Error::Forbidden { .. }, .. }) => {
             skip("the node's condition Ready", why.to_string());
@@ -85,16 +89,15 @@ pub(super) async fn diagnose(
         }
         Err(why) => return Err(why.into()),
     };
-    let mut report = match of_recorder(&cluster, &listed, timeout).await {
+    let mut report = match of_recorder(cluster, &listed, timeout).await {
         Ok(report) => report,
-        Err(why) => of_kubelet(&cluster, listed, timeout, context, why).await,
+        Err(why) => of_kubelet(cluster, listed, timeout, context, why).await,
     };
     skip(
         "the runtime",
         "plegctl does not run on this node; on the node, use -r for a runtime of its own".to_owned(),
     );
     report.not_checked.splice(0..0, not_checked);
-    report.duration_seconds = context.clock.mono().since(started).as_secs_f64();
     Ok(report)
 }
 
@@ -118,7 +121,7 @@ async fn of_recorder(
                 continue;
             }
         };
-        match parse(&answer.text) {
+        match remote_node::parse::<RecorderVerdict>(&answer.text, "RecorderVerdict") {
             Ok(verdict) => {
                 let taken_at = verdict.taken_at;
                 let mut report = verdict.into_report();
@@ -136,25 +139,6 @@ async fn of_recorder(
         }
     }
     Err(why_not.join("; "))
-}
-
-/// Parses the verdict of a recorder. Any program may answer, so the answer is checked first.
-fn parse(text: &str) -> Result<RecorderVerdict, String> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Heading {
-        kind: String,
-        api_version: String,
-    }
-    if !fits_in_memory(text.as_bytes()) {
-        return Err("it is too large".to_owned());
-    }
-    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    if (heading.kind.as_str(), heading.api_version.as_str()) != ("RecorderVerdict", HealthReport::API_VERSION)
-    {
-        return Err(format!("it is `{}` of `{}`", heading.kind, heading.api_version));
-    }
-    serde_json::from_str(text).map_err(|why| why.to_string())
 }
 
 /// Applies the node's condition `Ready`: a node that is not ready is never healthy, whatever its recorder sees.

@@ -13,6 +13,7 @@ use crate::capture::recording::RecordingSummary;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::capture::{self, Exported};
 use crate::clock::Wall;
+use crate::cmd::recorder_pages::IncidentList;
 use crate::cri;
 use crate::diagnosis::HealthReport;
 use crate::report::RuntimeRef;
@@ -49,6 +50,16 @@ pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
         |why| why.to_string(),
     );
     format!("waiting for the disk; recording is paused: {}", escaped(&why))
+}
+
+/// Formats the message that the token file cannot be used at the moment.
+pub fn closed_exports(token_file: &Path, why: &str) -> String {
+    let file = token_file.display().to_string();
+    format!(
+        "/capture and /bundle are closed until the token file `{}` is right: {}",
+        escaped(&file),
+        escaped(why)
+    )
 }
 
 /// Formats the message that the event stream cannot be opened at the moment.
@@ -157,6 +168,31 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
         ]
     });
     table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
+}
+
+/// Prints the result of `capture ls --node`.
+pub fn known(list: &IncidentList, pod: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "the recorder {} at {}", escaped(pod), brief(list.taken_at))?;
+    if list.incidents.is_empty() {
+        return writeln!(out, "no incidents");
+    }
+    writeln!(out)?;
+    let rows = list.incidents.iter().map(|incident| {
+        vec![
+            incident.number.to_string(),
+            brief(incident.from),
+            incident.lasted(),
+            escaped(incident.verdict.as_deref().unwrap_or(super::words::UNKNOWN)).into_owned(),
+            escaped(incident.summary.as_deref().unwrap_or(&incident.why)).into_owned(),
+        ]
+    });
+    table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "WHAT"], rows)
+}
+
+/// Describes the result of `capture export --node`.
+pub fn fetched(capture: &[u8], pod: &str, node: &str) -> String {
+    let size = bytes(u64::try_from(capture.len()).unwrap_or(u64::MAX));
+    format!("{size} from the recorder {} of {}", escaped(pod), escaped(node))
 }
 
 /// Describes the result of `capture export`.

@@ -178,7 +178,7 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
 }
 
 /// Describes the source of a verdict, and how old its parts are.
-fn source_line(source: &ReportSource, report: &HealthReport) -> String {
+pub fn source_line(source: &ReportSource, report: &HealthReport) -> String {
     let way = if source.pod.is_some() || source.kind == SourceKind::Kubelet {
         " through the API server"
     } else {

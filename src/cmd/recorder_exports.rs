@@ -1,0 +1,325 @@
+//! What the recorder gives only to a client that sends the token of `--serve-token-file`: `/capture`, a part of its capture,
+//! and `/bundle`, an archive of what it knows.
+//!
+//! A thread makes each answer, so that no request delays a relist: it makes no call to the runtime and writes nothing to the
+//! disk. Only one answer is made at a time. The token file is read for each request, so that a new token counts at once.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::health::bundle::{self, MissingFile};
+use super::metrics_server::{HttpReply, HttpRequest, JobOutput, MetricsPage, PageReply};
+use super::recorder_pages::{IncidentList, RecorderVerdict};
+use super::token_file::Token;
+use crate::capture::recording::{IncidentSnapshot, RecordingView};
+use crate::capture::{self, Error, Pseudonyms, Range, open_part};
+use crate::clock::Wall;
+use crate::diagnosis::input_file::InputFile;
+use crate::report::{document, json};
+
+/// The largest answer, in bytes.
+pub const LARGEST: usize = 64 << 20;
+
+/// The number of requests whose token is checked at the same time.
+const MAX_CHECKS: usize = 2;
+
+/// The name of the last judged goroutine dump in a bundle.
+pub const STACKS: &str = "stacks.json";
+
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
+/// The protected pages of a recorder.
+pub struct Exports {
+    view: RecordingView,
+    node: String,
+    endpoint: String,
+    directory: PathBuf,
+    token_file: Option<PathBuf>,
+    metrics: MetricsPage,
+    /// The places for requests whose token is being checked.
+    checks: Arc<Semaphore>,
+    /// The place for the answer that is being made.
+    answers: Semaphore,
+}
+
+/// A request for a protected page.
+enum ExportRequest {
+    /// A part of the capture.
+    Capture(CaptureRequest),
+    /// Everything that the recorder has in memory.
+    Bundle,
+}
+
+/// The wanted part of the capture.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CaptureRequest {
+    incident: Option<u64>,
+    range: Range,
+    anonymise: bool,
+}
+
+impl Exports {
+    /// Describes the recorder of `node` at `endpoint`, whose capture is in `directory`.
+    pub fn new(
+        view: RecordingView,
+        (node, endpoint): (String, String),
+        directory: PathBuf,
+        token_file: Option<PathBuf>,
+        metrics: MetricsPage,
+    ) -> Self {
+        let (checks, answers) = (Arc::new(Semaphore::new(MAX_CHECKS)), Semaphore::new(1));
+        Self { view, node, endpoint, directory, token_file, metrics, checks, answers }
+    }
+
+    /// Answers a request for a protected page; `None` if the path is another one.
+    pub fn page(self: &Arc<Self>, request: &HttpRequest<'_>) -> Option<PageReply> {
+        let is_capture = match request.path {
+            "/capture" => true,
+            "/bundle" => false,
+            _ => return None,
+        };
+        let Some(token_file) = self.token_file.clone() else {
+            let why =
+                "this recorder gives no captures and bundles, because it runs without --serve-token-file";
+            return Some(HttpReply::error("404 Not Found", why).into());
+        };
+        let Some(sent) = request.token.cloned() else {
+            let why = "/capture and /bundle need the recorder's token in the header X-Plegctl-Token";
+            return Some(HttpReply::error("401 Unauthorized", why).into());
+        };
+        let wanted = if is_capture { CaptureRequest::parse(request) } else { bundle_request(request) };
+        let Ok(place) = Arc::clone(&self.checks).try_acquire_owned() else {
+            return Some(HttpReply::error(UNAVAILABLE, "the recorder checks other requests").into());
+        };
+        let exports = Arc::clone(self);
+        Some(PageReply::Job(Box::new(move |output| {
+            let allowed = Token::of_server(&token_file).map(|token| token.matches(&sent.0));
+            drop(place);
+            match (allowed, wanted) {
+                (Err(why), _) => {
+                    let why = format!("/capture and /bundle are closed: the recorder's token file: {why}");
+                    output.reply(HttpReply::error(UNAVAILABLE, &why));
+                }
+                (Ok(false), _) => {
+                    output.reply(HttpReply::error("403 Forbidden", "the recorder has another token"));
+                }
+                (Ok(true), Err(why)) => output.reply(HttpReply::bad_request(why)),
+                (Ok(true), Ok(wanted)) => exports.answer(wanted, output),
+            }
+        })))
+    }
+
+    fn answer(&self, wanted: ExportRequest, output: JobOutput) {
+        let Ok(place) = self.answers.try_acquire() else {
+            let why = "the recorder makes another export; try again in a minute";
+            return output.reply(HttpReply::error(UNAVAILABLE, why));
+        };
+        // The place is free before the client sees the end of the answer, so that its next request is not refused. After a
+        // failure, the client sees an answer without an end.
+        let _ = match wanted {
+            ExportRequest::Capture(wanted) => match wanted.open(&self.directory, &self.view) {
+                Err(reply) => {
+                    drop(place);
+                    return output.reply(reply);
+                }
+                Ok((capture, range)) => output.stream("application/octet-stream", LARGEST, |out| {
+                    let _place = place;
+                    let names = wanted.anonymise.then(Pseudonyms::default);
+                    capture::export(&capture, range, names, out).map(drop)
+                }),
+            },
+            ExportRequest::Bundle => output.stream("application/gzip", LARGEST, |out| {
+                let _place = place;
+                self.write_bundle(out)
+            }),
+        };
+    }
+
+    /// Writes the archive.
+    fn write_bundle(&self, out: &mut dyn Write) -> io::Result<()> {
+        let snapshot = self.view.snapshot();
+        let documents = self.view.documents();
+        let verdict = RecorderVerdict::of(&snapshot, &self.node, &self.endpoint);
+        let incidents = IncidentList::of(&self.view.incidents(), std::time::Duration::MAX, &self.node);
+        let diagnosis = documents.report.filter(|_| snapshot.incident.is_some());
+        let report = match diagnosis {
+            Some((_, report)) => report.as_bytes().to_vec(),
+            None => pretty(&verdict.clone().into_report())?,
+        };
+        let about_report = "the diagnosis of the open incident, else the recorder's verdict; read it with \
+                            `plegctl health --from`";
+        let mut files = vec![
+            InputFile::whole(bundle::REPORT, about_report, report),
+            InputFile::whole("verdict.json", "the recorder's present verdict", pretty(&document(&verdict))?),
+            InputFile::whole(
+                "incidents.json",
+                "the incidents of the capture",
+                pretty(&document(&incidents))?,
+            ),
+            InputFile::new("metrics.txt", "the recorder's own metrics", (self.metrics)()),
+        ];
+        let mut missing: Vec<MissingFile> = [
+            ("relist.json", "the lists are in the capture: /capture"),
+            ("journal.txt", "the recorder does not read it"),
+            ("kernel.txt", "the recorder does not read it"),
+            ("kubelet/config.txt", "the recorder does not keep it"),
+        ]
+        .map(|(what, why)| MissingFile::new(what, why))
+        .into();
+        match documents.stacks.and_then(|(time, text)| timed(time, &text)) {
+            Some(stacks) => files.push(InputFile::whole(STACKS, "the last judged goroutine dump", stacks)),
+            None => missing.push(MissingFile::new(STACKS, "no diagnosis has read a goroutine dump")),
+        }
+        bundle::archive(&files, missing, &self.node, snapshot.taken_at, out)
+    }
+}
+
+/// Returns a JSON document with the time at which it was made.
+fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
+    let mut document: Value = serde_json::from_str(text).ok()?;
+    document.as_object_mut()?.insert("time".to_owned(), time.to_string().into());
+    pretty(&document).ok()
+}
+
+fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    json::pretty(document, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn bundle_request(request: &HttpRequest<'_>) -> Result<ExportRequest, &'static str> {
+    match request.parameters().next() {
+        None => Ok(ExportRequest::Bundle),
+        Some(_) => Err("/bundle takes no parameters"),
+    }
+}
+
+impl CaptureRequest {
+    /// Reads the parameters.
+    fn parse(request: &HttpRequest<'_>) -> Result<ExportRequest, &'static str> {
+        let mut wanted = Self::default();
+        for (name, value) in request.parameters() {
+            match name {
+                "incident" => {
+                    let number = value.parse().map_err(|_| "incident takes the number of an incident")?;
+                    wanted.incident = Some(number);
+                }
+                "from" => wanted.range.from = Some(time(value)?),
+                "to" => wanted.range.to = Some(time(value)?),
+                "anonymise" => {
+                    wanted.anonymise = match value {
+                        "" | "1" | "true" => true,
+                        "0" | "false" => false,
+                        _ => return Err("anonymise takes 1 or 0"),
+                    }
+                }
+                _ => return Err("/capture takes only incident=N, from=TIME, to=TIME and anonymise=1"),
+            }
+        }
+        if wanted.incident.is_some() && wanted.range != Range::default() {
+            return Err("incident cannot be combined with from and to");
+        }
+        Ok(ExportRequest::Capture(wanted))
+    }
+
+    /// Opens the wanted part of the capture.
+    fn open(
+        &self,
+        directory: &std::path::Path,
+        view: &RecordingView,
+    ) -> Result<(capture::Capture, Range), HttpReply> {
+        let range = match self.incident {
+            None => self.range,
+            Some(number) => pinned(&view.incidents(), number).ok_or_else(|| {
+                HttpReply::error("404 Not Found", "the capture has no such incident; see /incidents")
+            })?,
+        };
+        let opened = open_part(directory, range, view.clock());
+        let capture = opened.map_err(|why| match why {
+            Error::LargePart { .. } => HttpReply::error("413 Content Too Large", &why.to_string()),
+            _ => HttpReply::error(UNAVAILABLE, &why.to_string()),
+        })?;
+        Ok((capture, range))
+    }
+}
+
+/// Returns the period that is pinned for an incident.
+fn pinned(known: &IncidentSnapshot, number: u64) -> Option<Range> {
+    let incident = known.incidents.iter().find(|incident| incident.number == number)?;
+    let to = Wall::known(incident.to).map(|_| Wall::from_nanos(incident.pinned_to));
+    Some(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
+}
+
+/// Parses a time in a query, in which a colon may be encoded.
+fn time(text: &str) -> Result<Wall, &'static str> {
+    let text = text.replace("%3A", ":").replace("%3a", ":");
+    serde_json::from_value(Value::String(text))
+        .map_err(|_| "from and to take a time in UTC such as 2026-11-21T03:00:00Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::entry::Incident;
+
+    fn parse(query: &str) -> Result<CaptureRequest, &'static str> {
+        match CaptureRequest::parse(&HttpRequest::of("/capture", query))? {
+            ExportRequest::Capture(wanted) => Ok(wanted),
+            ExportRequest::Bundle => Err("a bundle"),
+        }
+    }
+
+    #[test]
+    fn wanted_part_is_read_from_the_query() {
+        assert_eq!(parse("").unwrap(), CaptureRequest::default());
+        let wanted = parse("incident=3&anonymise=1").unwrap();
+        assert_eq!((wanted.incident, wanted.anonymise), (Some(3), true));
+        let wanted = parse("from=2026-11-21T03%3A00:00Z&to=2026-11-21T03:10:00Z&anonymise=0").unwrap();
+        let (from, to) = (wanted.range.from.unwrap(), wanted.range.to.unwrap());
+        assert_eq!((to.duration_since(from).as_secs(), wanted.anonymise), (600, false));
+        for wrong in [
+            "incident=x",
+            "incident=-1",
+            "from=yesterday",
+            "anonymise=maybe",
+            "since=1h",
+            "incident=1&from=2026-11-21T03:00:00Z",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn open_incident_is_pinned_to_the_end_of_the_capture() {
+        let incident = |number, to| Incident {
+            number,
+            from: 20,
+            to,
+            pinned_from: 10,
+            pinned_to: 40,
+            ..Incident::default()
+        };
+        let known = IncidentSnapshot {
+            taken_at: Wall::from_nanos(50),
+            open: Some(2),
+            incidents: vec![incident(1, 30), incident(2, 0)],
+        };
+        let (from, to) = (Some(Wall::from_nanos(10)), Some(Wall::from_nanos(40)));
+        assert_eq!(pinned(&known, 1), Some(Range { from, to }));
+        assert_eq!(pinned(&known, 2), Some(Range { from, to: None }));
+        assert_eq!(pinned(&known, 3), None);
+    }
+
+    #[test]
+    fn document_gets_its_time() {
+        let text = timed(Wall::from_nanos(1), r#"{"kind":"StackReport"}"#).unwrap();
+        let document: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(document["time"], "1970-01-01T00:00:00.000000001Z");
+        assert_eq!(timed(Wall::from_nanos(1), "[]"), None);
+    }
+}

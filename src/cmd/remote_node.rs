@@ -1,0 +1,192 @@
+//! `--node NAME` of `watch`, `capture` and `stacks`: the recorder and the kubelet of another node, through the API server.
+//!
+//! Sends only GET requests, each with a time limit and a size limit, and follows no redirect. It works while a list call of
+//! the runtime hangs and while the runtime's daemon is stopped, because it needs no new process on the node.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::context::Context;
+use super::recorder_pages::IncidentList;
+use super::token_file::Token;
+use super::{Error, complete};
+use crate::capture::Capture;
+use crate::fleet::{self, RecorderPod};
+use crate::kubelet::KubeletApi;
+use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+use crate::report::{API_VERSION, fits_in_memory};
+
+/// The default time limit for one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The default time limit for a credential program, which may call a cloud service.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The default time limit for a part of a capture, or a bundle. The recorder itself gives up after two minutes.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// The period of the listed incidents: the recorder keeps fewer.
+const ALL_INCIDENTS: &str = "365d";
+
+// The user's choice of another node. clap would use a doc comment as the description of the command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RemoteNodeArgs {
+    /// Use the recorder of this node, through the API server
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    /// The kubeconfig for --node [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE", requires = "node")]
+    kubeconfig: Option<PathBuf>,
+
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "node", add = ArgValueCompleter::new(complete::contexts))]
+    context: Option<String>,
+}
+
+impl RemoteNodeArgs {
+    /// Whether the user named a node.
+    pub const fn is_given(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Returns the node and a client for its API server; `None` without `--node`.
+    pub fn connect(&self, context: &Context) -> Result<Option<RemoteNode>, Error> {
+        let Some(name) = &self.node else { return Ok(None) };
+        let timeout = context.timeout.unwrap_or(REQUEST_TIMEOUT);
+        let limit = context.timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+        let cluster = cluster(self.kubeconfig.clone(), self.context.as_deref(), limit, context)?;
+        let export_timeout = context.timeout.unwrap_or(EXPORT_TIMEOUT);
+        Ok(Some(RemoteNode { name: name.clone(), cluster, timeout, export_timeout }))
+    }
+}
+
+/// Finds the API server of a kubeconfig.
+pub fn cluster(
+    kubeconfig: Option<PathBuf>,
+    name: Option<&str>,
+    limit: Duration,
+    context: &Context,
+) -> Result<Arc<Cluster>, Error> {
+    let sources = KubeconfigSources::of_environment(kubeconfig);
+    let cluster = Arc::new(kubeconfig::cluster(&sources, name, limit)?);
+    if cluster.insecure {
+        context.remark(&format!(
+            "the certificate of {} is not verified (insecure-skip-tls-verify in the kubeconfig): any server \
+             can pretend to be it",
+            cluster.server
+        ));
+    }
+    Ok(cluster)
+}
+
+/// Parses a document of a recorder. Any program may answer, so the answer is checked first.
+pub fn parse<T: DeserializeOwned>(text: &str, wanted: &str) -> Result<T, String> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Heading {
+        kind: String,
+        api_version: String,
+    }
+    if !fits_in_memory(text.as_bytes()) {
+        return Err("it is too large".to_owned());
+    }
+    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    if (heading.kind.as_str(), heading.api_version.as_str()) != (wanted, API_VERSION) {
+        return Err(format!("it is `{}` of `{}`", heading.kind, heading.api_version));
+    }
+    serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+/// A node that is reached through the API server.
+#[derive(Clone, Debug)]
+pub struct RemoteNode {
+    /// The name of the node.
+    pub name: String,
+    /// The API server.
+    pub cluster: Arc<Cluster>,
+    /// The time limit of one request.
+    pub timeout: Duration,
+    /// The time limit of a request for a part of a capture, or a bundle.
+    export_timeout: Duration,
+}
+
+impl RemoteNode {
+    /// Returns the API of the node's kubelet.
+    pub fn kubelet(&self) -> KubeletApi {
+        KubeletApi::through(&self.cluster, &self.name)
+    }
+
+    /// Returns the running recorders of the node, at least one.
+    async fn recorders(&self) -> Result<Vec<RecorderPod>, Error> {
+        let pods = fleet::recorder_pods(&self.cluster, &self.name, self.timeout).await;
+        let pods = pods.map_err(|why| self.no_answer(&why.to_string()))?;
+        if pods.is_empty() { Err(self.no_answer("no running pod of it was found")) } else { Ok(pods) }
+    }
+
+    /// Returns the incidents that the recorder knows, and the name of its pod.
+    pub async fn incidents(&self) -> Result<(IncidentList, String), Error> {
+        let mut why_not = Vec::new();
+        for pod in self.recorders().await? {
+            let answer = pod.incidents(&self.cluster, ALL_INCIDENTS, self.timeout).await;
+            let list = answer
+                .map_err(|why| why.to_string())
+                .and_then(|answer| parse(&answer.text, "IncidentList"))
+                .map_err(|why| format!("{}: {why}", pod.full_name()));
+            match list {
+                Ok(list) => return Ok((list, pod.full_name())),
+                Err(why) => why_not.push(why),
+            }
+        }
+        Err(self.no_answer(&why_not.join("; ")))
+    }
+
+    /// Returns the answer for a page that needs the token in `token_file`, and the name of the recorder's pod.
+    pub async fn export(&self, page: &str, token_file: Option<&Path>) -> Result<(Vec<u8>, String), Error> {
+        let Some(token_file) = token_file else { return Err(Error::NoToken { node: self.name.clone() }) };
+        let header = Token::of_client(token_file)
+            .map_err(|why| Error::Token { name: token_file.display().to_string(), why })?
+            .header();
+        let mut why_not = Vec::new();
+        for pod in self.recorders().await? {
+            match pod.export(&self.cluster, page, &header, self.export_timeout).await {
+                Ok(bytes) => return Ok((bytes, pod.full_name())),
+                Err(why) => why_not.push(why.to_string()),
+            }
+        }
+        Err(self.no_answer(&why_not.join("; ")))
+    }
+
+    /// Returns a part of the recorder's capture and its bytes, and the name of the recorder's pod. The capture is in memory.
+    pub async fn capture(
+        &self,
+        query: &str,
+        token_file: Option<&Path>,
+    ) -> Result<(Capture, Vec<u8>, String), Error> {
+        let (bytes, pod) = self.export(&format!("capture?{query}"), token_file).await?;
+        let mut file: std::fs::File = memfd_create("plegctl-capture", MemfdFlags::CLOEXEC)
+            .map_err(|why| Error::Start(why.into()))?
+            .into();
+        file.write_all(&bytes).map_err(Error::Start)?;
+        // The capture reads the file again for each answer, so the file has to stay open.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let capture = Capture::open(Path::new(&path))
+            .map_err(|why| self.no_answer(&format!("{pod} sent no capture: {why}")))?
+            .keeping(file);
+        Ok((capture, bytes, pod))
+    }
+
+    /// Creates the error for a recorder that gives no usable answer.
+    pub fn no_answer(&self, why: &str) -> Error {
+        Error::Recorder { node: self.name.clone(), why: why.to_owned() }
+    }
+}

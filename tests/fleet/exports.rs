@@ -1,0 +1,369 @@
+//! `watch`, `capture` and `stacks` with `--node NAME` on a machine that is not the node: through a scripted API server to a
+//! running recorder, to a scripted one, and to the kubelet.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use super::api::{Clients, Reply, Request, Server};
+use super::file;
+use super::nodes::{authority, kubeconfig};
+use super::remote::{node, pods, verdict};
+use crate::support::captures::{CaptureDir, argument};
+use crate::support::plegctl::{Invocation, Output, Running, plegctl};
+
+const PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/";
+const TOKEN: &str = "0123456789abcdef-token";
+
+/// An API server with one node, whose recorder gives these answers for the part of the path after `proxy/`.
+fn cluster(recorder: impl Fn(&str, &Request) -> Reply + Send + Sync + 'static) -> Server {
+    Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        "/api/v1/nodes/n1" => node("True", "ok"),
+        path if path.starts_with("/api/v1/pods?") => pods(&["plegctl-x"]),
+        path => match path.strip_prefix(PROXY) {
+            Some(page) => recorder(page, request),
+            None => Reply::Answer(404, String::new()),
+        },
+    })
+}
+
+fn token_file(place: &CaptureDir) -> PathBuf {
+    let file = place.path("token");
+    let _ = fs::remove_file(&file);
+    fs::write(&file, TOKEN).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+    file
+}
+
+/// Runs a command with `--node n1` for the API server.
+fn run(server: &Server, arguments: &[&str]) -> Output {
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let known = ["--node", "n1", "--kubeconfig", config.0.to_str().unwrap()];
+    Invocation::new(&[arguments, &known].concat()).run()
+}
+
+/// Forwards a request as the API server's proxy does: with its own headers, without `Authorization`, and no upgrade.
+fn forwarded(address: &str, page: &str, request: &Request) -> Reply {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let token =
+        request.token.as_ref().map(|token| format!("X-Plegctl-Token: {token}\r\n")).unwrap_or_default();
+    let head =
+        "Host: n1\r\nAccept: application/json\r\nAccept-Encoding: gzip\r\nX-Forwarded-For: 10.0.0.1\r\n";
+    stream.write_all(format!("GET /{page} HTTP/1.1\r\n{head}{token}\r\n").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut rest = &answer[end + 4..];
+    let mut body = Vec::new();
+    if !head.contains("Transfer-Encoding: chunked") {
+        return Reply::Bytes(status, rest.to_vec());
+    }
+    loop {
+        let end = rest.windows(2).position(|window| window == b"\r\n").unwrap();
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+        if length == 0 {
+            return Reply::Bytes(status, body);
+        }
+        body.extend_from_slice(&rest[end + 2..end + 2 + length]);
+        rest = &rest[end + 4 + length..];
+    }
+}
+
+/// Starts a recorder whose incident is diagnosed already; returns it and its address.
+fn recorder(place: &CaptureDir) -> (Running, String) {
+    let directory = place.path("capture");
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let token = token_file(place);
+    let how = ["record", "-r", "sim:hung-container", argument(&directory), "--slow", "1s"];
+    let how = [&how[..], &["--metrics-listen", &address, "--serve-token-file", argument(&token)]].concat();
+    let mut running = Invocation::new(&how).with_short_silences().spawn();
+    while !running.line().unwrap().contains("D01") {}
+    (running, address)
+}
+
+#[test]
+fn incidents_and_captures_of_a_running_recorder_reach_the_laptop() {
+    let place = CaptureDir::make();
+    let (running, address) = recorder(&place);
+    let server = cluster(move |page, request| forwarded(&address, page, request));
+    let token = token_file(&place);
+    let token = argument(&token);
+
+    let listed = run(&server, &["capture", "ls"]);
+    assert_eq!(listed.code, Some(0), "{listed}");
+    assert!(listed.stdout.starts_with("the recorder plegctl/plegctl-x at "), "{listed}");
+    assert!(listed.stdout.contains("INCIDENT") && listed.stdout.contains("D01"), "{listed}");
+    let listed = run(&server, &["capture", "ls", "-o", "json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!((&listed["kind"], &listed["incidents"][0]["number"]), (&"IncidentList".into(), &1.into()));
+
+    let copy = place.path("one.plegcap");
+    let exported =
+        run(&server, &["capture", "export", argument(&copy), "--incident", "1", "--token-file", token]);
+    assert_eq!(exported.code, Some(0), "{exported}");
+    assert!(exported.stderr.contains("from the recorder plegctl/plegctl-x of n1"), "{exported}");
+    let listed = plegctl(&["capture", "ls", argument(&copy), "-o", "json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["incidents"][0]["primary"]["container"]["name"], "postgres", "{listed}");
+
+    // Without --incident: the last one.
+    let report = run(&server, &["capture", "report", "-o", "json", "--token-file", token]);
+    assert_eq!(report.code, Some(0), "{report}");
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!((&report["kind"], &report["incidents"][0]["number"]), (&"CaptureReport".into(), &1.into()));
+
+    // The simulated runtime gives no goroutine dump, and this API server has no kubelet.
+    let stacks = run(&server, &["stacks", "--token-file", token]);
+    assert!(stacks.stderr.contains("the recorder has judged no goroutine dump"), "{stacks}");
+    assert_eq!(stacks.code, Some(2), "{stacks}");
+
+    let watched = run(&server, &["watch", "--count", "1"]);
+    assert_eq!(watched.code, Some(0), "{watched}");
+    assert!(watched.stdout.contains("  DEGRADED  ") && watched.stdout.contains("(D01, "), "{watched}");
+    assert!(watched.stdout.contains("source: the recorder plegctl/plegctl-x"), "{watched}");
+    running.signal("TERM");
+    running.wait();
+    for request in server.requests() {
+        assert_eq!(request.method, "GET", "{request:?}");
+        assert_eq!(
+            request.token.is_some(),
+            request.path.contains("/capture?") || request.path.ends_with("/bundle")
+        );
+    }
+}
+
+#[test]
+fn a_recorder_that_refuses_or_lies_gives_no_capture_and_no_file() {
+    let place = CaptureDir::make();
+    let token = token_file(&place);
+    let copy = place.path("one.plegcap");
+    for (answer, why) in [
+        (Reply::Silent, "did not answer within"),
+        (Reply::Half("plegcap\n"), "stopped after 8 bytes"),
+        (Reply::Cut("plegcap\n"), "ended the connection after 8 bytes"),
+        (Reply::ok("<html>"), "sent no capture"),
+        (Reply::Redirect("https://elsewhere.example/"), "does not follow redirects"),
+        (Reply::Answer(401, "needs the token".to_owned()), "plegctl/plegctl-x answers 401: needs the token"),
+        (Reply::Answer(401, r#"{"kind":"Status"}"#.to_owned()), "does not accept the credentials (401)"),
+        (Reply::Answer(403, "another token\n".to_owned()), "answers 403: another token"),
+        (
+            Reply::Answer(403, r#"{"message":"pods/proxy is forbidden"}"#.to_owned()),
+            "pods/proxy is forbidden",
+        ),
+        (Reply::Answer(404, "no such incident".to_owned()), "answers 404: no such incident"),
+        (Reply::Answer(503, "another export\u{1b}[2J".to_owned()), "answers 503: another export"),
+    ] {
+        let server = cluster(move |_, _| answer.clone());
+        let limit = if why.starts_with("did not") || why.starts_with("stopped") { "2s" } else { "5m" };
+        let how = ["capture", "export", argument(&copy), "--incident", "1", "--timeout", limit];
+        let output = run(&server, &[&how[..], &["--token-file", argument(&token)]].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{why}: {output}");
+        assert!(output.stderr.contains(why), "{why}: {output}");
+        assert!(!output.stderr.contains(TOKEN) && !output.stderr.contains('\u{1b}'), "{output}");
+        assert!(!copy.exists(), "{why}");
+    }
+}
+
+#[test]
+fn list_of_incidents_is_checked_before_it_is_shown() {
+    let list = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": "2026-11-21T12:00:00Z",
+        "from": "2026-11-20T12:00:00Z", "incidents": []});
+    let output = run(&cluster(move |_, _| Reply::ok(list.to_string())), &["capture", "ls"]);
+    assert_eq!((output.code, output.stdout.contains("no incidents")), (Some(0), true), "{output}");
+    for (answer, why) in [
+        (Reply::ok("{}"), "it is `` of ``"),
+        (Reply::ok(verdict().to_string()), "it is `RecorderVerdict`"),
+        (Reply::ok("[".repeat(1 << 19)), "plegctl/plegctl-x"),
+        (Reply::ok("x".repeat(2 << 20)), "more than 1 MiB"),
+        (Reply::Answer(404, "the metrics are at /metrics".to_owned()), "answers 404"),
+    ] {
+        let output = run(&cluster(move |_, _| answer.clone()), &["capture", "ls"]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{why}: {output}");
+        assert!(output.stderr.contains(why), "{why}: {output}");
+    }
+}
+
+#[test]
+fn missing_token_path_or_recorder_is_a_clear_error() {
+    let server = cluster(|_, _| Reply::Answer(404, String::new()));
+    for (arguments, why) in [
+        (&["capture", "export", "one.plegcap"][..], "only with its token"),
+        (&["capture", "report", "--incident", "1"], "only with its token"),
+        (&["capture", "export", "a", "b"], "only the FILE with --node"),
+        (&["capture", "export", "one.plegcap", "--token-file", "/nowhere"], "cannot use the token file"),
+        (&["capture", "export", "one.plegcap", "--token-file", "/dev/null"], "it is empty"),
+        (&["capture", "ls", "directory"], "cannot be used with"),
+        (&["stacks", "file"], "cannot be used with"),
+        (&["watch", "--mode", "evented"], "`--mode` needs the runtime of `n1`"),
+        (&["watch", "--until-slow", "1s"], "`--until-slow` needs the runtime of `n1`"),
+    ] {
+        let output = run(&server, arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}: {output}");
+        assert!(output.stderr.contains(why), "{arguments:?}: {output}");
+    }
+    let none = Server::start("server", Clients::Any, |request| match request.path.as_str() {
+        path if path.contains("/pods?") => pods(&[]),
+        _ => Reply::Answer(404, String::new()),
+    });
+    let output = run(&none, &["capture", "ls"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("cannot read the recorder of `n1`: no running pod"), "{output}");
+    let output = plegctl(&["capture", "export", "one.plegcap"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("needs a CAPTURE and a FILE"), "{output}");
+}
+
+/// The verdicts of a recorder: healthy, healthy again with other numbers, an incident, and healthy after it.
+fn story(number: usize) -> Value {
+    let mut verdict = verdict();
+    if number != 2 {
+        for part in ["primary", "incident", "diagnosisAgeSeconds"] {
+            verdict.as_object_mut().unwrap().remove(part);
+        }
+        verdict["verdict"] = "healthy".into();
+        verdict["culprits"] = json!([]);
+        verdict["summary"] = format!("no incident is open; the last relist took {number} ms").into();
+        verdict["since"] = "2026-11-21T11:00:00Z".into();
+    }
+    if number > 2 {
+        verdict["since"] = "2026-11-21T12:01:10Z".into();
+    }
+    verdict
+}
+
+/// A cluster whose recorder tells the story, one verdict for each request.
+fn telling() -> Server {
+    let asked = AtomicUsize::new(0);
+    let ended = |number, to: Option<&str>| {
+        json!({"number": number, "from": "2026-11-21T11:58:42Z", "to": to, "lastedSeconds": to.map(|_| 148.0),
+            "open": to.is_none(), "why": "w", "summary": "UNHEALTHY: it hung"})
+    };
+    cluster(move |page, _| {
+        if page.starts_with("verdict") {
+            return Reply::ok(story(asked.fetch_add(1, Ordering::SeqCst)).to_string());
+        }
+        assert!(page.starts_with("incidents?since="), "{page}");
+        let is_over = asked.load(Ordering::SeqCst) > 3;
+        let taken_at = if is_over { "2026-11-21T12:01:20Z" } else { "2026-11-21T12:00:50Z" };
+        let list = json!({"apiVersion": "plegctl/v1", "kind": "IncidentList", "takenAt": taken_at,
+            "from": "2026-11-20T12:00:00Z", "incidents": [
+                ended(2, Some("2026-11-21T11:00:00Z")),
+                ended(3, is_over.then_some("2026-11-21T12:01:10Z"))]});
+        Reply::ok(list.to_string())
+    })
+}
+
+#[test]
+fn watch_prints_a_line_when_the_verdict_changes_and_when_an_incident_ends() {
+    let output = run(&telling(), &["watch", "--count", "5", "--period", "1ms"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    let words = [
+        "  HEALTHY  no incident is open",
+        "  source: the recorder plegctl/plegctl-x",
+        "  UNHEALTHY  ContainerStatus of shop/db-0/postgres does not answer (D01, certain)",
+        "  source: the recorder plegctl/plegctl-x",
+        "  HEALTHY  no incident is open",
+        "  source: the recorder plegctl/plegctl-x",
+        "  incident 3 is over: from 2026-11-21T11:58:42",
+        "watched n1 for ",
+    ];
+    assert_eq!(lines.len(), words.len(), "{output}");
+    for (line, words) in lines.iter().zip(words) {
+        assert!(line.contains(words), "{words}: {output}");
+    }
+    assert!(lines[7].ends_with("5 answers, 2 changes, 1 ended incident"), "{output}");
+
+    let output = run(&telling(), &["watch", "--count", "5", "--period", "1ms", "-o", "jsonl"]);
+    let kinds: Vec<Value> = output
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|document| json!([document["kind"], document["verdict"], document["incidents"][0]["number"]]))
+        .collect();
+    let expected = [
+        json!(["HealthReport", "healthy", null]),
+        json!(["HealthReport", "unhealthy", null]),
+        json!(["HealthReport", "healthy", null]),
+        json!(["IncidentList", null, 3]),
+    ];
+    assert_eq!(kinds, expected, "{output}");
+
+    let output = run(&telling(), &["watch", "--until-unhealthy", "--period", "1ms"]);
+    assert_eq!(output.code, Some(1), "{output}");
+}
+
+#[test]
+fn watch_goes_on_when_an_answer_is_missing_and_uses_the_kubelet_without_a_recorder() {
+    let asked = AtomicUsize::new(0);
+    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        "/api/v1/nodes/n1" if asked.fetch_add(1, Ordering::SeqCst) == 1 => {
+            Reply::Answer(503, "overloaded".to_owned())
+        }
+        "/api/v1/nodes/n1" => node("True", "ok"),
+        path if path.contains("/pods?") => pods(&[]),
+        path if path.ends_with("/configz") => Reply::ok(r#"{"kubeletconfig":{}}"#),
+        _ => Reply::ok("kubelet_pleg_last_seen_seconds 1795262398\n"),
+    });
+    let output = run(&server, &["watch", "--count", "3", "--period", "1ms"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let verdicts: Vec<&str> = output.stdout.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+    assert_eq!(verdicts.iter().filter(|word| **word == "HEALTHY").count(), 2, "{output}");
+    assert_eq!(verdicts.iter().filter(|word| **word == "UNKNOWN").count(), 1, "{output}");
+    assert!(output.stdout.contains("source: the kubelet's /metrics and /configz"), "{output}");
+    assert!(output.stdout.contains("no recorder: no running pod"), "{output}");
+}
+
+#[test]
+fn stacks_reads_the_kubelet_through_the_node_proxy_and_the_runtime_from_the_recorder() {
+    let mut dump = String::new();
+    let packed = fs::File::open(file("tests/recordings/stacks/c2-lock.t75.debug2.gz")).unwrap();
+    GzDecoder::new(packed).read_to_string(&mut dump).unwrap();
+    let finding = json!({"confidence": "certain", "evidence": ["e"], "id": "ST01", "next": [], "rpcs": ["ListContainers"],
+        "severity": "critical", "threads": [], "title": "a lock is held", "waiters": 11});
+    let stacks = json!({"kind": "StackReport", "time": "2026-11-21T12:00:00Z", "summary": "11 calls wait",
+        "primary": finding, "findings": [finding]});
+    let bundle = bundle_with("stacks.json", stacks.to_string().as_bytes());
+    let server = Server::start("server", Clients::Any, move |request| match request.path.as_str() {
+        path if path.starts_with("/api/v1/nodes/n1/proxy/debug/pprof/goroutine") => Reply::ok(dump.clone()),
+        path if path.contains("/pods?") => pods(&["plegctl-x"]),
+        path if path.ends_with("/proxy/bundle") => Reply::Bytes(200, bundle.clone()),
+        _ => Reply::Answer(404, String::new()),
+    });
+    let output = run(&server, &["stacks", "--once", "-o", "json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    let source = report["dumps"][0]["source"].as_str().unwrap();
+    assert!(source.ends_with("/api/v1/nodes/n1/proxy/debug/pprof/goroutine?debug=2"), "{source}");
+    assert!(report["limits"].to_string().contains("the process runs on another node"), "{report}");
+
+    let place = CaptureDir::make();
+    let token = token_file(&place);
+    let output = run(&server, &["stacks", "--token-file", argument(&token)]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.starts_with("11 calls wait (ST01, certain)"), "{output}");
+    assert!(
+        output
+            .stdout
+            .contains("the recorder plegctl/plegctl-x of n1 judged this dump at 2026-11-21T12:00:00")
+    );
+}
+
+/// A bundle with one file, packed by tar.
+fn bundle_with(name: &str, content: &[u8]) -> Vec<u8> {
+    let place = CaptureDir::make();
+    let (inside, archive) = (place.path(name), place.path("bundle.tar.gz"));
+    fs::write(&inside, content).unwrap();
+    let folder = inside.parent().unwrap();
+    let how = ["--format=ustar", "-czf", argument(&archive), "-C", argument(folder), name];
+    let packed = Invocation::program("tar", &how).run();
+    assert_eq!(packed.code, Some(0), "{packed}");
+    fs::read(&archive).unwrap()
+}
