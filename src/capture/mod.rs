@@ -42,6 +42,8 @@ mod pack;
 #[cfg(feature = "cli")]
 mod part;
 mod phrases;
+#[cfg(test)]
+mod phrases_tests;
 mod play;
 mod private;
 mod read;

@@ -154,6 +154,56 @@ const PHRASES: &[&str] = &[
     "UNHEALTHY: {text} ({rule}, {confidence})", "UNKNOWN: {text} ({rule}, {confidence})",
     "HEALTHY: {text}", "DEGRADED: {text}", "UNHEALTHY: {text}", "UNKNOWN: {text}",
     "every probe is answered", "every probe is answered; a relist takes {time}",
+    "all calls are answered; a relist takes {time}", "all calls are answered; a relist takes {time}; kubelet not checked",
+    "PLEG works, but {text}", "far below the {time} without a relist that make PLEG unhealthy",
+    "restarted most often: {pod} {number} times", "restarted most often: {pod} {number} times, {pod} {number} times",
+    "{text}: this node stays Ready", "{text}: NotReady in {time} ({clock} UTC)",
+    "{text}: NotReady already, or within {time} ({clock} UTC)", "{text}: NotReady since {clock} UTC",
+    "{rpc} of {pod} ({id}) did not answer within {time}", "{rpc} of {pod} ({id}) did not answer within {time}, and {text}",
+    "both lists answer, and so do {number} other status calls", "both lists answer, and so do 1 other status call",
+    "the kubelet gives up such a call after {time}, before its threshold of {time}: the node stays Ready",
+    "the kubelet waits {time} for each call and makes {number} such calls in a relist: so it relists every {time}, and the node is NotReady after {time}",
+    "the node stays Ready, but the state of its pods is up to {time} old",
+    "one hung call costs one time-out, which is below the threshold",
+    "{rpc} does not answer, nor does {rpc} of {pod}", "{rpc} and {rpc} do not answer, nor does {rpc} of {pod}",
+    "Version is answered in {time} at the same time, so the daemon is alive and waits for something internally",
+    "Version is not answered within {time} at the same time: the whole daemon is blocked, not one lock",
+    "Version answered in {time} just before", "no sandbox is known without the list, so none can be named",
+    "no container is known without the list, so none can be named",
+    "{rpc} is answered for each of the {text} that are known without the list: no culprit is named",
+    "the runtime accepts connections and does not answer",
+    "Version did not answer within {time}, nor within {time} on a second connection",
+    "nothing listens on the runtime's socket", "{rpc} fails: its answer is over the 16 MiB of gRPC",
+    "the kubelet refuses {rpc}: {number} is over its 16 MiB", "the items are large: long annotations or labels",
+    "{rpc} received {number} for {number} items ({number} each): {number} % of the kubelet's limit",
+    "{rpc} received {number} for {number} items ({number} each): {number} % of the kubelet's limit, about {number} items (those of {number} pods) too many",
+    "{number} of {text} are dead, {number} of {text} have exited",
+    "{number} of {text} are dead, {number} of {text} have exited, as far as they could be listed in parts",
+    "{number} of {text} are dead, {number} of {text} have exited (counted in parts)",
+    "{number} of {text} are dead, {number} of {text} have exited; what was not read is not counted",
+    "{rpc} in {text}: {number} items, {number} in total; most items in: {text}",
+    "{rpc} in {text}: {number} items, {number} in total, {text} not answered; most items in: {text}",
+    "most pods by name: {text}", "most dead pods by name: {text}",
+    "the kubelet's garbage collection makes the same list call, so the node does not recover by itself",
+    "each status call takes {time}, a relist now {time}, of every pod {time}", "a relist of all {text} takes {time}",
+    "a relist of all {text}, most of them dead, takes {time}",
+    "{text}, {number} changed within a minute: a relist now takes {time}",
+    "one status call takes {time}, 99 % of them at most {time}",
+    "each call is slow: the problem is latency, not the number of pods",
+    "most calls are quick, so their number is the cause",
+    "the age of PLEG reaches {time}, its threshold is {time}: PLEG does not make the node NotReady",
+    "the kubelet makes status calls for all pods only after its restart, and otherwise for the pods that changed",
+    "{rpc} of {pod} ({id}) was answered after {time}", "{text} were quicker than {time}",
+    "{number} other status calls", "1 other status call",
+    "a relist now takes {time}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait",
+    "with all pods changed at once, a relist takes {time}, far below the threshold of {time}: the node stays Ready",
+    "the kubelet waits for each such call when its pod changes; a relist now takes {time}",
+    "after each such error, the kubelet's time of the last relist does not advance, while its duration metric stays small",
+    "the runtime says that it is not ready", "the runtime does not say whether it is ready", "Status is not answered",
+    "Status fails", "its Status has no RuntimeReady condition", "the network is not ready",
+    "the kubelet reports \"container runtime is down\" if this lasts for 30 s",
+    "pods cannot start or stop because of this; it does not block PLEG",
+    "RuntimeReady=false reason:{text} message:{text}", "NetworkReady=false reason:{text} message:{text}",
     "{rpc} of {pod} does not answer", "{rpc} of {pod} and {number} more do not answer",
     "{rpc} does not answer", "{rpc} does not answer; the daemon is alive",
     "{rpc} and {rpc} do not answer", "{rpc} and {rpc} do not answer; the daemon is alive",
@@ -186,6 +236,11 @@ const PHRASES: &[&str] = &[
     "pods neither start ({number}) nor end ({number}) on this node, although PLEG works",
     "{number} pods have no sandbox after {time}, and nothing starts on this node",
     "pod {pod} still runs {time} after its end", "{number} pods still run after their end", "the kubelet's own pods",
+    "the node is NotReady, its conditions say why: kubectl describe node {text}",
+    "it comes and goes: plegctl watch --until-slow {time}   # waits, then says why",
+    "pods do not start or end: plegctl pods   # what should run, and what runs",
+    "lists and status calls", "the runtime does not answer Version, so plegctl made no further calls",
+    "the status of the items of this list",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
     "the kubelet's metrics", "the kubelet's default", "the newest confirmed", "the newest known", "kubelet release", "one status call",
     "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",
@@ -252,6 +307,7 @@ fn replace_content(placeholder: &str, content: &str, names: &dyn NameReplacer, d
         "code" => keep_if(Code::ALL.iter().any(|code| code.name() == content)),
         "time" => keep_if(is_time(content)),
         "number" => keep_if(is_number(content)),
+        "clock" => keep_if(is_clock(content)),
         "rule" => keep_if(is_rule(content)),
         "confidence" => keep_if(["certain", "likely", "possible"].contains(&content)),
         "pod" => names.pod(content),
@@ -283,6 +339,11 @@ fn is_decimal(text: &str) -> bool {
 fn is_number(text: &str) -> bool {
     let (number, unit) = text.split_once(' ').unwrap_or((text, "B"));
     is_decimal(number) && ["B", "bytes", "KiB", "MiB", "GiB"].contains(&unit)
+}
+
+/// Whether the text is a time of day, perhaps with its date: `22:13:20`, `2023-11-14 22:13:20`.
+fn is_clock(text: &str) -> bool {
+    matches!(text.len(), 8 | 19) && text.bytes().all(|byte| byte.is_ascii_digit() || b"-: ".contains(&byte))
 }
 
 /// Whether the text is a duration, for example `2s`, `1m 30s`, `2m00s`, `3.4 s` or `3m1.5s`.
@@ -463,6 +524,7 @@ mod tests {
             assert!(!is_time(other), "{other}");
         }
         assert!(is_number("1.3 MiB") && is_number("7") && !is_number("7 pods") && !is_number("v7"));
+        assert!(is_clock("22:13:20") && is_clock("2023-11-14 22:13:20") && !is_clock("shop/web"));
     }
 
     #[test]

@@ -44,29 +44,29 @@ impl Evidence {
     pub fn show_holder(&self) -> Option<String> {
         let family = self.family();
         self.save_stacks()?;
-        let signal = format!("kill -USR1 {}; sleep 1; ", self.containerd_pid());
+        let signal = format!("{}; sleep 1; ", self.write_stacks());
         let signal = if family == DaemonFamily::Containerd { signal } else { String::new() };
-        Some(format!("see what the call waits for inside {}: {signal}plegctl stacks", family.daemon()))
+        Some(format!("{signal}plegctl stacks   # who waits for what"))
     }
 
-    /// Returns containerd's process id, or the words of a shell that find it.
-    fn containerd_pid(&self) -> String {
+    /// Returns the command that makes containerd write its stacks.
+    fn write_stacks(&self) -> String {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
-        daemon.map_or_else(|| "$(pidof containerd)".to_owned(), |daemon| daemon.pid.to_string())
+        let by_pid = |daemon: &Process| format!("kill -USR1 {}", daemon.pid);
+        daemon.map_or_else(|| "pkill -USR1 -x containerd".to_owned(), by_pid)
     }
 
     /// Returns the step that ends a hang of the whole runtime when nothing else does.
     pub fn restart_runtime(&self) -> String {
-        const TEXT: &str = "last resort, after what is to be kept is saved";
         let unit = match self.family() {
             DaemonFamily::Containerd => "containerd",
             DaemonFamily::Crio => "crio",
             DaemonFamily::Other => "",
         };
         if unit.is_empty() || !self.has_systemd() {
-            return format!("{TEXT}: restart the runtime (changes state); its containers keep running");
+            return "last resort: restart the runtime (changes state); pods run on".to_owned();
         }
-        format!("{TEXT} (changes state): systemctl restart {unit}   # its containers keep running")
+        format!("last resort (changes state): systemctl restart {unit}   # pods run on")
     }
 
     /// Returns whether the cgroup of a process, or one above it, is frozen.
@@ -125,13 +125,14 @@ impl Evidence {
         }
         match self.family() {
             DaemonFamily::Containerd => {
-                let pid = self.containerd_pid();
-                Some(format!("containerd's stacks to /tmp, now and in 60 s: kill -USR1 {pid}"))
+                let signal = self.write_stacks();
+                Some(format!("for i in 1 2; do {signal}; sleep 60; done   # stacks in /tmp"))
             }
             DaemonFamily::Crio => {
                 let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
                 Some(format!(
-                    "CRI-O's stacks, now and in 60 s: curl -s --unix-socket {} http://localhost/debug/goroutines > crio-1.txt",
+                    "CRI-O's stacks: for i in 1 2; do curl -s --unix-socket {} http://localhost/debug/goroutines \
+                     > crio-$i.txt; sleep 60; done",
                     socket.display()
                 ))
             }
@@ -141,15 +142,6 @@ impl Evidence {
 }
 
 impl DaemonFamily {
-    /// Returns the name of the daemon.
-    const fn daemon(self) -> &'static str {
-        match self {
-            Self::Containerd => "containerd",
-            Self::Crio => "CRI-O",
-            Self::Other => "the runtime",
-        }
-    }
-
     /// Returns the name of the process that watches a container.
     pub const fn monitor(self) -> &'static str {
         match self {
@@ -160,76 +152,80 @@ impl DaemonFamily {
     }
 }
 
+/// The step that finds OCI runtime processes that hang, and the step that ends one.
+pub const OCI_PROCESSES: [&str; 2] = [
+    "ps -eo pid,stat,wchan:20,etime,args | grep -E '[r]unc |[c]run '   # runc hangs",
+    "end one that is minutes old (changes state); in STAT D, end what it waits for",
+];
+
 /// The commands that show which resource of the node is short.
 pub const NODE_PRESSURE: &str = "iostat -x 1 5; grep . /proc/pressure/*";
-
-/// Returns the `crictl` command that repeats a status call. It has a time-out of 20 s, because `crictl` gives up after 2 s by
-/// default, which does not prove a hang.
-pub fn repeat_call(rpc: Rpc, id: &str) -> String {
-    let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
-    format!("optional, to see it hang: crictl --timeout 20s {verb} {}", short(id))
-}
 
 /// The most silent calls for which commands are suggested.
 const MAX_SUGGESTED: usize = 3;
 
-/// Returns the commands for status calls that get no answer: first those that only look, then the last resort for each pod.
+/// Returns the commands for status calls that get no answer: first those that only look, then the mildest change, then
+/// the last resort.
 pub fn for_culprits(evidence: &Evidence, culprits: &[(Rpc, &str)]) -> Vec<String> {
     let culprits = culprits.get(..MAX_SUGGESTED).unwrap_or(culprits);
     let family = evidence.family();
+    let monitor = family.monitor();
     let mut lines = Vec::new();
-    let mut last_resorts = Vec::new();
+    let mut unknown = Vec::new();
+    let mut monitors = Vec::new();
+    let mut pods: Vec<(String, Vec<String>)> = Vec::new();
     for (_, id) in culprits {
         let parts = container_parts::parts_of(evidence, id);
-        lines.push(look_at(&parts, family, id));
-        let last_resort = last_resort(evidence, &parts, id);
-        if !last_resorts.contains(&last_resort) {
-            last_resorts.push(last_resort);
+        match look_at(&parts, family) {
+            Some(line) => lines.push(line),
+            None => unknown.push(short(id)),
+        }
+        let label = parts.shim.map_or_else(|| format!("its {monitor}"), Process::label);
+        if !monitors.contains(&label) {
+            monitors.push(label);
+        }
+        let Some(pod) = evidence.names.pod(id).filter(|pod| !pod.name.is_empty()) else { continue };
+        match pods.iter_mut().find(|(namespace, _)| *namespace == pod.namespace) {
+            Some((_, names)) if names.contains(&pod.name) => {}
+            Some((_, names)) => names.push(pod.name),
+            None => pods.push((pod.namespace, vec![pod.name])),
         }
     }
-    lines.extend(last_resorts);
-    lines.extend(culprits.iter().map(|(rpc, id)| repeat_call(*rpc, id)));
+    if !unknown.is_empty() {
+        lines.push(format!("ps -eo pid,stat,wchan:20,etime,args | grep -E '{}'", unknown.join("|")));
+        lines.push("in STAT D it waits for what WCHAN names, a disk or a server: end that".to_owned());
+        lines.push("continue what is in STAT T, end a runc that is minutes old (changes state)".to_owned());
+    }
+    lines.extend(pods.iter().map(|(namespace, names)| {
+        let names = names.join(" ");
+        format!("if it still hangs (changes state): kubectl -n {namespace} delete pod {names}")
+    }));
+    lines.push(format!(
+        "last resort (changes state): kill {}, which ends its containers",
+        monitors.join(", ")
+    ));
     lines
 }
 
-/// Returns the step that ends a hang of one pod when nothing else does.
-fn last_resort(evidence: &Evidence, parts: &ContainerParts<'_>, id: &str) -> String {
-    let kill = match parts.shim {
-        Some(shim) => format!("kill {}", shim.label()),
-        None => format!("kill its {}", evidence.family().monitor()),
-    };
-    match evidence.names.pod(id).filter(|pod| !pod.name.is_empty()) {
-        Some(pod) => format!(
-            "last resort, for this one pod only (changes state): kubectl -n {} delete pod {}   # or {kill}",
-            pod.namespace, pod.name
-        ),
-        None => format!("last resort: delete the pod of {}, or {kill} (changes state)", short(id)),
-    }
-}
-
-/// Returns the command that shows what blocks the call. The command depends on the first known part of the container.
-fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily, id: &str) -> String {
+/// Returns the command that shows what blocks the call, by the first known part of the container; `None` if no part is known.
+fn look_at(parts: &ContainerParts<'_>, family: DaemonFamily) -> Option<String> {
     if let Some((process, task)) = parts.blocked.first() {
         let (pid, tid, comm) = (process.pid, task.tid, &process.comm);
-        return format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel");
+        return Some(format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel"));
     }
     if let Some(process) = parts.oci.first() {
-        return format!("cat /proc/{}/stack   # {}, about this container", process.pid, process.comm);
+        return Some(format!("cat /proc/{}/stack   # {}, about this container", process.pid, process.comm));
     }
-    match (parts.shim, family) {
-        (Some(shim), _) if shim.is_stopped() => {
-            format!(
-                "find out who stopped {}; to continue it (changes state): kill -CONT {}",
-                shim.label(),
-                shim.pid
-            )
-        }
-        (Some(shim), DaemonFamily::Containerd) => {
+    let shim = parts.shim?;
+    Some(match family {
+        _ if shim.is_stopped() => format!(
+            "find out who stopped {}; to continue it (changes state): kill -CONT {}",
+            shim.label(),
+            shim.pid
+        ),
+        DaemonFamily::Containerd => {
             format!("kill -USR1 {}   # its shim's stacks, into containerd's journal", shim.pid)
         }
-        (Some(shim), _) => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
-        (None, _) => {
-            format!("pgrep -af {}   # its {}, and an OCI runtime that hangs", short(id), family.monitor())
-        }
-    }
+        _ => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
+    })
 }

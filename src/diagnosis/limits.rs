@@ -11,6 +11,8 @@ pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
 
 /// A healthy report says how to list the exited containers from this number on, if they are a third of all.
 pub const MANY_EXITED: usize = 5;
+/// A healthy report names the containers that were restarted so often.
+pub const MANY_RESTARTS: u32 = 5;
 /// A list slower than this is reported as slow.
 pub const LIST_SLOW: Duration = Duration::from_secs(1);
 /// A list slower than this is critical: the runtime waits for something. Only a run with a long deadline can measure it.

@@ -2,118 +2,13 @@
 //! terminal.
 
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
 use plegctl::cri::Rpc;
 
 use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::support::socket::TempDir;
+use crate::support::terminal::{Shell, has_tmux};
 use crate::support::{FakeRuntime, Node};
-
-/// How often a screen is read until it shows what a test expects.
-const READS: usize = 3000;
-
-/// The pause between two reads.
-const PAUSE: Duration = Duration::from_millis(100);
-
-fn has_tmux() -> bool {
-    if std::process::Command::new("tmux").arg("-V").output().is_ok() {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "tmux is needed where CI=true");
-    eprintln!("skipped: tmux is not installed");
-    false
-}
-
-/// A shell in a terminal.
-struct Shell {
-    folder: TempDir,
-}
-
-impl Shell {
-    /// Starts bash with job control in a terminal of this size.
-    fn open((columns, lines): (usize, usize)) -> Self {
-        let shell = Self { folder: TempDir::new() };
-        let (x, y) = (columns.to_string(), lines.to_string());
-        let run = "exec env PS1='ready> ' bash --norc --noprofile -i";
-        shell.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &x, "-y", &y, run]);
-        shell.shows("ready>");
-        shell
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let output = Invocation::program("tmux", &[&["-u", "-L", "top"], arguments].concat())
-            .env("TMUX_TMPDIR", self.folder.path())
-            .env("LANG", "C.UTF-8")
-            .env("SHELL", "/bin/sh")
-            .run();
-        assert_eq!(output.code, Some(0), "{output}");
-        output.stdout
-    }
-
-    fn screen(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// Waits until the screen shows `words`; returns the screen.
-    fn shows(&self, words: &str) -> String {
-        self.until(words, |screen| screen.contains(words))
-    }
-
-    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        for _ in 0..READS {
-            let screen = self.screen();
-            if wanted(&screen) {
-                return screen;
-            }
-            thread::sleep(PAUSE);
-        }
-        panic!("the screen does not show {what}:\n{}", self.screen())
-    }
-
-    /// Presses keys by tmux's names.
-    fn press(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    /// Types a text.
-    fn types(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
-    }
-
-    /// Runs a command line in the shell.
-    fn run(&self, line: &str) {
-        self.types(line);
-        self.press(&["Enter"]);
-    }
-
-    /// Starts plegctl in the shell.
-    fn top(&self, arguments: &str) {
-        self.run(&format!("clear; '{}' top {arguments}", env!("CARGO_BIN_EXE_plegctl")));
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    /// Writes the settings of the terminal to a file and returns them.
-    fn settings(&self, name: &str) -> String {
-        let path = self.path(name);
-        self.run(&format!("clear; stty -a > {path}; echo {name}-$((40 + 2))"));
-        self.shows(&format!("{name}-42"));
-        fs::read_to_string(path).unwrap()
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        let _ = Invocation::program("tmux", &["-L", "top", "kill-server"])
-            .env("TMUX_TMPDIR", self.folder.path())
-            .run();
-    }
-}
 
 fn small_node() -> Node {
     Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web")
@@ -238,6 +133,26 @@ fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
     shell.press(&["C-c"]);
     shell.until("the shell", |screen| !own(screen) && screen.contains("ready>"));
     assert_eq!(shell.settings("interrupted"), before);
+}
+
+#[test]
+fn the_terminal_is_restored_after_a_panic_and_the_message_is_readable() {
+    if !has_tmux() {
+        return;
+    }
+    let shell = Shell::open((80, 24));
+    let before = shell.settings("before");
+    let binary = env!("CARGO_BIN_EXE_plegctl");
+    shell.run(&format!(
+        "clear; echo earlier text; PLEGCTL_TEST_PANIC_KEY=x {binary} top -r sim:quiet --at 0s; echo status $?."
+    ));
+    shell.shows("PENDING CALLS");
+    shell.press(&["x"]);
+    let screen = shell.shows("status 2.");
+    assert!(!screen.contains("PENDING CALLS"), "the alternate screen is left:\n{screen}");
+    assert!(screen.contains("earlier text"), "{screen}");
+    assert!(screen.contains("plegctl itself failed"), "{screen}");
+    assert_eq!(shell.settings("after"), before);
 }
 
 #[test]

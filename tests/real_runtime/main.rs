@@ -58,7 +58,10 @@ mod smoke;
 mod soak;
 mod stacks;
 mod stream;
+#[path = "../support/terminal.rs"]
+pub mod terminal;
 mod terminating;
+mod top;
 mod views;
 mod waits;
 mod wanted;

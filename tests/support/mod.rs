@@ -17,6 +17,7 @@ mod reply;
 mod server;
 pub mod socket;
 pub mod static_pods;
+pub mod terminal;
 pub mod wire;
 
 pub use answer::{RuntimeKind, STREAM_BATCH};

@@ -12,10 +12,14 @@ use crate::cmd::context::CAPTURE;
 use crate::cmd::health::save_bundle;
 use crate::cri::Endpoint;
 use crate::diagnosis::CallersPendingCall;
+use crate::test_settings;
 
 impl Session<'_> {
     /// Passes a key to the view, and does what the view asks for.
     pub fn key(&self, key: Key, ui: &mut Ui) -> Flow {
+        if let Key::Char(letter) = key {
+            test_settings::panic_at_key(letter);
+        }
         let now = self.moment();
         let action = {
             let model = self.model();

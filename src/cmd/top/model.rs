@@ -32,6 +32,9 @@ const MAX_NAMES: usize = 100_000;
 /// A relist that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// A running relist that takes longer than this is reported while it runs.
+const LONG: Duration = Duration::from_secs(5);
+
 /// One finished relist.
 #[derive(Clone, Copy, Debug)]
 struct RelistSample {
@@ -178,6 +181,8 @@ pub struct Model {
     started: Mono,
     /// The start of the running relist.
     pub relisting: Option<Mono>,
+    /// The number of calls that ended in the running relist, and the longest of them.
+    ended_calls: (u64, Duration),
     /// The number of finished relists.
     pub finished: u64,
     /// The start of the last relist whose two list calls succeeded.
@@ -210,6 +215,7 @@ impl Model {
             timeout,
             started,
             relisting: None,
+            ended_calls: (0, Duration::ZERO),
             finished: 0,
             last_list: None,
             pods: 0,
@@ -229,6 +235,7 @@ impl Model {
     /// A relist begins.
     pub fn relist_begins(&mut self, now: Mono) {
         self.relisting = Some(now);
+        self.ended_calls = (0, Duration::ZERO);
         self.given_up_before = std::mem::take(&mut self.given_up);
     }
 
@@ -300,6 +307,7 @@ impl Model {
     pub fn call_finished(&mut self, call: &CallRecord, now: Mono, time: Wall) {
         self.open = None;
         let duration = call.duration_seconds.duration();
+        self.ended_calls = (self.ended_calls.0 + 1, self.ended_calls.1.max(duration));
         let silent = SilentCall {
             rpc: call.rpc.clone(),
             id: call.id.clone(),
@@ -491,7 +499,23 @@ impl Model {
         if let Outlook::NotReady(_) = outlook {
             return plain(Verdict::Unhealthy, format!("PLEG was last active {} ago", elapsed(age)));
         }
-        match self.latency(now) {
+        let latency = self.latency(now);
+        let running = self.relisting.map(|began| now.since(began)).filter(|running| *running > LONG);
+        if let Some(running) = running {
+            let (ended, longest) = self.ended_calls;
+            let (verdict, which) = match latency {
+                // A first relist visits every pod, which may take long on a healthy node.
+                None => (Verdict::Unknown, "first relist"),
+                Some(_) => (Verdict::Degraded, "this relist"),
+            };
+            let longest = took(longest);
+            let title = format!(
+                "{which} runs for {}: {ended} calls answered, the slowest in {longest}",
+                elapsed(running)
+            );
+            return plain(verdict, title);
+        }
+        match latency {
             None => plain(Verdict::Unknown, "waiting for the first relist".to_owned()),
             Some(latency) if latency.last > SLOW => plain(
                 Verdict::Degraded,

@@ -82,11 +82,14 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Option<HealthFinding> {
         let blamed = if id_search_is_complete(case, &hung) {
             "no single container is to blame"
         } else {
-            "whether one container is to blame is not known"
+            "a container to blame is not known"
         };
-        let look = format!("look at storage, memory and CPU of the node: {}", advice::NODE_PRESSURE);
         found.next.extend(case.evidence.show_holder().filter(|_| chain.is_none()));
-        found.next.push(format!("{look}   # {blamed}"));
+        // With a process table, such a process is a finding of its own.
+        if case.evidence.node().is_none() {
+            found.next.extend(advice::OCI_PROCESSES.map(str::to_owned));
+        }
+        found.next.push(format!("{}   # {blamed}", advice::NODE_PRESSURE));
         found.next.push(case.evidence.restart_runtime());
     }
     Some(found)

@@ -23,6 +23,7 @@ mod size;
 pub mod state;
 mod versions;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[cfg(feature = "cli")]
@@ -33,11 +34,12 @@ pub use kubelet::disagreements;
 
 use super::evidence::Evidence;
 use super::evidence::container_parts::still_blocked;
-use super::limits::MANY_EXITED;
+use super::limits::{MANY_EXITED, MANY_RESTARTS};
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, HealthFinding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
+use crate::ordered;
 use crate::panics::catch_panic;
 use crate::report::plural;
 use estimate::Estimate;
@@ -193,18 +195,26 @@ fn findings_of(
     (findings, failed)
 }
 
-/// Returns the finding D00: every call is answered. Its title names a process that may hang, because no call shows it.
+/// Returns the finding D00: every call is answered. Its title names a process that may hang, because no call shows it, and
+/// says if the kubelet was not checked.
 pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFinding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
     let pods = case.evidence.runtime.pod_uids().len();
     let stopped = possible.iter().find(|finding| finding.id == RuleId::D10);
+    let kubelet = &case.evidence.kubelet;
+    let unchecked =
+        if kubelet.healthz.is_none() && kubelet.latest().is_none() { "; kubelet not checked" } else { "" };
     let title = stopped.map_or_else(
-        || format!("every probe is answered; a relist takes {}", seconds(estimate.serial)),
-        |stopped| format!("PLEG works: every probe is answered; but {}", stopped.title),
+        || {
+            let took = seconds(estimate.serial);
+            format!("all calls are answered; a relist takes {took}{unchecked}")
+        },
+        |stopped| format!("PLEG works, but {}", stopped.title),
     );
     let mut finding = finding(RuleId::D00, Severity::Info, Confidence::Certain, title);
     finding.next.extend(stopped.iter().flat_map(|stopped| stopped.next.clone()));
+    finding.evidence.extend(stopped.iter().flat_map(|stopped| stopped.evidence.clone()));
     finding.evidence.push(format!(
         "{}, {}, {} ({} running, {} exited): all answered",
         plural(pods, "pod"),
@@ -220,20 +230,44 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
             seconds(estimate.full)
         ));
     }
-    finding.evidence.extend(stopped.iter().flat_map(|stopped| stopped.evidence.clone()));
+    finding.evidence.push(format!(
+        "far below the {} without a relist that make PLEG unhealthy",
+        seconds(case.evidence.settings.threshold.value)
+    ));
+    finding.evidence.extend(most_restarted(case.evidence));
     let node = &case.evidence.node;
     finding.next.push(format!(
-        "if this node is NotReady, its conditions say why: kubectl describe node {}",
+        "the node is NotReady, its conditions say why: kubectl describe node {}",
         if node.is_empty() { "NODE" } else { node }
     ));
-    finding.next.push("a problem may come and go; wait for it: plegctl watch --until-slow 2s".into());
+    finding.next.push("it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
+    finding.next.push("pods do not start or end: plegctl pods   # what should run, and what runs".into());
     finding.next.push("pod states are late or wrong: plegctl watch --mode compare".into());
     finding.next.push("a static pod is missing, old or still runs: plegctl static-pods lint".into());
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {
         let exited = plural(population.exited, "container");
-        finding.next.push(format!("{exited} have exited; which ones: crictl ps -a --state exited"));
+        finding.next.push(format!("{exited} have exited, which ones: crictl ps -a --state exited"));
     }
     finding
+}
+
+/// Names the containers that were restarted most often.
+fn most_restarted(evidence: &Evidence) -> Option<String> {
+    let containers = evidence.runtime.containers.items().into_iter().flatten();
+    let restarted = containers.filter_map(|container| {
+        let attempt = container.metadata.as_ref()?.attempt;
+        (attempt >= MANY_RESTARTS).then(|| (evidence.names.name(&container.id), attempt))
+    });
+    let mut worst = BTreeMap::new();
+    for (name, attempt) in restarted {
+        let most: &mut u32 = worst.entry(name).or_default();
+        *most = attempt.max(*most);
+    }
+    let mut worst: Vec<(String, u32)> = worst.into_iter().collect();
+    ordered::sort_by(&mut worst, |one, other| other.1.cmp(&one.1));
+    let worst = worst.iter().take(2).map(|(name, attempt)| format!("{name} {attempt} times"));
+    let worst = worst.collect::<Vec<_>>().join(", ");
+    (!worst.is_empty()).then(|| format!("restarted most often: {worst}"))
 }
 
 /// Creates a finding with only its title.

@@ -398,7 +398,12 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                     .find_map(|process| process.container_id.clone())
             });
             let who = id.as_deref().map_or_else(|| shim.label(), |id| case.evidence.names.describe(id));
-            let title = format!("{} of {who} is stopped (state {})", monitor_name(shim), shim.state);
+            let title = if is_conmon(&shim.comm) || id.is_none() {
+                format!("{} of {who} is stopped (state {})", monitor_name(shim), shim.state)
+            } else {
+                let shim_name = shim.label();
+                format!("stop and exec of {who} hang: its shim {shim_name} is stopped (state {})", shim.state)
+            };
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
                 found = case.about(found, &id);
@@ -407,8 +412,8 @@ fn stopped_shims(case: &Case<'_>) -> Vec<HealthFinding> {
                 "list calls, status calls, stats and exec still work without it. But the container's exit is \
                  not noticed, its log is not reopened, and stopping or removing it takes some seconds longer"
             } else {
-                "the shim's containers run on, and list and status calls do not need the shim, so PLEG works; stop, \
-                 exec and stats of this pod hang"
+                "its containers run on, and lists and status calls do not need the shim, so PLEG works; but this pod \
+                 cannot be stopped, and its exec probes and stats hang"
             };
             found.evidence.push(effect.to_owned());
             if !is_conmon(&shim.comm) {

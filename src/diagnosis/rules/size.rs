@@ -47,7 +47,8 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
             }
         });
     if let Some((rpc, message)) = refused {
-        let mut found = oversized(case, Severity::Critical, format!("{rpc} is too large for gRPC and fails"));
+        let title = format!("{rpc} fails: its answer is over the 16 MiB of gRPC");
+        let mut found = oversized(case, Severity::Critical, title);
         found.rpc = Some(rpc.name().to_owned());
         found.evidence.insert(0, message);
         return Some(found);
@@ -81,7 +82,13 @@ pub(super) fn too_large(case: &Case<'_>) -> Option<HealthFinding> {
     };
     let each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
     let too_many = largest.bytes.saturating_sub(limit) / each.max(1);
-    let too_many = if too_many > 0 { format!(", about {too_many} items too many") } else { String::new() };
+    let pods = u64::try_from(case.evidence.runtime.pod_uids().len()).unwrap_or(u64::MAX);
+    let pods = too_many.saturating_mul(pods).div_ceil(u64::try_from(items.max(1)).unwrap_or(u64::MAX));
+    let too_many = if too_many > 0 {
+        format!(", about {too_many} items (those of {pods} pods) too many")
+    } else {
+        String::new()
+    };
     let line = format!(
         "{} received {received} for {items} items ({each} bytes each): {share} % of the kubelet's limit{too_many}",
         largest.rpc
@@ -117,7 +124,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
             plural(population.containers, "container"),
             match (unread, uncounted, population.from_shards) {
                 (true, ..) => "; what was not read is not counted",
-                (_, true, _) => " among those that were answered in parts; the rest is not counted",
+                (_, true, _) => ", as far as they could be listed in parts",
                 (_, _, true) => " (counted in parts)",
                 _ => "",
             }
@@ -146,7 +153,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
     found.next.extend(if are_dead {
         [
             format!(
-                "remove 200 dead pods of {name}, and repeat it until this finding is gone (changes state): crictl pods \
+                "remove 200 dead pods of {name}, and repeat it until health no longer says D03 (changes state): crictl pods \
                  --state notready --namespace {namespace}{by_name} -q | head -200 | xargs -r crictl rmp"
             ),
             find_creator(name, namespace),
@@ -157,12 +164,14 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> HealthFindin
         [
             format!("let no new pod come (changes state): kubectl cordon {node}"),
             format!(
-                "delete 50 of {name}, and repeat it until this finding is gone (changes state): kubectl -n {namespace} \
-                 get pods --field-selector spec.nodeName={node} -o name | grep pod/{prefix} | head -50 | xargs \
-                 kubectl -n {namespace} delete --wait=false"
+                "delete 50 of them (changes state): kubectl -n {namespace} get pods --field-selector \
+                 spec.nodeName={node} -o name | grep pod/{prefix} | head -50 | tee pods.txt | xargs kubectl -n \
+                 {namespace} delete --wait=false"
             ),
-            "while PLEG is unhealthy the kubelet ends no pod, so for each one here (changes state): crictl rmp -f SANDBOX"
-                .to_owned(),
+            format!(
+                "end them here, because the kubelet cannot now; repeat both (changes state): for p in $(cut -d/ -f2 \
+                 pods.txt); do crictl pods --namespace {namespace} --name \"^$p$\" -q | xargs -r crictl rmp -f; done"
+            ),
         ]
     });
     if !are_dead {
@@ -263,7 +272,10 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     let estimate = &case.estimate;
     let Some(lists) = estimate.lists else { return late_answers(case) };
     let pass = estimate.full_answering;
-    let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
+    // A few slow calls among many quick ones do not make each call slow.
+    let is_slow = |took: Option<Duration>, limit| took.is_some_and(|took| took > limit);
+    let slow_calls =
+        is_slow(estimate.p99, limits::CALL_SLOW) && is_slow(estimate.per_call, limits::CALL_SLOW / 2);
     let explained = estimate.late + if slow_calls { Duration::ZERO } else { lists };
     if pass.saturating_sub(explained) < limits::RELIST_SLOW {
         return late_answers(case);
@@ -306,7 +318,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Option<HealthFinding> {
     found.evidence.push(if slow_calls {
         "each call is slow: the problem is latency, not the number of pods".to_owned()
     } else {
-        "each call is quick, so their number is the cause".to_owned()
+        "most calls are quick, so their number is the cause".to_owned()
     });
     if are_dead {
         found
@@ -373,16 +385,28 @@ fn late_answers(case: &Case<'_>) -> Option<HealthFinding> {
         plural(quick, "other status call"),
         seconds(limits::STATUS_SLOW)
     ));
-    let relist = case.estimate.serial;
-    found.evidence.push(if relist >= slowest.duration {
-        format!("the kubelet waits for each such call when its pod changes; a relist now takes {}", seconds(relist))
-    } else {
-        format!(
-            "the kubelet waits for each such call when its pod changes; a relist without such a change takes {}",
+    let estimate = &case.estimate;
+    let relist = estimate.serial;
+    if relist >= slowest.duration {
+        found.evidence.push(format!(
+            "the kubelet waits for each such call when its pod changes; a relist now takes {}",
             seconds(relist)
-        )
-    });
-    found.evidence.extend(stays_below(case));
+        ));
+        found.evidence.extend(stays_below(case));
+    } else {
+        found.evidence.push(format!(
+            "a relist now takes {}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait",
+            seconds(relist)
+        ));
+        let threshold = case.evidence.settings.threshold.value;
+        if estimate.lists.is_some() && estimate.hung_calls == 0 && estimate.full < threshold / 2 {
+            found.evidence.push(format!(
+                "with all pods changed at once, a relist takes {}, far below the threshold of {}: the node stays Ready",
+                seconds(estimate.full),
+                seconds(threshold)
+            ));
+        }
+    }
     found.next.push("the runtime answers, so nothing has to be restarted or deleted".to_owned());
     found
         .next

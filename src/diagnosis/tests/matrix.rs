@@ -198,7 +198,7 @@ async fn if_an_id_had_not_enough_time_the_finding_does_not_rule_out_a_single_con
         assert_eq!((primary.id, primary.pod.is_none()), (RuleId::D02, true), "{primary:#?}");
         assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
         assert!(
-            primary.next.iter().any(|line| line.ends_with("whether one container is to blame is not known")),
+            primary.next.iter().any(|line| line.ends_with("a container to blame is not known")),
             "{primary:#?}"
         );
     };

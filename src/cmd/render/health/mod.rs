@@ -20,7 +20,7 @@ pub(super) use self::steps::lines as step_lines;
 use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{
-    Confidence, HealthFinding, HealthReport, NotChecked, ReportSource, RuleId, SourceKind, Verdict,
+    Confidence, HealthFinding, HealthReport, NotChecked, Phase, ReportSource, RuleId, SourceKind, Verdict,
 };
 use crate::ordered;
 use crate::report::escape::escaped;
@@ -124,7 +124,8 @@ fn sentence(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     let text = if report.summary.is_empty() { title } else { &report.summary };
     let mut text = format!("{word}  {}", escaped(text));
     // The time of NotReady stays on one line: it is wrapped as one word.
-    let time = text.rfind(": NotReady ").map(|at| text.split_off(at + 2)).unwrap_or_default();
+    let at = text.rfind(": NotReady ").filter(|at| text.len() - at < style.columns());
+    let time = at.map(|at| text.split_off(at + 2)).unwrap_or_default();
     let word_of_time = time.replace(' ', "_");
     text.push_str(&word_of_time);
     let lines = wrapped(&text, style.columns(), "  ");
@@ -151,6 +152,10 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     if let Some(source) = &report.source {
         lines.extend(wrapped(&source_line(source, report), style.columns(), "  "));
     }
+    // A small terminal has no room for it.
+    if let Some(impact) = impact(report).filter(|_| style.lines() >= 20) {
+        lines.extend(wrapped(impact, style.columns(), "  "));
+    }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {
         parts.push(format!("SAVED {} ago", elapsed(age)));
@@ -175,6 +180,16 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
     let detail = wrapped(&parts.join(", "), style.columns(), "  ");
     lines.extend(detail.iter().map(|line| style.paint(TextRole::Detail, line)));
     lines
+}
+
+/// Says what an unhealthy node means for its pods.
+fn impact(report: &HealthReport) -> Option<&'static str> {
+    let primary = report.primary.as_ref().filter(|_| report.verdict == Verdict::Unhealthy)?;
+    Some(match (primary.id, primary.phase) {
+        (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
+        (_, Phase::Connect) => "impact: pods run on; none starts or ends; evicted 5m after NotReady",
+        _ => "impact: pods run on; while NotReady none starts or ends; evicted after 5m of it",
+    })
 }
 
 /// Describes the source of a verdict, and how old its parts are.
@@ -217,6 +232,8 @@ struct Part {
     shown: usize,
     /// The number of first texts that are not left out before texts of other parts.
     needed: usize,
+    /// The number of lines that this part may have more than the others.
+    bonus: usize,
 }
 
 impl Part {
@@ -234,7 +251,7 @@ impl Part {
             lines <= max_lines
         });
         let shown = fit.count().max(1).min(texts.len());
-        Self { name: name.into(), texts, shown, needed: shown }
+        Self { name: name.into(), texts, shown, needed: shown, bonus: 0 }
     }
 
     /// Adds texts that are shown only if there is room.
@@ -272,8 +289,8 @@ fn fit(parts: &mut [Part], room: usize) {
         }
         let can_shrink = |part: &&mut Part| part.lines().count() > 1;
         // A text is left out whole as long as a part has several.
-        let longest = parts.iter_mut().max_by_key(|part| (part.shown > 1, part.lines().count()));
-        let Some(part) = longest.filter(can_shrink) else { break };
+        let key = |part: &&mut Part| (part.shown > 1, part.lines().count().saturating_sub(part.bonus));
+        let Some(part) = parts.iter_mut().filter(can_shrink).max_by_key(key) else { break };
         part.shorten();
     }
 }
@@ -285,7 +302,9 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
     let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
     let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
     let next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
-    let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).collect();
+    // The first line of a healthy report may have the title of another finding.
+    let is_new = |finding: &&HealthFinding| !report.summary.ends_with(&finding.title);
+    let rest: Vec<&HealthFinding> = report.findings.iter().skip(1).filter(is_new).collect();
     let (possible, likely_or_certain): (Vec<&HealthFinding>, Vec<_>) =
         rest.into_iter().partition(|finding| finding.confidence == Confidence::Possible);
     let (hangs, if_room) = possible.into_iter().partition(|finding| may_hang(finding));
@@ -301,11 +320,11 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
         Part::new(
             why(report),
             evidence.into_iter().chain(disagreements).chain(not_looked_at(report)),
-            7,
+            8,
             style,
         ),
         Part::new(what_to_keep(report), report.keep.clone(), 6, style),
-        Part::new(what_to_do(report), next, 9, style),
+        Part { bonus: 4, ..Part::new(what_to_do(report), next, 10, style) },
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
@@ -367,7 +386,10 @@ fn what_to_keep(report: &HealthReport) -> &'static str {
 /// Returns the heading of the steps.
 fn what_to_do(report: &HealthReport) -> &'static str {
     match report.verdict {
-        Verdict::Healthy => "if something is wrong nevertheless",
+        Verdict::Healthy if report.findings.iter().any(|found| found.id == RuleId::D10) => {
+            "what to do about this, or if"
+        }
+        Verdict::Healthy => "what to do if",
         _ if report.keep.is_empty() => "what to do",
         _ => "then do",
     }
@@ -388,6 +410,9 @@ fn of_what(finding: &HealthFinding) -> &'static str {
             _,
         ) => "",
         (RuleId::D05, Confidence::Likely | Confidence::Possible) => " (estimated from what was measured)",
+        (RuleId::D32, Confidence::Likely) if finding.title.starts_with("no kubelet runs") => {
+            " (seen: no kubelet; inferred: one should run here)"
+        }
         (
             RuleId::D01
             | RuleId::D02

@@ -4,7 +4,7 @@
 use crate::cmd::render::words::{width, wrapped};
 
 /// The first words by which a command is told from a text.
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 19] = [
     "cat",
     "crictl",
     "curl",
@@ -18,6 +18,7 @@ const PROGRAMS: [&str; 18] = [
     "kubectl",
     "ls",
     "pgrep",
+    "pkill",
     "plegctl",
     "ps",
     "runc",
@@ -55,6 +56,7 @@ fn is_command(text: &str) -> bool {
     let mut words = text.split(' ');
     match (words.next(), words.next()) {
         (Some("find"), Some(path)) => path.starts_with('/'),
+        (Some("for"), Some(_)) => text.contains("; do "),
         // "kill its shim" is a text.
         (Some("kill"), Some(pid)) => {
             pid.starts_with(|first: char| "-$".contains(first) || first.is_ascii_digit())
