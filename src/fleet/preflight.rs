@@ -59,16 +59,16 @@ pub struct ListedMirrorPod {
 struct PodPage {
     #[serde(default)]
     metadata: super::PageMetadata,
-    items: Vec<PodItem>,
+    items: Vec<PodMetadataItem>,
 }
 
 #[derive(Deserialize)]
-struct PodItem {
-    metadata: PodMetadata,
+struct PodMetadataItem {
+    metadata: MirrorMetadata,
 }
 
 #[derive(Deserialize)]
-struct PodMetadata {
+struct MirrorMetadata {
     name: String,
     #[serde(default)]
     namespace: String,
@@ -76,10 +76,10 @@ struct PodMetadata {
     annotations: std::collections::HashMap<String, String>,
 }
 
-impl PodItem {
+impl PodMetadataItem {
     /// The static pod of a mirror pod; `None` for any other pod.
     fn mirrored(self) -> Option<ListedMirrorPod> {
-        let PodMetadata { name, namespace, mut annotations } = self.metadata;
+        let MirrorMetadata { name, namespace, mut annotations } = self.metadata;
         annotations.contains_key(MIRROR).then(|| ListedMirrorPod {
             pod: PodRef { uid: annotations.remove(HASH).unwrap_or_default(), namespace, name },
             source: annotations.remove(SOURCE),
@@ -122,7 +122,7 @@ async fn mirrors(
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
         let page: PodPage =
             serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
-        found.extend(page.items.into_iter().filter_map(PodItem::mirrored));
+        found.extend(page.items.into_iter().filter_map(PodMetadataItem::mirrored));
         next = page.metadata.next;
         if next.is_empty() {
             break;
@@ -465,7 +465,8 @@ mod tests {
             "kubernetes.io/config.source":"file"}}}]}"#,
         )
         .unwrap();
-        let found: Vec<ListedMirrorPod> = page.items.into_iter().filter_map(PodItem::mirrored).collect();
+        let found: Vec<ListedMirrorPod> =
+            page.items.into_iter().filter_map(PodMetadataItem::mirrored).collect();
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].pod.uid.as_str(), found[0].source.as_deref()), ("5", Some("file")));
     }

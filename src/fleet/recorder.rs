@@ -59,17 +59,17 @@ pub enum RecorderError {
 
 #[derive(Deserialize)]
 struct PodList {
-    items: Vec<PodItem>,
+    items: Vec<RecorderPodItem>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PodItem {
+struct RecorderPodItem {
     metadata: PodMetadata,
     #[serde(default)]
     spec: PodSpec,
     #[serde(default)]
-    status: PodStatus,
+    status: RecorderPodStatus,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +102,7 @@ struct PodPort {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct PodStatus {
+struct RecorderPodStatus {
     phase: String,
 }
 
@@ -140,7 +140,7 @@ async fn document(
     session.get(url, timeout).await?.document(url)
 }
 
-impl PodItem {
+impl RecorderPodItem {
     /// Returns the pod as a recorder's pod, if it runs on this node and has the port.
     fn recorder_on(self, node: &str) -> Option<RecorderPod> {
         let runs = self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none();
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn recorder(pod: &serde_json::Value) -> Option<RecorderPod> {
-        serde_json::from_value::<PodItem>(pod.clone()).unwrap().recorder_on("n1")
+        serde_json::from_value::<RecorderPodItem>(pod.clone()).unwrap().recorder_on("n1")
     }
 
     #[test]

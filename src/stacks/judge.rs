@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::conmon;
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
-use super::holders::{self, Contention, Reason, Starts};
+use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
     Chain, DumpInfo, Finding, Holder, StackGroup, StackReport, Wait, WaitKind, WaitersBehind, WaitsFor,
 };
@@ -979,7 +979,7 @@ impl<'a> Judge<'a> {
             };
             let confidence = match (contention.reason, contention.holders.len()) {
                 (Some(_), _) if explained.contains(&nth) => Confidence::Certain,
-                (Some(Reason::SameObject(_) | Reason::ContainsLock), 1) => Confidence::Likely,
+                (Some(HolderReason::SameObject(_) | HolderReason::ContainsLock), 1) => Confidence::Likely,
                 _ => Confidence::Possible,
             };
             let holders = ids(&contention.holders);
@@ -1001,7 +1001,7 @@ impl<'a> Judge<'a> {
                     waited_seconds: goroutine.minutes.map(waited),
                     waited_at_least: goroutine.minutes.is_some(),
                     holders: holders.clone(),
-                    why: contention.reason.map(Reason::description),
+                    why: contention.reason.map(HolderReason::description),
                     behind_writers: ids(pending),
                     confidence,
                 });

@@ -141,14 +141,14 @@ async fn of_recorder(
 fn parse(text: &str) -> Result<RecorderVerdict, String> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Heading {
+    struct DocumentKind {
         kind: String,
         api_version: String,
     }
     if !fits_in_memory(text.as_bytes()) {
         return Err("it is too large".to_owned());
     }
-    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let heading: DocumentKind = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if (heading.kind.as_str(), heading.api_version.as_str()) != ("RecorderVerdict", HealthReport::API_VERSION)
     {
         return Err(format!("it is `{}` of `{}`", heading.kind, heading.api_version));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::explanation;
 use super::screen;
-use super::session::{Flow, Session};
+use super::session::{EngineRun, Flow};
 use super::ui::{Ui, size};
 use super::view::{Action, Key, RowId, Rows};
 use crate::capture::split_path_and_time;
@@ -13,7 +13,7 @@ use crate::cmd::health::save_bundle;
 use crate::cri::Endpoint;
 use crate::diagnosis::CallersPendingCall;
 
-impl Session<'_> {
+impl EngineRun<'_> {
     /// Passes a key to the view, and does what the view asks for.
     pub fn key(&self, key: Key, ui: &mut Ui) -> Flow {
         let now = self.moment();

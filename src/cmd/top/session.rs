@@ -58,7 +58,7 @@ pub enum Flow {
 }
 
 /// One run of the engine: on a live node, or through a part of a capture.
-pub struct Session<'a> {
+pub struct EngineRun<'a> {
     pub context: &'a Context,
     pub endpoint: &'a Endpoint,
     model: Mutex<Model>,
@@ -102,7 +102,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         let mut model = Model::new(clock.mono(), arguments.threshold, timeout);
         model.node.clone_from(&node);
         model.runtime = runtime.join(" ");
-        let session = Session {
+        let session = EngineRun {
             context,
             endpoint,
             model: Mutex::new(model),
@@ -129,7 +129,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
     Ok(Exit::Good)
 }
 
-impl Session<'_> {
+impl EngineRun<'_> {
     /// Locks the model.
     pub fn model(&self) -> MutexGuard<'_, Model> {
         locked(&self.model)

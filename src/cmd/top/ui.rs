@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::TopArgs;
 use super::model::{KubeletFigures, Model};
 use super::screen::{self, Moment, empty};
-use super::session::Session;
+use super::session::EngineRun;
 use super::terminal::Terminal;
 use super::view::{Key, View};
 use crate::capture::Speed;
@@ -93,7 +93,7 @@ impl Ui {
     }
 
     /// Waits for the next happening.
-    pub async fn next(&mut self, ticks: &mut Ticks, session: &Session<'_>) -> Happening {
+    pub async fn next(&mut self, ticks: &mut Ticks, session: &EngineRun<'_>) -> Happening {
         let period = match (session.seek_to.get(), session.context.playback()) {
             (Some(_), _) => SEEK_TICK,
             (None, Some(_)) => REPLAY_TICK,
@@ -121,7 +121,7 @@ impl Ui {
     }
 
     /// Draws the screen.
-    pub fn draw(&mut self, session: &Session<'_>) {
+    pub fn draw(&mut self, session: &EngineRun<'_>) {
         let size = size();
         if size.0 == 0 {
             return;
