@@ -203,7 +203,7 @@ impl Client {
     where
         Q: Message,
         L: ListResponse,
-        T: From<L::Entry>,
+        T: From<L::ListItem>,
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
@@ -225,7 +225,7 @@ impl Client {
     where
         Q: Message,
         L: ListResponse,
-        T: From<L::Entry>,
+        T: From<L::ListItem>,
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {

@@ -77,7 +77,7 @@ struct MirrorMetadata {
 }
 
 impl PodMetadataItem {
-    /// The static pod of a mirror pod; `None` for any other pod.
+    /// Returns the static pod of a mirror pod; `None` for any other pod.
     fn mirrored(self) -> Option<ListedMirrorPod> {
         let MirrorMetadata { name, namespace, mut annotations } = self.metadata;
         annotations.contains_key(MIRROR).then(|| ListedMirrorPod {
@@ -149,7 +149,7 @@ impl StartVerdict {
     /// All verdicts, the worst first.
     pub const ALL: [Self; 3] = [Self::Refused, Self::Unknown, Self::Starts];
 
-    /// The name in JSON and in tables.
+    /// Returns the name in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starts => "starts",
@@ -200,7 +200,7 @@ pub struct StartCounts {
 }
 
 impl StartCounts {
-    /// The number of nodes with this verdict.
+    /// Returns the number of nodes with this verdict.
     pub const fn of(&self, verdict: StartVerdict) -> u64 {
         match verdict {
             StartVerdict::Starts => self.starts,
@@ -250,7 +250,7 @@ pub struct StaticPodRestart {
 }
 
 impl NodePreflight {
-    /// The number of static pods that the upgrade restarts; `None` if it is not known for one of them.
+    /// Returns the number of static pods that the upgrade restarts; `None` if it is not known for one of them.
     pub fn restarts(&self) -> Option<usize> {
         let is_known = self.not_checked.is_empty() && self.pods.iter().all(|pod| pod.restarts.is_some());
         is_known.then(|| self.restarting().count())

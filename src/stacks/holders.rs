@@ -342,7 +342,8 @@ struct AddressFilter(Vec<bool>);
 impl AddressFilter {
     const SLOTS: usize = 1 << 14;
 
-    /// A filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in `locks`.
+    /// Creates a filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in
+    /// `locks`.
     fn of(exact: impl Iterator<Item = u64>, locks: impl Iterator<Item = u64>) -> Self {
         let mut filter = Self(vec![false; Self::SLOTS]);
         for word in exact {

@@ -1,4 +1,4 @@
-//! Shims that containerd has forgotten: they run, and no list has their sandboxes.
+//! Tests of the finding about shims that containerd has forgotten: they run, and no list has their sandboxes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ on_each_containerd! {
 /// How much older the processes look: a shim younger than 60 s may belong to a sandbox that is being created.
 const AGED_SECONDS: f64 = 600.0;
 
-/// A process table of this runtime on a machine that has been up for longer.
+/// Returns a process table of this runtime on a machine that has been up for longer.
 fn aged_node(runtime: &RealRuntime) -> PathBuf {
     let node = runtime.node_with(&[]);
     let uptime = fs::read_to_string("/proc/uptime").unwrap();
@@ -29,7 +29,7 @@ fn aged_node(runtime: &RealRuntime) -> PathBuf {
     node
 }
 
-/// The finding about left-over shims, and the whole report.
+/// Returns the finding about left-over shims, and the whole report.
 fn left_over(runtime: &RealRuntime) -> (Option<Value>, Value) {
     let words = ["health", "-r", &runtime.endpoint(), "-o", "json"];
     let output = Invocation::new(&words).env("PLEGCTL_TEST_NODE", aged_node(runtime)).run();

@@ -261,7 +261,7 @@ fn details(node: &NodePreflight, style: Style, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// A reason, shortened in the narrow table.
+/// Returns a reason, shortened in the narrow table.
 fn why(why: Option<&str>, wide: bool) -> String {
     let Some(why) = why else { return NONE.to_owned() };
     let why = escaped(why);
@@ -306,7 +306,7 @@ mod tests {
 
     const PLAIN: Style = Style { headers: true, color: false };
 
-    /// A fleet of this size whose first node is unhealthy.
+    /// Returns a fleet of this size whose first node is unhealthy.
     fn report(size: usize) -> NodesReport {
         let node = |number: usize| {
             let seconds = if number == 0 { 10.0 } else { 0.25 };

@@ -1,10 +1,11 @@
-//! Does what the keys of `top` ask for.
+//! Handles the keys of `top`: passes each key to the view, and does what the view then asks for: quit, pause, change the
+//! speed, seek, or write a bundle.
 
 use std::path::PathBuf;
 
+use super::engine_run::{EngineRun, Flow};
 use super::explanation;
 use super::screen;
-use super::session::{EngineRun, Flow};
 use super::ui::{Ui, size};
 use super::view::{Action, Key, RowId, Rows};
 use crate::capture::split_path_and_time;

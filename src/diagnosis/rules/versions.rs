@@ -77,7 +77,7 @@ const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source
     KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source }
 }
 
-/// A bug of kubelets before 1.37.
+/// Returns a bug of kubelets before 1.37.
 const fn kubelet(from: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
     KnownBug { program: "kubelet", from, until: [1, 37, 0], is_fixed: true, fault, source }
 }
@@ -101,7 +101,7 @@ pub(super) fn known_bad(case: &Case<'_>) -> Vec<HealthFinding> {
     runtime.into_iter().chain(kubelet).flat_map(|(program, version)| known_bugs(program, &version)).collect()
 }
 
-/// The version that the kubelet's metrics name, or the release that the user named.
+/// Returns the version that the kubelet's metrics name, or the release that the user named.
 fn kubelet_version(case: &Case<'_>) -> Option<String> {
     let metrics = case.evidence.kubelet.latest().and_then(|reading| reading.metrics.version.clone());
     let settings = &case.evidence.settings.kubelet;

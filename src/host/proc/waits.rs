@@ -66,7 +66,7 @@ pub struct WaitLook {
     pub disks: BTreeMap<String, DiskCounters>,
 }
 
-/// What `/proc/diskstats` has of one disk.
+/// The counters of one disk in `/proc/diskstats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// The name: `sda`.

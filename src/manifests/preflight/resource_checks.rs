@@ -374,12 +374,12 @@ mod tests {
     use crate::host::shell_words;
     use crate::manifests::reader::read;
 
-    /// A plain kubelet with a configuration file.
+    /// Returns a plain kubelet with a configuration file.
     fn plain() -> NodeResources {
         NodeResources { has_known_defaults: true, has_config_file: true, ..NodeResources::default() }
     }
 
-    /// The findings for a configuration and a command line.
+    /// Returns the findings for a configuration and a command line.
     fn found(resources: &NodeResources, text: &str, flags: &str) -> Vec<StartFinding> {
         let flags = command_line::parse(&shell_words(flags), TargetKubelet::upstream("1.36"));
         let mut settings = MergedSettings::default();
@@ -388,7 +388,7 @@ mod tests {
         check(resources, &settings, &flags)
     }
 
-    /// The checks, severities and lines of the findings.
+    /// Returns the checks, severities and lines of the findings.
     fn ids(resources: &NodeResources, text: &str, flags: &str) -> Vec<(StartCheck, Severity, Option<u32>)> {
         let findings = found(resources, text, flags).into_iter();
         findings.map(|finding| (finding.id, finding.severity, finding.line)).collect()
