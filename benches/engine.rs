@@ -1,5 +1,5 @@
-//! The PLEG engine without a runtime: the time of a relist, of grouping and of a diff over lists in memory, and the
-//! growth of memory over many relists.
+//! Measures the PLEG engine without a runtime: the time of a relist, of grouping and of a diff over lists in memory,
+//! and the growth of memory over many relists.
 
 pub mod support;
 
@@ -57,7 +57,7 @@ impl<'a> Watched<'a> {
         Self { network, clock: SystemClock::start(), memory: Memory::default(), generic }
     }
 
-    /// The time of one relist of these lists, without the time to create the lists.
+    /// Returns the time of one relist of these lists, without the time to create the lists.
     fn relist(&mut self, lists: Lists) -> Duration {
         self.memory.load(lists);
         let Self { network, clock, memory, generic } = self;
@@ -65,7 +65,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// The time of the same two list calls alone: their answers are dropped at once.
+/// Returns the time of the same two list calls alone: their answers are dropped at once.
 fn list_calls(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
     memory.load(lists);
     time(|| {
@@ -76,7 +76,7 @@ fn list_calls(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
     })
 }
 
-/// The time of a relist in which nothing has changed.
+/// Measures a relist in which nothing has changed.
 fn unchanged(network: &Runtime) {
     heading("GenericPleg::relist, unchanged containers, two in each pod: time per container", "engine");
     let each = SIZES.map(|size| {
@@ -100,7 +100,7 @@ fn unchanged(network: &Runtime) {
     figure("200000 containers divided by 1000 containers", &format!("{:.2}", largest / smallest));
 }
 
-/// The time to group the lists into pods.
+/// Measures how long it takes to group the lists into pods.
 fn grouping() {
     heading("listed_pods, per container", "engine");
     for size in SIZES {
@@ -112,7 +112,7 @@ fn grouping() {
     }
 }
 
-/// The time of a diff of two reports.
+/// Measures a diff of two reports.
 fn differences(network: &Runtime) {
     heading("diff of two reports: a tenth of the pods replaced", "engine");
     for size in [1_000, 50_000] {
@@ -136,7 +136,7 @@ fn report(network: &Runtime, lists: Lists) -> RelistReport {
     network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
 }
 
-/// The growth of resident memory over many relists.
+/// Measures the growth of resident memory over many relists.
 fn retained(network: &Runtime) {
     const CONTAINERS: usize = 10_000;
     heading("resident memory over 200 relists of 10000 containers, after 50 more", "engine");

@@ -1,4 +1,4 @@
-//! How fast plegctl reads the event stream while the reader of its output is slow.
+//! Measures how fast plegctl reads the event stream while the reader of its output is slow.
 //!
 //! A scripted runtime sends a burst of events and records when the last one was read. `cargo bench --bench
 //! event_stream` prints the events per second. It fails if an event was neither processed nor counted as dropped.
@@ -45,7 +45,7 @@ fn event(number: usize) -> ContainerEventResponse {
     }
 }
 
-/// One burst: the events per second, and how many of them were dropped.
+/// Returns one burst: the events per second, and how many of them were dropped.
 fn burst() -> (f64, u64) {
     let fake = FakeRuntime::start(Node::new());
     let log = fake.folder().join("watch.jsonl");

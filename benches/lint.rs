@@ -1,4 +1,4 @@
-//! The time to lint a directory of static pods, compared with reading it, and the time to check a kubelet's
+//! Measures the time to lint a directory of static pods, compared with reading it, and the time to check a kubelet's
 //! configuration, compared with starting the program.
 
 pub mod support;

@@ -1,5 +1,5 @@
-//! A real node for measurements by hand: a private containerd with the requested number of pods, until standard input
-//! ends.
+//! Runs a real node for measurements by hand: a private containerd with the requested number of pods, until standard
+//! input ends.
 //!
 //! ```text
 //! $ cargo bench --bench real_node -- --containerd 2 --pods 50 --containers 1

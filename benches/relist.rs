@@ -1,4 +1,4 @@
-//! A whole relist, compared with the minimum: the same two calls without decoding the answers.
+//! Measures a whole relist, compared with the minimum: the same two calls without decoding the answers.
 
 pub mod support;
 #[path = "support/target.rs"]
@@ -101,7 +101,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("the path is UTF-8")
 }
 
-/// The time and memory of commands on a very large node.
+/// Measures the time and the memory of commands on a very large node.
 fn whole_big_node(big: &Target) {
     heading("whole commands on sim:big-node, the client alone", "relist");
     let endpoint = big.endpoint();

@@ -1,4 +1,4 @@
-//! The time to read and judge a goroutine dump of a blocked runtime, compared with reading the file.
+//! Measures the time to read and judge a goroutine dump of a blocked runtime, compared with reading the file.
 
 pub mod support;
 

@@ -1,4 +1,4 @@
-//! The time to start the program without work.
+//! Measures the time to start the program without work.
 
 pub mod support;
 

@@ -1,4 +1,5 @@
-//! The status of every pod: one call at a time compared with eight, and the time of `health` on the same node.
+//! Measures the status calls for every pod: one call at a time compared with eight, and the time of `health` on the
+//! same node.
 
 pub mod support;
 #[path = "support/target.rs"]

@@ -1,4 +1,5 @@
-//! How fast plegctl reads events from the runtime's stream, compared with the minimum, which drops their bytes.
+//! Measures how fast plegctl reads events from the runtime's stream, compared with the minimum, which drops their
+//! bytes.
 //!
 //! The scripted runtime sends the events one by one from a thread of this process and may be the slower side. So the
 //! events per second are a lower bound, and a ratio near 1 means that the client is fast enough.
@@ -32,7 +33,7 @@ fn main() {
     ratio("5000 events: plegctl's client", &ours, "5000 events: minimum", &minimum);
 }
 
-/// An event of containerd: the pod's status and its containers' statuses.
+/// Returns an event of containerd: the pod's status and its containers' statuses.
 fn event() -> ContainerEventResponse {
     let node = Node::new()
         .pod("production/web-0", "uid-web-0")

@@ -1,5 +1,6 @@
-//! Captures that are expensive to read: each four bytes of the input become an entry, whose size is a power of two.
-//! Whatever the entries are, reading the capture must keep a limit of memory and time.
+//! Fuzzes the reader of captures with captures that are expensive to read: each four bytes of the input become an
+//! entry, whose size is a power of two. Whatever the entries are, reading the capture must keep a limit of memory and
+//! time.
 
 use std::fs;
 use std::process::Stdio;
@@ -38,12 +39,12 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A protobuf field with a number.
+/// Returns a protobuf field with a number.
 fn varint_field(field: u8, value: u64) -> Vec<u8> {
     [vec![field << 3], varint(value)].concat()
 }
 
-/// A protobuf field with bytes: a text, a message or a list of messages.
+/// Returns a protobuf field with bytes: a text, a message or a list of messages.
 fn bytes_field(field: u8, content: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2], &varint(content.len().try_into().unwrap())[..], content].concat()
 }
@@ -54,8 +55,8 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A message of an answer with its number and its bytes, which are the difference from the message `base`; 0 is no
-/// message. `inflated` is the size before compression; 0 means that the bytes are not compressed.
+/// Returns a message of an answer with its number and its bytes, which are the difference from the message `base`; 0
+/// is no message. `inflated` is the size before compression; 0 means that the bytes are not compressed.
 fn message(number: u64, base: u64, bytes: &[u8], inflated: usize) -> Vec<u8> {
     [
         varint_field(1, number),
@@ -67,7 +68,7 @@ fn message(number: u64, base: u64, bytes: &[u8], inflated: usize) -> Vec<u8> {
     .concat()
 }
 
-/// The entry that begins a session.
+/// Returns the entry that begins a session.
 fn session(id: u8, segment: u8) -> Vec<u8> {
     let id_field = [9, id, 0, 0, 0, 0, 0, 0, 0];
     bytes_field(3, &[&varint_field(9, 1)[..], &varint_field(12, segment.into()), &id_field].concat())
@@ -77,7 +78,7 @@ fn call_started(call: u64, rpc: u64) -> Vec<u8> {
     bytes_field(4, &[varint_field(1, call), varint_field(2, rpc), varint_field(4, call)].concat())
 }
 
-/// The entry for the end of a call that took three seconds; `messages` is its encoded answer.
+/// Returns the entry for the end of a call that took three seconds; `messages` is its encoded answer.
 fn call_finished(call: u64, messages: &[u8]) -> Vec<u8> {
     bytes_field(5, &[&varint_field(1, call)[..], &varint_field(2, 3_000_000_000), messages].concat())
 }
@@ -98,8 +99,8 @@ fn stream_message(call: u64, message: &[u8]) -> Vec<u8> {
     bytes_field(12, &[varint_field(1, call), bytes_field(2, message)].concat())
 }
 
-/// The body of an entry, from four bytes of the input: the kind of the entry, the number of a call, the exponent of a
-/// size, and the number of a message, of an RPC or of a kind of documents.
+/// Returns the body of an entry, from four bytes of the input: the kind of the entry, the number of a call, the
+/// exponent of a size, and the number of a message, of an RPC or of a kind of documents.
 fn body([kind, call_byte, exponent, number_byte]: [u8; 4]) -> Vec<u8> {
     let (call, number) = (u64::from(call_byte), u64::from(number_byte));
     let power = |limit: u8| 1_usize << (exponent % limit);
@@ -127,8 +128,8 @@ fn body([kind, call_byte, exponent, number_byte]: [u8; 4]) -> Vec<u8> {
     }
 }
 
-/// A capture: the header, a session, and an entry for each four bytes of the input, except entries that would make the
-/// file too large.
+/// Returns a capture: the header, a session, and an entry for each four bytes of the input, except entries that would
+/// make the file too large.
 fn capture(header: &[u8], input: &[u8]) -> Vec<u8> {
     let mut file = header.to_vec();
     let first_session = [0, 1, 0, 1];

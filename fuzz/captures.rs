@@ -25,7 +25,7 @@ const HEADER: usize = 16;
 /// The mark, length and checksum before the content of a frame.
 const OVERHEAD: usize = 10;
 
-/// The end of each frame, as far as the lengths are valid.
+/// Returns the end of each frame, as far as the lengths are valid.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let (mut all, mut at) = (Vec::new(), HEADER);
     while let Some(length) = bytes.get(at + 2..at + 6) {
@@ -39,7 +39,7 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     all
 }
 
-/// The capture with a correct checksum in each frame.
+/// Returns the capture with a correct checksum in each frame.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let (mut fixed, mut begin) = (bytes.to_vec(), HEADER);
     for end in ends(bytes) {

@@ -1,5 +1,6 @@
-//! Command lines of conmon, a shim and an OCI runtime, with any bytes. The target writes them into a fake `/proc`, and
-//! `stacks` searches them for the id of a container. `stacks` may report only an id that one of them contains.
+//! Fuzzes the command lines of conmon, a shim and an OCI runtime, with any bytes. The target writes them into a fake
+//! `/proc`, and `stacks` searches them for the id of a container. `stacks` may report only an id that one of them
+//! contains.
 
 use std::fs;
 

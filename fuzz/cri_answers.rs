@@ -1,4 +1,4 @@
-//! Answers of a runtime: plegctl reads them from a socket, decodes them and makes a relist of them.
+//! Fuzzes the answers of a runtime: plegctl reads them from a socket, decodes them and makes a relist of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

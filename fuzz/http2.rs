@@ -1,4 +1,4 @@
-//! The bytes that a server sends on an HTTP/2 connection: frames, header blocks and trailers.
+//! Fuzzes the bytes that a server sends on an HTTP/2 connection: frames, header blocks and trailers.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

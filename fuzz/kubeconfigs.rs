@@ -1,4 +1,4 @@
-//! Kubeconfigs with any content, and the output of a credential program.
+//! Fuzzes kubeconfigs with any content, and the output of a credential program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

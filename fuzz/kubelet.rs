@@ -1,4 +1,5 @@
-//! A kubelet's metrics, its configuration file, crictl's settings, and the bytes that a kubelet sends on a connection.
+//! Fuzzes a kubelet's metrics, its configuration file, crictl's settings, and the bytes that a kubelet sends on a
+//! connection.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};

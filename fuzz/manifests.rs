@@ -1,4 +1,4 @@
-//! Manifests of static pods, as YAML or JSON, for the oldest and the newest kubelet.
+//! Fuzzes manifests of static pods, as YAML or JSON, for the oldest and the newest kubelet.
 
 use std::path::Path;
 

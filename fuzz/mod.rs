@@ -1,4 +1,4 @@
-//! Random mutations of input from outside: no reader may panic, hang or use unbounded memory.
+//! Fuzz targets: random mutations of input from outside. No reader may panic, hang or use unbounded memory.
 //!
 //! Each target is a test. It first tries the files in `fuzz/corpus/TARGET/` and its own seeds unchanged, then mutates
 //! them for two seconds, or for the time in `PLEGCTL_FUZZ`:
@@ -96,7 +96,7 @@ pub fn assert_shows(words: &[&str], files: &[&str]) {
     assert!(!text.contains(is_control), "{words:?}: {text:?}");
 }
 
-/// The files in `fuzz/corpus/TARGET/`.
+/// Returns the files in `fuzz/corpus/TARGET/`.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };

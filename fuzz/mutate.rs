@@ -15,7 +15,7 @@ impl Random {
         self.0
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
     }
@@ -68,7 +68,7 @@ const WORDS: [&[u8]; 40] = [
     b"=",
 ];
 
-/// One of the seeds with a few mutations.
+/// Returns one of the seeds with a few mutations.
 pub fn mutated(seeds: &[Vec<u8>], random: &mut Random, longest: usize) -> Vec<u8> {
     let mut input = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(6) {

@@ -1,4 +1,5 @@
-//! Process tables: each file of a process may have any content, because a process chooses its own name and arguments.
+//! Fuzzes process tables: each file of a process may have any content, because a process chooses its own name and
+//! arguments.
 
 use std::fs;
 

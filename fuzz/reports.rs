@@ -1,4 +1,4 @@
-//! Saved reports: read, written and read again, compared, and printed in each output format.
+//! Fuzzes saved reports, which are read, written and read again, compared, and printed in each output format.
 
 use std::fs;
 

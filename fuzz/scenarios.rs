@@ -1,4 +1,4 @@
-//! Scenario files of the simulated runtime.
+//! Fuzzes scenario files of the simulated runtime.
 
 use std::fs;
 

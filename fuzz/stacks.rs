@@ -1,5 +1,5 @@
-//! Goroutine dumps: any line may be cut, damaged or from another program. The reader must count every goroutine, also
-//! those that it cannot parse.
+//! Fuzzes the reader of goroutine dumps: any line may be cut, damaged or from another program. The reader must count
+//! every goroutine, also those that it cannot parse.
 
 use std::fs;
 use std::io::Read;

@@ -28,7 +28,7 @@ fn committed_completions_are_current() {
     }
 }
 
-/// The completions that bash offers for each of these command lines.
+/// Returns the completions that bash offers for each of these command lines.
 fn offered(lines: &[&str]) -> Vec<Vec<String>> {
     let script = r#"source "$1"; shift
         for COMP_LINE; do

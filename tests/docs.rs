@@ -34,7 +34,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The README and the pages in `docs`.
+/// Returns the README and the pages in `docs`.
 fn documents() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     for folder in ["docs", "docs/runbooks"] {
@@ -83,7 +83,7 @@ fn check(path: &Path) {
     );
 }
 
-/// The output of a command; of its first lines, if it ends with ` | head -n N`.
+/// Returns the output of a command; of its first lines, if it ends with ` | head -n N`.
 fn printed(arguments: &str) -> String {
     let (arguments, most) = match arguments.split_once(" | head -n ") {
         Some((arguments, most)) => (arguments, most.parse().unwrap()),
@@ -98,7 +98,7 @@ fn printed(arguments: &str) -> String {
     text.lines().take(most).flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// The anchors of the headings of a page, as GitHub and GitLab make them.
+/// Returns the anchors of the headings of a page, as GitHub and GitLab make them.
 fn headings(text: &str) -> BTreeSet<String> {
     let titles =
         text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
@@ -117,14 +117,14 @@ fn masked(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with('≤')).map(|line| words(line) + "\n").collect()
 }
 
-/// The sorted lines without repetitions. Each event becomes `an event`, and each call `a call`.
+/// Returns the sorted lines without repetitions. Each event becomes `an event`, and each call `a call`.
 fn lines(text: &str) -> String {
     let masked = masked(text);
     let lines: BTreeSet<&str> = masked.lines().map(without_the_moment).collect();
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The part of a line that does not depend on the moment.
+/// Returns the part of a line that does not depend on the moment.
 fn without_the_moment(line: &str) -> &str {
     let second = line.split(' ').nth(1).unwrap_or_default();
     let is_call = second.starts_with("List") || second.contains("Status");

@@ -15,13 +15,13 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The names of the recorded files.
+/// Returns the names of the recorded files.
 fn recordings() -> Vec<String> {
     let entries = fs::read_dir(root().join("tests/recordings")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The oldest release and `newest` with `between` between them: `1.28-1.36`.
+/// Returns the oldest release and `newest` with `between` between them: `1.28-1.36`.
 fn range(between: &str, newest: KubeletVersion) -> String {
     format!("{}{between}{newest}", KubeletVersion::OLDEST)
 }
@@ -94,7 +94,7 @@ fn every_era_begins_with_a_recorded_kubelet() {
     );
 }
 
-/// The files that contain rules for manifests: Rust code and tables.
+/// Returns the files that contain rules for manifests: Rust code and tables.
 fn rule_files() -> Vec<PathBuf> {
     fn below(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -111,8 +111,8 @@ fn rule_files() -> Vec<PathBuf> {
     found
 }
 
-/// The minor versions in a source line, with which a rule compares the kubelet's release: in Rust code `at_least(31)` or a
-/// constant of the type `u8`, in a table `since=35`, `until=36`, `printed=31` or `gate=XGate:35`.
+/// Returns the minor versions in a source line, with which a rule compares the kubelet's release: in Rust code
+/// `at_least(31)` or a constant of the type `u8`, in a table `since=35`, `until=36`, `printed=31` or `gate=XGate:35`.
 fn compared_minors(line: &str) -> Vec<u8> {
     let after = |name: &str| line.split_once(name).map_or("", |(_, rest)| rest);
     let number = |word: &str| {

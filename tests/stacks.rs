@@ -1,4 +1,5 @@
-//! `plegctl::stacks` on dumps of real daemons with known faults: it must report the known cause and the known holder.
+//! Tests of `plegctl::stacks` on goroutine dumps of real daemons with known faults: the report must have the known
+//! cause and the known holder.
 //!
 //! `tests/recordings/stacks/truth.jsonl.gz` has the correct result for each dump. We derived it by hand from the hung
 //! calls and the injected fault.
@@ -21,7 +22,7 @@ fn recording(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(name)
 }
 
-/// The lines of `truth.jsonl.gz`, one for each dump.
+/// Returns the lines of `truth.jsonl.gz`, one for each dump.
 fn truth() -> Vec<Value> {
     let file = BufReader::new(File::open(recording("truth.jsonl.gz")).unwrap());
     let lines = BufReader::new(MultiGzDecoder::new(file)).lines();

@@ -1,4 +1,4 @@
-//! The tables of `docs/supply.md`, compared with the real build.
+//! Compares the tables of `docs/supply.md` with the crates that are really linked into plegctl.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(file(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
 }
 
-/// The rows of the table below `heading` in a document, without its head.
+/// Returns the rows of the table below `heading` in a document, without its head.
 fn table(document: &str, heading: &str) -> Vec<Vec<String>> {
     let text = text(document);
     let (_, section) = text.split_once(heading).unwrap_or_else(|| panic!("{document} lacks {heading}"));
@@ -47,7 +47,7 @@ fn every_duplicate_crate_has_a_reason() {
     assert!(rows.iter().all(|row| row[2].len() > 20), "each has a reason");
 }
 
-/// The crates that are linked into the program, as cargo resolves them for x86-64 Linux.
+/// Returns the crates that are linked into the program, as cargo resolves them for x86-64 Linux.
 fn linked() -> Vec<Value> {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let target = "x86_64-unknown-linux-gnu";
@@ -84,7 +84,7 @@ fn linked() -> Vec<Value> {
     seen.into_values().collect()
 }
 
-/// The lines of Rust code below `folder` that begin something unsafe.
+/// Returns the lines of Rust code below `folder` that begin something unsafe.
 fn unsafe_places(folder: &Path) -> usize {
     const BEGINNINGS: [&str; 5] =
         ["unsafe {", "unsafe fn ", "unsafe impl", "unsafe trait ", "unsafe extern "];

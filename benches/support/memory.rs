@@ -1,4 +1,5 @@
-//! A node in memory: any number of containers, two in each pod, with a kubelet's labels and annotations.
+//! A node in memory for the benches: any number of containers, two in each pod, with a kubelet's labels and
+//! annotations.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub const CONTAINERS_A_POD: usize = 2;
 /// The answers to both list calls.
 pub type Lists = (Vec<Sandbox>, Vec<Container>);
 
-/// The lists of a node with this number of containers, whose pods are numbered from `first_pod`.
+/// Returns the lists of a node with this number of containers, whose pods are numbered from `first_pod`.
 pub fn lists(containers: usize, first_pod: usize) -> Lists {
     let pods = first_pod..first_pod + containers.div_ceil(CONTAINERS_A_POD);
     let members =
@@ -105,7 +106,7 @@ impl Runtime for Memory {
     }
 }
 
-/// An id of 64 digits, as a runtime creates: from the number of the pod, then of the container.
+/// Returns an id of 64 digits, as a runtime creates: from the number of the pod, then of the container.
 fn id(pod: usize, number: usize) -> String {
     format!("{pod:032x}{number:032x}")
 }

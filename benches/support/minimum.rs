@@ -1,4 +1,5 @@
-//! The minimum: the same calls over the same socket, without decoding the answers.
+//! The minimum with which the benches compare plegctl: the same calls over the same socket, without decoding the
+//! answers.
 //!
 //! The minimum has only the parts that every client needs: HTTP/2, the frames of gRPC, and the time of the runtime.
 

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 pub struct Samples(Vec<Duration>);
 
 impl Samples {
-    /// The median; for an even number of samples, the mean of the middle two.
+    /// Returns the median; for an even number of samples, the mean of the middle two.
     pub fn median(&self) -> Duration {
         middle(self.0.iter().map(Duration::as_secs_f64).collect(), Duration::from_secs_f64)
     }
 
-    /// The median difference to the sample of `other` from the same turn, in seconds.
+    /// Returns the median difference to the sample of `other` from the same turn, in seconds.
     pub fn median_excess(&self, other: &Self) -> f64 {
         let pairs = self.0.iter().zip(&other.0);
         middle(pairs.map(|(own, other)| own.as_secs_f64() - other.as_secs_f64()).collect(), |seconds| seconds)
@@ -54,7 +54,7 @@ pub fn alone(turns: usize, mut measure: impl FnMut() -> Duration) -> Samples {
     Samples((0..turns).map(|_| measure()).collect())
 }
 
-/// The duration of `work`.
+/// Returns the duration of `work`.
 pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let started = Instant::now();
     // The result is created within the measured time and dropped after it.
@@ -81,23 +81,23 @@ pub fn ratio(name: &str, a: &Samples, of: &str, b: &Samples) {
     figure("  ratio", &format!("{:.2}", a.median().as_secs_f64() / b.median().as_secs_f64()));
 }
 
-/// `12.345 ms`
+/// Formats a value as `12.345 ms`
 pub fn milliseconds(duration: Duration) -> String {
     format!("{:.3} ms", duration.as_secs_f64() * 1e3)
 }
 
-/// `1.5 MiB`
+/// Formats a value as `1.5 MiB`
 #[expect(clippy::cast_precision_loss, reason = "a printed size needs no more than 53 bits")]
 pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// `12 KiB`, rounded up.
+/// Formats a value as `12 KiB`, rounded up.
 pub fn kibibytes(bytes: usize) -> String {
     format!("{} KiB", bytes.div_ceil(1024))
 }
 
-/// `seconds` divided by `items`, in nanoseconds.
+/// Returns `seconds` divided by `items`, in nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "numbers of containers are small")]
 pub fn nanoseconds_each(seconds: f64, items: usize) -> f64 {
     seconds * 1e9 / items as f64

@@ -1,4 +1,4 @@
-//! Whole processes: duration and memory.
+//! Runs whole processes, and measures their duration and their memory.
 
 use std::fs;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The binary, built with the benches' profile.
 pub const PLEGCTL: &str = env!("CARGO_BIN_EXE_plegctl");
 
-/// The duration of a run whose output is dropped; its exit status is 0 or 1.
+/// Returns the duration of a run whose output is dropped; its exit status is 0 or 1.
 pub fn wall(program: &str, arguments: &[&str]) -> Duration {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -19,8 +19,8 @@ pub fn wall(program: &str, arguments: &[&str]) -> Duration {
     took
 }
 
-/// The peak resident memory of a run in bytes. The bench reads `VmHWM` after each part of the output, so the last
-/// reading is from a moment when the run had at most the content of one pipe left to write.
+/// Returns the peak resident memory of a run in bytes. The bench reads `VmHWM` after each part of the output, so the
+/// last reading is from a moment when the run had at most the content of one pipe left to write.
 pub fn peak_memory(program: &str, arguments: &[&str]) -> u64 {
     let mut child = Command::new(program)
         .args(arguments)
@@ -44,12 +44,12 @@ fn assert_answered(status: ExitStatus, program: &str, arguments: &[&str]) {
     assert!(matches!(status.code(), Some(0 | 1)), "{program} {} ended with {status}", arguments.join(" "));
 }
 
-/// The resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes.
 pub fn resident() -> u64 {
     status_field("self", "VmRSS:").expect("/proc has our own size")
 }
 
-/// A size in /proc/PID/status, in bytes; `None` if the process has ended.
+/// Returns a size in /proc/PID/status, in bytes; `None` if the process has ended.
 fn status_field(pid: &str, field: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;

@@ -48,24 +48,25 @@ enum Owner {
 }
 
 impl Target {
-    /// The socket as an endpoint.
+    /// Returns the socket as an endpoint.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// This scenario, served by `plegctl sim serve`.
+    /// Starts `plegctl sim serve` with this scenario.
     pub fn simulated(scenario: &str) -> Self {
         let simulator = Simulator::play(scenario);
         let socket = simulator.folder.join("sim.sock");
         Self { name: format!("sim:{scenario}"), socket, _owner: Owner::Simulator(simulator) }
     }
 
-    /// The real runtime that the options name; otherwise prints the reason and returns `None`.
+    /// Returns the real runtime that the options name, or a new private containerd. If there is none, prints the reason and
+    /// returns `None`.
     pub fn real(options: &Options) -> Option<Self> {
         if let Some(endpoint) = &options.endpoint {
             let socket = PathBuf::from(endpoint.trim_start_matches("unix://"));
@@ -83,7 +84,7 @@ impl Target {
         }
     }
 
-    /// A private containerd with this number of pods.
+    /// Starts a private containerd with this number of pods.
     pub fn node(version: Containerd, packages: Packages, pods: usize, containers_each: usize) -> Self {
         let node = RealRuntime::start(version, packages);
         node.run_pods(pods, containers_each);

@@ -77,12 +77,12 @@ pub struct IncidentDetector {
     rules: IncidentRules,
     /// The number of the last incident.
     last: u64,
-    open: Option<OpenIncident>,
+    open: Option<CurrentIncident>,
 }
 
 /// The incident that lasts at the moment, and the state that decides when it ends and when it is diagnosed again.
 #[derive(Debug)]
-struct OpenIncident {
+struct CurrentIncident {
     incident: Incident,
     /// The beginning, by the monotonic clock.
     began: Mono,
@@ -278,7 +278,7 @@ impl IncidentDetector {
     }
 
     /// Creates an incident with the next number.
-    fn new_incident(&mut self, (now, mono): (Wall, Mono), why: String) -> OpenIncident {
+    fn new_incident(&mut self, (now, mono): (Wall, Mono), why: String) -> CurrentIncident {
         self.last += 1;
         let incident = Incident {
             number: self.last,
@@ -290,7 +290,7 @@ impl IncidentDetector {
             pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
         };
-        OpenIncident {
+        CurrentIncident {
             incident,
             began: mono,
             last_bad: (now, mono),
@@ -339,7 +339,7 @@ impl IncidentDetector {
         if let (Some(known), Some(found)) = (&open.subject, &verdict.subject)
             && !known.may_be_same_fault(found)
         {
-            let again = OpenIncident {
+            let again = CurrentIncident {
                 diagnosed: open.diagnosed.clone(),
                 diagnosed_at: open.diagnosed_at,
                 failing: open.failing.clone(),
@@ -368,7 +368,7 @@ impl IncidentDetector {
     }
 }
 
-impl OpenIncident {
+impl CurrentIncident {
     /// Returns the keys of the present faults.
     fn faults(&self, rules: &IncidentRules, seen: &Observation) -> BTreeSet<String> {
         let call = seen.call.clone().filter(|_| seen.waited >= rules.slow);

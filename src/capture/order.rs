@@ -96,7 +96,8 @@ fn steps(places: &[usize]) -> Vec<OrderStep> {
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
-    held: u128,
+    /// The bits that do not fill a byte yet, and their number.
+    buffer: u128,
     count: u32,
 }
 
@@ -104,11 +105,11 @@ impl BitWriter {
     /// Appends the numbers of the steps.
     fn write(&mut self, steps: &[OrderStep]) {
         for step in steps {
-            self.held |= u128::try_from(step.index).unwrap_or(0) << self.count;
+            self.buffer |= u128::try_from(step.index).unwrap_or(0) << self.count;
             self.count += step.bits;
             while self.count >= 8 {
-                self.bytes.extend(self.held.to_le_bytes().first());
-                self.held >>= 8;
+                self.bytes.extend(self.buffer.to_le_bytes().first());
+                self.buffer >>= 8;
                 self.count -= 8;
             }
         }
@@ -116,7 +117,7 @@ impl BitWriter {
 
     fn finish(mut self) -> Vec<u8> {
         if self.count > 0 {
-            self.bytes.extend(self.held.to_le_bytes().first());
+            self.bytes.extend(self.buffer.to_le_bytes().first());
         }
         self.bytes
     }
@@ -125,7 +126,8 @@ impl BitWriter {
 /// Reads the numbers that a [`BitWriter`] has packed.
 struct BitReader<'a> {
     bytes: &'a [u8],
-    held: u128,
+    /// The bits that were taken from `bytes` and not read yet, and their number.
+    buffer: u128,
     count: u32,
 }
 
@@ -133,30 +135,30 @@ impl BitReader<'_> {
     /// Reads a number with this many bits.
     fn read(&mut self, bits: u32) -> Option<usize> {
         while self.count < bits {
-            self.held |= u128::from(self.bytes.try_get_u8().ok()?) << self.count;
+            self.buffer |= u128::from(self.bytes.try_get_u8().ok()?) << self.count;
             self.count += 8;
         }
-        let index = usize::try_from(self.held & ((1 << bits) - 1)).ok()?;
-        self.held >>= bits;
+        let index = usize::try_from(self.buffer & ((1 << bits) - 1)).ok()?;
+        self.buffer >>= bits;
         self.count -= bits;
         Some(index)
     }
 
-    /// Restores the original order of `things`. Even wrong bits only reorder the elements.
-    fn restore<T>(&mut self, things: &mut [T]) -> Option<()> {
-        for next in 0..things.len() {
-            let left = things.len() - next;
+    /// Restores the original order of `elements`. Even wrong bits only reorder the elements.
+    fn restore<T>(&mut self, elements: &mut [T]) -> Option<()> {
+        for next in 0..elements.len() {
+            let left = elements.len() - next;
             let index = self.read(bits(left)).filter(|index| *index < left)?;
-            things.swap(next, next + index);
+            elements.swap(next, next + index);
         }
         Some(())
     }
 }
 
-/// Sorts `things` elements by `key`. Returns their indices in canonical order, and the position of each element in that
-/// order.
-fn canonical_order<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
-    let order = ordered::order(things, &|one, other| key(one).cmp(&key(other)));
+/// Sorts the elements with the indices below `count` by `key`. Returns their indices in canonical order, and the position of
+/// each element in that order.
+fn canonical_order<K: Ord>(count: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
+    let order = ordered::order(count, &|one, other| key(one).cmp(&key(other)));
     let places = ordered::places(&order);
     (order, places)
 }
@@ -195,22 +197,22 @@ impl SortedItem {
 pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let items: Vec<SortedItem> = items(list)?.iter().map(SortedItem::of).collect();
     let (order, places) = canonical_order(items.len(), |item| items.get(item).map(SortedItem::content));
-    let (mut bytes, mut back) = (Vec::with_capacity(list.len()), BitWriter::default());
-    back.write(&steps(&places));
+    let (mut bytes, mut permutation) = (Vec::with_capacity(list.len()), BitWriter::default());
+    permutation.write(&steps(&places));
     for item in order.iter().filter_map(|item| items.get(*item)) {
         bytes.extend_from_slice(&item.bytes);
-        back.write(&item.back);
+        permutation.write(&item.back);
     }
-    let back = if bytes == list { Vec::new() } else { back.finish() };
-    Some((bytes, back))
+    let permutation = if bytes == list { Vec::new() } else { permutation.finish() };
+    Some((bytes, permutation))
 }
 
 /// Restores the original order of a list. Returns `None` if the permutation does not belong to the list.
-pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
-    let mut back = BitReader { bytes: back, held: 0, count: 0 };
+pub fn restored(sorted: &[u8], permutation: &[u8]) -> Option<Vec<u8>> {
+    let mut permutation = BitReader { bytes: permutation, buffer: 0, count: 0 };
     let items = items(sorted)?;
     let mut original: Vec<usize> = (0..items.len()).collect();
-    back.restore(&mut original)?;
+    permutation.restore(&mut original)?;
     let mut restored = Vec::with_capacity(items.len());
     for (_, whole, content) in items {
         let Some(fields) = fields(content) else {
@@ -220,7 +222,7 @@ pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
         let mut item = whole.get(..whole.len() - content.len())?.to_vec();
         for run in runs(&fields) {
             let mut run = run.to_vec();
-            back.restore(&mut run)?;
+            permutation.restore(&mut run)?;
             item.extend(run.iter().flat_map(|(_, field, _)| *field));
         }
         restored.push(item);
@@ -229,7 +231,7 @@ pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
     for item in original {
         list.extend_from_slice(restored.get(item)?);
     }
-    back.bytes.is_empty().then_some(list)
+    permutation.bytes.is_empty().then_some(list)
 }
 
 #[cfg(test)]

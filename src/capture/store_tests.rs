@@ -215,7 +215,7 @@ fn jump_of_the_wall_clock_deletes_nothing() {
     recording.write_random_calls(400, 9);
     let kept = segments(&place);
     assert_eq!((recording.store.extent().dropped, kept[0]), (0, 1));
-    // A recorder whose clock is years clock_offset at its start deletes nothing either.
+    // A recorder whose clock is years ahead at its start deletes nothing either.
     drop(recording);
     let mut recording = TestRecorder::start(&place, limits(64 << 20));
     recording.clock_offset = 10 * 365 * i64::try_from(DAY).unwrap();

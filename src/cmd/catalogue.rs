@@ -1,6 +1,6 @@
 //! Joins the catalogues of all commands: every rule, check and signature whose id plegctl can print.
 
-use crate::diagnosis::kernel_waits::Reason;
+use crate::diagnosis::kernel_waits::KernelWaitReason;
 use crate::diagnosis::rules::{CATALOGUE, HealthRule};
 use crate::manifests::Check;
 use crate::manifests::preflight::StartCheck;
@@ -41,7 +41,7 @@ pub fn entries() -> Vec<CatalogueEntry> {
     let checks = checks.map(|row| ignorable(row.rule, row.section, row.severity, "static-pods lint"));
     let starts = StartCheck::ALL.iter().map(|check| check.row());
     let starts = starts.map(|row| ignorable(row.rule, row.section, row.severity, "preflight"));
-    let reasons = Reason::all().iter().map(|reason| reason.rule);
+    let reasons = KernelWaitReason::all().iter().map(|reason| reason.rule);
     let health = CATALOGUE.iter().map(HealthRule::rule).chain(reasons);
     health.chain(rules()).map(fixed).chain(checks).chain(starts).collect()
 }

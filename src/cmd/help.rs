@@ -46,7 +46,7 @@ mod tests {
     use crate::cmd::Cli;
     use clap::{CommandFactory, Parser};
 
-    /// All commands with their sub-commands, with all their arguments.
+    /// Returns all commands with their sub-commands, with all their arguments.
     fn commands() -> Vec<Command> {
         fn collect(command: &Command, all: &mut Vec<Command>) {
             all.push(command.clone());

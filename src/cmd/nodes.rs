@@ -465,11 +465,11 @@ mod tests {
 
     fn arguments(words: &[&str]) -> NodesArgs {
         #[derive(clap::Parser)]
-        struct Line {
+        struct TestCommand {
             #[command(flatten)]
             nodes: NodesArgs,
         }
-        <Line as clap::Parser>::parse_from([&["nodes"], words].concat()).nodes
+        <TestCommand as clap::Parser>::parse_from([&["nodes"], words].concat()).nodes
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the recorder answers over HTTP next to its metrics: `/verdict` ([`RecorderVerdict`]) and `/incidents`
-//! ([`IncidentList`]). `plegctl health --node` reads the verdict through the API server.
+//! Makes the pages that the recorder serves over HTTP in addition to its metrics: `/verdict` ([`RecorderVerdict`]) and
+//! `/incidents` ([`IncidentList`]). `plegctl health --node` reads the verdict through the API server.
 //!
 //! An answer contains only what the recorder knows already: it needs no call to the runtime and no access to the disk.
 //! Pages that need a token are in [`super::recorder_exports`].

@@ -1,4 +1,4 @@
-//! The result of one call to the runtime: answer or error, duration, size and outcome.
+//! [`Call`]: the result of one call to the runtime: answer or error, duration, size and outcome.
 
 use std::time::Duration;
 

@@ -241,7 +241,7 @@ impl Client {
     where
         Q: Message,
         L: ListResponse,
-        T: From<L::Entry>,
+        T: From<L::ListItem>,
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
@@ -263,7 +263,7 @@ impl Client {
     where
         Q: Message,
         L: ListResponse,
-        T: From<L::Entry>,
+        T: From<L::ListItem>,
     {
         let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {

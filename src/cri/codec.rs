@@ -57,23 +57,23 @@ impl Decoder for RawCodec {
 /// A list answer of the CRI. Its only field contains the entries.
 pub trait ListResponse {
     /// The type of an entry.
-    type Entry: Message + Default + HasShape;
+    type ListItem: Message + Default + HasShape;
 }
 
 impl ListResponse for wire::ListPodSandboxResponse {
-    type Entry = wire::PodSandbox;
+    type ListItem = wire::PodSandbox;
 }
 
 impl ListResponse for wire::StreamPodSandboxesResponse {
-    type Entry = wire::PodSandbox;
+    type ListItem = wire::PodSandbox;
 }
 
 impl ListResponse for wire::ListContainersResponse {
-    type Entry = wire::Container;
+    type ListItem = wire::Container;
 }
 
 impl ListResponse for wire::StreamContainersResponse {
-    type Entry = wire::Container;
+    type ListItem = wire::Container;
 }
 
 /// The number of the field that contains the entries, in every list of the CRI.
@@ -102,14 +102,14 @@ pub async fn decode_entries<L, T>(
 ) -> Result<(), MessageError>
 where
     L: ListResponse,
-    T: From<L::Entry>,
+    T: From<L::ListItem>,
 {
     budget.allow_for(bytes.len());
     let mut count = 0_usize;
     let mut left = bytes.clone();
     let mut done = 0;
     while let Some(entry) = next_entry(&mut left)? {
-        budget.charge_entry(L::Entry::SHAPE, &entry)?;
+        budget.charge_entry(L::ListItem::SHAPE, &entry)?;
         count += 1;
         yield_after_slice(&mut done, &entry, progress).await;
     }
@@ -117,7 +117,7 @@ where
     into.reserve_exact(count);
     let mut left = bytes;
     while let Some(entry) = next_entry(&mut left)? {
-        into.push(L::Entry::decode(entry.clone())?.into());
+        into.push(L::ListItem::decode(entry.clone())?.into());
         yield_after_slice(&mut done, &entry, progress).await;
     }
     Ok(())

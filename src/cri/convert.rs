@@ -225,7 +225,7 @@ pub fn cgroup_driver(wire: wire::RuntimeConfigResponse) -> Option<CgroupDriver> 
     }
 }
 
-/// The opposite of [`cgroup_driver`].
+/// Creates the message from which [`cgroup_driver`] reads the driver.
 pub(super) fn runtime_config(driver: CgroupDriver) -> wire::RuntimeConfigResponse {
     let driver = match driver {
         CgroupDriver::Systemd => wire::CgroupDriver::Systemd,
@@ -240,7 +240,7 @@ fn pairs(labels: &[(String, String)]) -> Vec<wire::Pair> {
     labels.iter().map(|(key, value)| wire::Pair { key: key.clone(), value: value.clone() }).collect()
 }
 
-/// The wire message for `filter`. The kubelet always sends a filter, even an empty one, and so does plegctl.
+/// Returns the wire message for `filter`. The kubelet always sends a filter, even an empty one, and so does plegctl.
 pub fn sandbox_filter(filter: &Filter<SandboxState>) -> wire::PodSandboxFilter {
     wire::PodSandboxFilter {
         id: String::new(),

@@ -251,7 +251,7 @@ mod tests {
         wire::Pair { key: key.into(), value: value.into() }
     }
 
-    /// A container of a simple pod, as containerd lists it.
+    /// Returns a container of a simple pod, as containerd lists it.
     fn typical_container() -> wire::Container {
         wire::Container {
             id: "d".repeat(64),

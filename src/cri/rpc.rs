@@ -33,7 +33,7 @@ word_enum! {
 }
 
 impl Rpc {
-    /// The full gRPC method path.
+    /// Returns the full gRPC method path.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Version => "/runtime.v1.RuntimeService/Version",

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
 
-    /// A budget of four seconds, all of it unused.
+    /// Returns a budget of four seconds, all of it unused.
     fn budget() -> RunBudget {
         let runtime = Arc::new(());
         let clock = Arc::new(ManualClock::default());

@@ -1,7 +1,7 @@
 //! Reads the fields of a line of `journalctl --output=short-unix`.
 
-/// The process and the message of a line that `program` logged: `STAMP HOST PROGRAM[PID]: MESSAGE`. A message of another
-/// program that only contains such a text is none.
+/// Returns the process id and the message of a line that `program` logged: `STAMP HOST PROGRAM[PID]: MESSAGE`. Returns
+/// `None` for the line of another program, even if its message contains such a text.
 pub fn logged_by<'a>(line: &'a str, program: &str) -> Option<(u32, &'a str)> {
     let (_stamp, rest) = line.split_once(' ')?;
     let (_host, rest) = rest.split_once(' ')?;

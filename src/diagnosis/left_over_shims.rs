@@ -149,7 +149,7 @@ fn of_process(evidence: &Evidence, sample: &ProcSample, shim: &Process) -> Optio
     }
     let address = Path::new(shim.flag("address")?);
     let is_ours = evidence.socket.as_ref().is_none_or(|socket| proc::same_socket(address, socket));
-    // containerd runs the program of the shim also for single actions, which are the last word.
+    // containerd runs the program of the shim also for single actions. The last word of such a command line is the action.
     let is_action = shim.command.last().is_some_and(|word| matches!(word.as_str(), "start" | "delete"));
     if !is_ours || is_action || shim.flag("namespace") != Some(CRI_NAMESPACE) || is_created() {
         return None;

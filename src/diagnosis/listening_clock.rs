@@ -29,7 +29,7 @@ pub type SlowdownSource = fn() -> Option<f64>;
 pub(super) struct ListeningClock {
     clock: Arc<dyn Clock>,
     cpu_time: CpuTimeSource,
-    ticks: Mutex<Ticks>,
+    ticks: Mutex<LastTick>,
     /// The bytes of all answers so far.
     received_bytes: AtomicU64,
     /// Whether the answers come from a capture, with their recorded durations.
@@ -39,7 +39,7 @@ pub(super) struct ListeningClock {
 }
 
 /// The state of the clock at its last tick.
-struct Ticks {
+struct LastTick {
     /// The time that the clock has counted.
     counted: Duration,
     /// The real time of the tick.
@@ -50,7 +50,7 @@ struct Ticks {
 
 impl ListeningClock {
     pub(super) fn start(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
-        let ticks = Ticks { counted: Duration::ZERO, last: clock.mono(), cpu_time: cpu_time() };
+        let ticks = LastTick { counted: Duration::ZERO, last: clock.mono(), cpu_time: cpu_time() };
         Arc::new(Self {
             clock,
             cpu_time,

@@ -17,7 +17,7 @@ pub enum ItemKind {
 }
 
 impl ItemKind {
-    /// The status call for this kind.
+    /// Returns the status call for this kind.
     pub const fn rpc(self) -> Rpc {
         match self {
             Self::Sandbox => Rpc::PodSandboxStatus,

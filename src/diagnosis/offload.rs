@@ -58,12 +58,13 @@ pub(super) async fn value<T: Send + 'static>(
     parts.pop()
 }
 
+/// Starts a thread that runs the job; returns false if there is no thread for it.
 #[cfg(not(test))]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     crate::threads::spawn("look", job).is_ok()
 }
 
-/// The version for tests. It uses a thread of tokio, because tokio's paused clock waits only for its own threads.
+/// Starts the job in a test. Uses a thread of tokio, because tokio's paused clock waits only for its own threads.
 #[cfg(test)]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     drop(tokio::task::spawn_blocking(job));

@@ -20,11 +20,11 @@ pub struct OpenCalls(Mutex<Calls>);
 struct Calls {
     sent: usize,
     /// The open calls, by the number of the call: the oldest comes first.
-    open: BTreeMap<usize, OpenCall>,
+    open: BTreeMap<usize, UnansweredCall>,
 }
 
 #[derive(Debug)]
-struct OpenCall {
+struct UnansweredCall {
     rpc: Rpc,
     id: Option<String>,
     /// The pod and the container, if they are known.
@@ -54,7 +54,9 @@ impl OpenCalls {
         let mut calls = self.lock();
         calls.sent += 1;
         let number = calls.sent;
-        calls.open.insert(number, OpenCall { rpc, id: id.map(str::to_owned), name: None, started: now });
+        calls
+            .open
+            .insert(number, UnansweredCall { rpc, id: id.map(str::to_owned), name: None, started: now });
         OpenCallGuard { calls: Arc::clone(self), number }
     }
 

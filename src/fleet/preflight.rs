@@ -59,16 +59,16 @@ pub struct ListedMirrorPod {
 struct PodPage {
     #[serde(default)]
     metadata: super::PageMetadata,
-    items: Vec<PodItem>,
+    items: Vec<PodMetadataItem>,
 }
 
 #[derive(Deserialize)]
-struct PodItem {
-    metadata: PodMetadata,
+struct PodMetadataItem {
+    metadata: MirrorMetadata,
 }
 
 #[derive(Deserialize)]
-struct PodMetadata {
+struct MirrorMetadata {
     name: String,
     #[serde(default)]
     namespace: String,
@@ -76,10 +76,10 @@ struct PodMetadata {
     annotations: std::collections::HashMap<String, String>,
 }
 
-impl PodItem {
-    /// The static pod of a mirror pod; `None` for any other pod.
+impl PodMetadataItem {
+    /// Returns the static pod of a mirror pod; `None` for any other pod.
     fn mirrored(self) -> Option<ListedMirrorPod> {
-        let PodMetadata { name, namespace, mut annotations } = self.metadata;
+        let MirrorMetadata { name, namespace, mut annotations } = self.metadata;
         annotations.contains_key(MIRROR).then(|| ListedMirrorPod {
             pod: PodRef { uid: annotations.remove(HASH).unwrap_or_default(), namespace, name },
             source: annotations.remove(SOURCE),
@@ -123,7 +123,7 @@ async fn mirrors(
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
         let page: PodPage =
             serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
-        found.extend(page.items.into_iter().filter_map(PodItem::mirrored));
+        found.extend(page.items.into_iter().filter_map(PodMetadataItem::mirrored));
         next = page.metadata.next;
         if next.is_empty() {
             break;
@@ -150,7 +150,7 @@ impl StartVerdict {
     /// All verdicts, the worst first.
     pub const ALL: [Self; 3] = [Self::Refused, Self::Unknown, Self::Starts];
 
-    /// The name in JSON and in tables.
+    /// Returns the name in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starts => "starts",
@@ -201,7 +201,7 @@ pub struct StartCounts {
 }
 
 impl StartCounts {
-    /// The number of nodes with this verdict.
+    /// Returns the number of nodes with this verdict.
     pub const fn of(&self, verdict: StartVerdict) -> u64 {
         match verdict {
             StartVerdict::Starts => self.starts,
@@ -251,7 +251,7 @@ pub struct StaticPodRestart {
 }
 
 impl NodePreflight {
-    /// The number of static pods that the upgrade restarts; `None` if it is not known for one of them.
+    /// Returns the number of static pods that the upgrade restarts; `None` if it is not known for one of them.
     pub fn restarts(&self) -> Option<usize> {
         let is_known = self.not_checked.is_empty() && self.pods.iter().all(|pod| pod.restarts.is_some());
         is_known.then(|| self.restarting().count())
@@ -465,7 +465,8 @@ mod tests {
             "kubernetes.io/config.source":"file"}}}]}"#,
         )
         .unwrap();
-        let found: Vec<ListedMirrorPod> = page.items.into_iter().filter_map(PodItem::mirrored).collect();
+        let found: Vec<ListedMirrorPod> =
+            page.items.into_iter().filter_map(PodMetadataItem::mirrored).collect();
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].pod.uid.as_str(), found[0].source.as_deref()), ("5", Some("file")));
     }

@@ -81,17 +81,17 @@ pub enum RecorderError {
 pub(super) struct PodList {
     #[serde(default)]
     pub metadata: super::PageMetadata,
-    pub items: Vec<PodItem>,
+    pub items: Vec<RecorderPodItem>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PodItem {
+pub(super) struct RecorderPodItem {
     metadata: PodMetadata,
     #[serde(default)]
     spec: PodSpec,
     #[serde(default)]
-    status: PodStatus,
+    status: RecorderPodStatus,
 }
 
 #[derive(Deserialize)]
@@ -124,7 +124,7 @@ struct PodPort {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct PodStatus {
+struct RecorderPodStatus {
     phase: String,
 }
 
@@ -162,7 +162,7 @@ async fn document(
     session.get(url, timeout).await?.document(url)
 }
 
-impl PodItem {
+impl RecorderPodItem {
     /// Returns the pod as a recorder's pod, if it runs on this node and has the port.
     fn recorder_on(self, node: &str) -> Option<RecorderPod> {
         self.recorder().filter(|(its_node, _)| its_node == node).map(|(_, pod)| pod)
@@ -249,12 +249,6 @@ impl RecorderPod {
         let date = answer.date;
         Ok(RecorderAnswer { text: answer.document(&url)?, date })
     }
-
-    /// Returns the URL of a page through the API server.
-    fn url(&self, cluster: &Cluster, page: &str) -> String {
-        let (namespace, name, port) = (encoded(&self.namespace), encoded(&self.name), self.port);
-        format!("{}/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/{page}", cluster.server)
-    }
 }
 
 #[cfg(test)]
@@ -262,7 +256,7 @@ mod tests {
     use super::*;
 
     fn recorder(pod: &serde_json::Value) -> Option<RecorderPod> {
-        serde_json::from_value::<PodItem>(pod.clone()).unwrap().recorder_on("n1")
+        serde_json::from_value::<RecorderPodItem>(pod.clone()).unwrap().recorder_on("n1")
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! [`Cluster`]: an API server and the client for it.
+//! [`Cluster`]: an API server, as a kubeconfig or a pod's service account names it, and the HTTP client with its
+//! certificates and credentials. It sends nothing itself.
 
 use super::http::HttpClient;
 

@@ -35,7 +35,7 @@ macro_rules! check_table {
             /// All checks, by number.
             pub const ALL: &[Self] = &[$($(Self::$name),*),*];
 
-            /// The row of the table.
+            /// Returns the row of the table.
             pub fn row(self) -> $crate::manifests::catalogue::CheckRow {
                 use $crate::report::{Rule, Severity};
                 static RULES: std::sync::LazyLock<Vec<Rule>> =
@@ -52,7 +52,7 @@ macro_rules! check_table {
                 Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
             }
 
-            /// The id as it is printed.
+            /// Returns the id as it is printed.
             pub const fn id(self) -> &'static str {
                 match self {
                     $($(Self::$name => $id,)*)*

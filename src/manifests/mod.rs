@@ -59,8 +59,9 @@ pub use pipeline::SIZE_LIMIT;
 pub use pod_field::PodField;
 pub use quantity::Quantity;
 pub use report::{
-    DecodedPod, DropReason, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport, FileVerdict,
-    LaterDocument, Merge, ParsedManifest, PathKind, PodIdentity, ReaderNotes, SourceReport,
+    DecodedPod, DropReason, DroppedField, DuplicateKey, FileReport, FileVerdict, LaterDocument,
+    ManifestEntryKind, ManifestEntryMeta, Merge, ParsedManifest, PathKind, PodIdentity, ReaderNotes,
+    SourceReport,
 };
 pub use source::{each_file, inspect, inspect_bytes, inspect_file};
 pub use tree::{ManifestNode, Map, MapEntry, Position, Value};

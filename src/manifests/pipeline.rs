@@ -10,7 +10,7 @@ use super::finding::LintFinding;
 use super::pod_field::PodField;
 use super::reader::{ReadResult, SyntaxError, SyntaxFault, read};
 use super::report::{
-    DecodedPod, EntryMeta, FileReport, FileVerdict, ParsedManifest, PodIdentity, ReaderNotes,
+    DecodedPod, FileReport, FileVerdict, ManifestEntryMeta, ParsedManifest, PodIdentity, ReaderNotes,
 };
 use super::tree::{ManifestNode, Map, Value};
 use super::uid::{UidUnknown, uid};
@@ -31,7 +31,7 @@ struct Rejection {
 }
 
 /// Returns the verdict on the bytes of one file. Other files with the same pod are not taken into account.
-pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
+pub fn judge(path: &Path, meta: Option<ManifestEntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
     let mut report = initial_report(path, meta, kubelet);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= SIZE_LIMIT {
         return too_large(report);
@@ -55,7 +55,7 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
 }
 
 /// Returns a report without content, with the verdict that remains if no step accepts the file.
-fn initial_report(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileReport {
+fn initial_report(path: &Path, meta: Option<ManifestEntryMeta>, kubelet: &Kubelet) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
         kubelet_path: kubelet.path_of(path),

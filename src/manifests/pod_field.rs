@@ -18,7 +18,7 @@ pub struct PodField<'a> {
 }
 
 impl<'a> PodField<'a> {
-    /// The whole Pod.
+    /// Creates the whole Pod.
     pub fn root(pod: &'a ManifestNode) -> Self {
         Self { node: Some(pod), position: pod.position, path: String::new(), kubelet_path: None }
     }
@@ -104,7 +104,7 @@ impl<'a> PodField<'a> {
         }
     }
 
-    /// The number of items or entries.
+    /// Returns the number of items or entries.
     pub fn len(&self) -> usize {
         match self.node.map(|node| &node.value) {
             Some(Value::List(items)) => items.len(),
@@ -113,27 +113,27 @@ impl<'a> PodField<'a> {
         }
     }
 
-    /// The text; empty if the field is absent.
+    /// Returns the text; empty if the field is absent.
     pub fn str(&self) -> &'a str {
         self.node.and_then(ManifestNode::as_str).unwrap_or_default()
     }
 
-    /// The text, if the field is present.
+    /// Returns the text, if the field is present.
     pub fn opt_str(&self) -> Option<&'a str> {
         self.node.and_then(ManifestNode::as_str)
     }
 
-    /// The number, if the field is present.
+    /// Returns the number, if the field is present.
     pub fn opt_int(&self) -> Option<i64> {
         i64::try_from(self.node?.as_int()?).ok()
     }
 
-    /// The number; zero if the field is absent.
+    /// Returns the number; zero if the field is absent.
     pub fn int(&self) -> i64 {
         self.opt_int().unwrap_or_default()
     }
 
-    /// The boolean, if the field is present.
+    /// Returns the boolean, if the field is present.
     pub fn opt_bool(&self) -> Option<bool> {
         self.node.and_then(ManifestNode::as_bool)
     }
@@ -143,12 +143,12 @@ impl<'a> PodField<'a> {
         self.opt_bool() == Some(true)
     }
 
-    /// The quantity; zero if the field is absent.
+    /// Returns the quantity; zero if the field is absent.
     pub fn quantity(&self) -> Quantity {
         self.node.and_then(ManifestNode::as_quantity).cloned().unwrap_or_default()
     }
 
-    /// The value as messages show it.
+    /// Returns the value as messages show it.
     pub fn shown(&self) -> String {
         match self.node.map(|node| &node.value) {
             Some(Value::Str(text)) => format!("\"{text}\""),
@@ -160,7 +160,7 @@ impl<'a> PodField<'a> {
         }
     }
 
-    /// The position of the field, or of its nearest ancestor if the field is absent.
+    /// Returns the position of the field, or of its nearest ancestor if the field is absent.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -172,12 +172,13 @@ impl<'a> PodField<'a> {
         self
     }
 
-    /// The path in the kubelet's log. It sometimes differs from the real path, and users search the log for it.
+    /// Returns the path in the kubelet's log. It sometimes differs from the real path, and users search the log for
+    /// it.
     pub fn kubelet_path(&self) -> &str {
         self.kubelet_path.as_deref().unwrap_or(&self.path)
     }
 
-    /// The path, such as `spec.containers[0].image`.
+    /// Returns the path, such as `spec.containers[0].image`.
     pub fn path(&self) -> &str {
         &self.path
     }

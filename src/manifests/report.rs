@@ -52,7 +52,7 @@ pub enum PathKind {
 
 /// The type of a directory entry, after following symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EntryKind {
+pub enum ManifestEntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -71,9 +71,9 @@ pub enum EntryKind {
 
 /// The metadata of an entry that the checks use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntryMeta {
+pub struct ManifestEntryMeta {
     /// The type, after following symbolic links.
-    pub kind: EntryKind,
+    pub kind: ManifestEntryKind,
     /// Whether the name starts with a dot, so that a directory scan skips the entry.
     pub hidden: bool,
     /// Whether the entry itself is a symbolic link.
@@ -101,7 +101,7 @@ pub struct FileReport {
     /// The path under which the kubelet reads the file; absent if it is not known.
     pub kubelet_path: Option<PathBuf>,
     /// The metadata. Absent for standard input.
-    pub meta: Option<EntryMeta>,
+    pub meta: Option<ManifestEntryMeta>,
     /// The verdict.
     pub verdict: FileVerdict,
     /// The pod, if the file is loaded or shadowed.

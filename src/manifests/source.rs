@@ -14,7 +14,9 @@ use super::Kubelet;
 use super::finding::LintFinding;
 use super::glob;
 use super::pipeline::{SIZE_LIMIT, judge, too_large};
-use super::report::{EntryKind, EntryMeta, FileReport, FileVerdict, PathKind, PodIdentity, SourceReport};
+use super::report::{
+    FileReport, FileVerdict, ManifestEntryKind, ManifestEntryMeta, PathKind, PodIdentity, SourceReport,
+};
 use crate::manifests::Check;
 use crate::ordered;
 use crate::report::load::open_nonblocking;
@@ -149,9 +151,9 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         return report;
     }
     let (reason, finding) = match meta.kind {
-        EntryKind::File => return read_and_judge(report, kubelet),
-        EntryKind::Directory => ("not recursing into manifest path", None),
-        EntryKind::DanglingLink => (
+        ManifestEntryKind::File => return read_and_judge(report, kubelet),
+        ManifestEntryKind::Directory => ("not recursing into manifest path", None),
+        ManifestEntryKind::DanglingLink => (
             "Could not get metadata",
             Some(
                 LintFinding::error(
@@ -161,7 +163,7 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
                 .with_fix("correct the link, or remove it"),
             ),
         ),
-        EntryKind::Fifo => (
+        ManifestEntryKind::Fifo => (
             "Manifest path is not a directory or file",
             Some(
                 LintFinding::error(
@@ -172,7 +174,7 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
                 .with_fix("remove the FIFO and restart the kubelet"),
             ),
         ),
-        EntryKind::Endless => {
+        ManifestEntryKind::Endless => {
             report.verdict = FileVerdict::NotJudged;
             report.findings.push(
                 LintFinding::error(
@@ -183,13 +185,13 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             );
             return report;
         }
-        EntryKind::Special => (
+        ManifestEntryKind::Special => (
             "Manifest path is not a directory or file",
             Some(
                 LintFinding::error(Check::OddEntry, "this entry is a socket or a device, so the kubelet skips it").with_fix("remove it"),
             ),
         ),
-        EntryKind::Unreadable => (
+        ManifestEntryKind::Unreadable => (
             "Could not get metadata",
             Some(LintFinding::error(
                 Check::Unreadable,
@@ -202,7 +204,7 @@ fn inspect_entry(path: &Path, kubelet: &Kubelet) -> FileReport {
     report
 }
 
-fn empty_report(path: &Path, meta: Option<EntryMeta>) -> FileReport {
+fn empty_report(path: &Path, meta: Option<ManifestEntryMeta>) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
         kubelet_path: None,
@@ -247,21 +249,23 @@ fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the metadata of an entry; `None` if the entry no longer exists.
-fn meta(path: &Path) -> Option<EntryMeta> {
+fn meta(path: &Path) -> Option<ManifestEntryMeta> {
     let hidden = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
     let own = fs::symlink_metadata(path).ok()?;
     let symlink = own.is_symlink();
     let (kind, meta) = match fs::metadata(path) {
         Ok(meta) => match entry_kind(&meta) {
-            EntryKind::File if is_in_virtual_file_system(path) => (EntryKind::Endless, meta),
+            ManifestEntryKind::File if is_in_virtual_file_system(path) => (ManifestEntryKind::Endless, meta),
             kind => (kind, meta),
         },
-        Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => (EntryKind::DanglingLink, own),
-        Err(_) => (EntryKind::Unreadable, own),
+        Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => {
+            (ManifestEntryKind::DanglingLink, own)
+        }
+        Err(_) => (ManifestEntryKind::Unreadable, own),
     };
     let modified_nanos =
         meta.mtime().checked_mul(1_000_000_000).and_then(|nanos| nanos.checked_add(meta.mtime_nsec()));
-    Some(EntryMeta {
+    Some(ManifestEntryMeta {
         kind,
         hidden,
         symlink,
@@ -282,15 +286,15 @@ fn is_in_virtual_file_system(path: &Path) -> bool {
     found.is_some_and(|magic| VIRTUAL_FILE_SYSTEMS.contains(&magic))
 }
 
-fn entry_kind(meta: &Metadata) -> EntryKind {
+fn entry_kind(meta: &Metadata) -> ManifestEntryKind {
     let kind = meta.file_type();
     if kind.is_file() {
-        EntryKind::File
+        ManifestEntryKind::File
     } else if kind.is_dir() {
-        EntryKind::Directory
+        ManifestEntryKind::Directory
     } else if kind.is_fifo() {
-        EntryKind::Fifo
+        ManifestEntryKind::Fifo
     } else {
-        EntryKind::Special
+        ManifestEntryKind::Special
     }
 }

@@ -43,7 +43,7 @@ word_enum! {
 }
 
 impl KubeletState {
-    /// The state that PLEG derives from this state.
+    /// Returns the state that PLEG derives from this state.
     pub const fn pleg(self) -> PlegState {
         match self {
             Self::Running => PlegState::Running,

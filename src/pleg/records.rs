@@ -142,7 +142,7 @@ pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Ve
     found
 }
 
-/// The kubelet's table of transitions and their events.
+/// Returns the events that the kubelet emits for a transition.
 const fn event_types(from: PlegState, to: PlegState) -> &'static [EventType] {
     use EventType::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
     use PlegState::{Exited, NonExistent, Running, Unknown};

@@ -155,7 +155,7 @@ impl SaveTarget {
     }
 }
 
-/// The error for a target that plegctl refuses.
+/// Returns the error for a target that plegctl refuses.
 fn refused(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }

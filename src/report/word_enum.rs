@@ -36,7 +36,7 @@ macro_rules! word_enum {
     };
     (@words $name:ident: $function:ident { $($value:ident = $word:literal,)* }) => {
         impl $name {
-            /// The word for the value.
+            /// Returns the word for the value.
             pub const fn $function(self) -> &'static str {
                 match self {
                     $(Self::$value => $word,)*

@@ -81,7 +81,8 @@ impl Seed {
     }
 }
 
-/// The final step of splitmix64, in which each bit of the input changes about half of the output's bits.
+/// Mixes the bits of a number with the final step of splitmix64, in which each bit of the input changes about half of the
+/// output's bits.
 const fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

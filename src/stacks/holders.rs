@@ -2,7 +2,7 @@
 //!
 //! A dump does not show who holds a lock, but it shows the addresses among the arguments of each frame. A goroutine is a
 //! *candidate* if it does not wait for the lock itself and has the address of the object that contains the lock. The best
-//! kind of evidence wins ([`Reason`]). `judge` decides with the signatures how sure a candidate is.
+//! kind of evidence wins ([`HolderReason`]). `judge` decides with the signatures how sure a candidate is.
 //!
 //! This module also finds which goroutine started which ([`Starts`]), and cycles of waiters.
 
@@ -36,7 +36,7 @@ const MAX_SHARERS: usize = 4;
 
 /// Why a goroutine may hold a lock, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
+pub enum HolderReason {
     /// The goroutine is inside a method that has the same type and receiver as a frame of the waiter. The number is that
     /// frame's distance outwards from the waiting frame.
     SameObject(usize),
@@ -48,7 +48,7 @@ pub enum Reason {
     SharesArgument,
 }
 
-impl Reason {
+impl HolderReason {
     /// Describes the reason for the report: `inside a method of the same object`.
     pub fn description(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ pub struct Contention {
     /// The candidates with the best reason.
     pub holders: Vec<usize>,
     /// The reason why these candidates may hold the lock.
-    pub reason: Option<Reason>,
+    pub reason: Option<HolderReason>,
 }
 
 /// What identifies a lock: waiters with equal keys wait for the same lock.
@@ -202,7 +202,7 @@ fn clues(dump: &Dump, key: &LockKey<'_>, waiters: &[(usize, Lock)]) -> Clues {
 }
 
 /// For each index of a lock, the candidates with their best reasons.
-type CandidatesByLock = HashMap<usize, BTreeMap<usize, Reason>>;
+type CandidatesByLock = HashMap<usize, BTreeMap<usize, HolderReason>>;
 
 /// Compares all arguments of all goroutines with the clues of all locks, in one pass over the dump.
 fn find_candidates(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> CandidatesByLock {
@@ -248,20 +248,21 @@ fn find_candidates(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -
                 {
                     for (nth, wanted, out) in by_object.get(&word).into_iter().flatten() {
                         if *wanted == kind {
-                            add_candidate(&mut found, clues, *nth, at, Reason::SameObject(*out));
+                            add_candidate(&mut found, clues, *nth, at, HolderReason::SameObject(*out));
                         }
                     }
                 }
                 for (address, contended) in by_address.range(word..word.saturating_add(MAX_LOCK_OFFSET)) {
                     debug_assert!(*address >= word);
                     for nth in contended {
-                        let reason = if certain { Reason::ContainsLock } else { Reason::MayContainLock };
+                        let reason =
+                            if certain { HolderReason::ContainsLock } else { HolderReason::MayContainLock };
                         add_candidate(&mut found, clues, *nth, at, reason);
                     }
                 }
                 for nth in by_argument.get(&word).into_iter().flatten() {
                     goroutines_with.entry(word).or_default().insert(at);
-                    add_candidate(&mut found, clues, *nth, at, Reason::SharesArgument);
+                    add_candidate(&mut found, clues, *nth, at, HolderReason::SharesArgument);
                 }
             }
         }
@@ -271,13 +272,13 @@ fn find_candidates(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -
     found
 }
 
-fn add_candidate(found: &mut CandidatesByLock, clues: &[Clues], nth: usize, at: usize, reason: Reason) {
+fn add_candidate(found: &mut CandidatesByLock, clues: &[Clues], nth: usize, at: usize, reason: HolderReason) {
     if clues.get(nth).is_some_and(|clue| clue.waiters.contains(&at)) {
         return;
     }
     let candidates = found.entry(nth).or_default();
     // A word that so many goroutines have is no evidence, and the list of them must not become larger than the dump.
-    let is_strong = matches!(reason, Reason::SameObject(_));
+    let is_strong = matches!(reason, HolderReason::SameObject(_));
     if !is_strong && candidates.len() >= MAX_CANDIDATES && !candidates.contains_key(&at) {
         return;
     }
@@ -294,7 +295,7 @@ fn drop_common_arguments(
     for (nth, candidates) in found.iter_mut() {
         let Some(clue) = clues.get(*nth) else { continue };
         candidates.retain(|at, reason| {
-            *reason != Reason::SharesArgument
+            *reason != HolderReason::SharesArgument
                 || clue.arguments.iter().any(|word| {
                     goroutines_with.get(word).is_some_and(|sharers| {
                         sharers.contains(at) && sharers.difference(&clue.waiters).count() <= MAX_SHARERS
@@ -341,7 +342,8 @@ struct AddressFilter(Vec<bool>);
 impl AddressFilter {
     const SLOTS: usize = 1 << 14;
 
-    /// A filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in `locks`.
+    /// Creates a filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in
+    /// `locks`.
     fn of(exact: impl Iterator<Item = u64>, locks: impl Iterator<Item = u64>) -> Self {
         let mut filter = Self(vec![false; Self::SLOTS]);
         for word in exact {
@@ -390,15 +392,15 @@ fn serves(goroutine: &Goroutine) -> bool {
 }
 
 /// Returns the best reason and all candidates with that reason. A weak reason that many candidates have is skipped.
-fn best_candidates(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
-    let mut by_reason: BTreeMap<Reason, Vec<usize>> = BTreeMap::new();
+fn best_candidates(candidates: BTreeMap<usize, HolderReason>) -> (Option<HolderReason>, Vec<usize>) {
+    let mut by_reason: BTreeMap<HolderReason, Vec<usize>> = BTreeMap::new();
     for (at, reason) in candidates {
         by_reason.entry(reason).or_default().push(at);
     }
     for (reason, holders) in by_reason {
         let is_evidence = match reason {
-            Reason::SameObject(0) | Reason::ContainsLock => true,
-            Reason::SameObject(_) | Reason::MayContainLock | Reason::SharesArgument => {
+            HolderReason::SameObject(0) | HolderReason::ContainsLock => true,
+            HolderReason::SameObject(_) | HolderReason::MayContainLock | HolderReason::SharesArgument => {
                 holders.len() <= MAX_SHARERS
             }
         };
@@ -559,7 +561,7 @@ mod tests {
         )
     }
 
-    fn found(text: &str) -> Vec<(Vec<usize>, Option<Reason>)> {
+    fn found(text: &str) -> Vec<(Vec<usize>, Option<HolderReason>)> {
         let found = contentions(&dump(text), &|_| false);
         found.into_iter().map(|contention| (contention.holders, contention.reason)).collect()
     }
@@ -568,7 +570,7 @@ mod tests {
     fn a_goroutine_in_a_method_of_the_same_object_is_a_candidate() {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &holder(2, "a/b.(*T).Put(0xc000100000)");
-        assert_eq!(found(&text), [(vec![1], Some(Reason::SameObject(0)))]);
+        assert_eq!(found(&text), [(vec![1], Some(HolderReason::SameObject(0)))]);
         let other = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + &holder(2, "a/b.(*T).Put(0xc000200000)");
         assert_eq!(found(&other), [(Vec::new(), None)]);
@@ -577,7 +579,7 @@ mod tests {
     #[test]
     fn a_goroutine_with_an_address_shortly_before_the_lock_is_a_candidate() {
         let near = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100200)");
-        assert_eq!(found(&near), [(vec![1], Some(Reason::ContainsLock))]);
+        assert_eq!(found(&near), [(vec![1], Some(HolderReason::ContainsLock))]);
         let far = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000000200)");
         assert_eq!(found(&far), [(Vec::new(), None)]);
         let behind = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100389)");

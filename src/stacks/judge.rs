@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::conmon;
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
-use super::holders::{self, Contention, Reason, Starts};
+use super::holders::{self, Contention, HolderReason, Starts};
 use super::report::{
     Chain, DumpInfo, Finding, Holder, StackGroup, StackReport, Wait, WaitKind, WaitersBehind, WaitsFor,
 };
@@ -62,8 +62,8 @@ pub const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
 /// The number of calls that do not wait for the exit of one container by chance.
 const MIN_WAITS_FOR_EXIT: usize = 2;
 
-/// The call that writes for long if its image is large. To be in two dumps is no evidence for it, unless other goroutines
-/// wait behind it.
+/// The call that takes long if its image is large. That its goroutine is in two dumps does not show that it is stuck,
+/// unless other goroutines wait for it.
 const LONG_WRITING_CALL: &str = "PullImage";
 
 /// The most groups and waits that a report lists; the others are counted.
@@ -563,8 +563,9 @@ impl<'a> Judge<'a> {
         self.root_of(at).or_else(|| started().find_map(|started| self.root_of(*started)))
     }
 
-    /// Returns for each contention the signature that explains it, by one of three: a candidate for its holder is a
-    /// root, the candidate waits for another lock that is explained, or its waiters match a signature.
+    /// Returns for each contention the signature that explains it. A signature explains a contention for one of three
+    /// reasons: a candidate for its holder is a root, the candidate waits for another lock that is explained, or its
+    /// waiters match the signature.
     fn explained_by(&self, signatures: usize) -> Vec<Option<usize>> {
         let mut explained_by: Vec<Option<usize>> = self
             .contentions
@@ -979,7 +980,7 @@ impl<'a> Judge<'a> {
             };
             let confidence = match (contention.reason, contention.holders.len()) {
                 (Some(_), _) if explained.contains(&nth) => Confidence::Certain,
-                (Some(Reason::SameObject(_) | Reason::ContainsLock), 1) => Confidence::Likely,
+                (Some(HolderReason::SameObject(_) | HolderReason::ContainsLock), 1) => Confidence::Likely,
                 _ => Confidence::Possible,
             };
             let holders = ids(&contention.holders);
@@ -1001,7 +1002,7 @@ impl<'a> Judge<'a> {
                     waited_seconds: goroutine.minutes.map(waited),
                     waited_at_least: goroutine.minutes.is_some(),
                     holders: holders.clone(),
-                    why: contention.reason.map(Reason::description),
+                    why: contention.reason.map(HolderReason::description),
                     behind_writers: ids(pending),
                     confidence,
                 });

@@ -47,7 +47,7 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// A node with the process table at `proc`, without the lists of the runtime.
+    /// Creates a node with the process table at `proc`, without the lists of the runtime.
     pub fn at(proc: &Path) -> Self {
         Self { proc: proc.to_owned(), ..Self::default() }
     }

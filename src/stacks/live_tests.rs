@@ -21,7 +21,7 @@ const DAEMON: u32 = 4242;
 struct Processes(PathBuf);
 
 impl Processes {
-    /// A copy that has only the process [`DAEMON`], with the name `daemon`.
+    /// Creates a copy that has only the process [`DAEMON`], with the name `daemon`.
     fn new(test: &str, daemon: &str) -> Self {
         let path = std::env::temp_dir().join(format!("plegctl-live-{}-{test}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -109,7 +109,7 @@ fn a_stopped_shim_makes_a_finding_with_waiters_by_address_certain_at_once() {
     }
 }
 
-/// A goroutine of CRI-O that creates a container and waits for conmon.
+/// Returns a goroutine of CRI-O that creates a container and waits for conmon.
 fn hanging_create(id: u64) -> String {
     let frame = format!(
         "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {{0x1, 0x2}}, 0xc000{id:03}800, {{0xc000120000, 0xd}}, 0x0)"

@@ -82,7 +82,7 @@ pub(super) fn entries(text: &str) -> Result<Vec<Signature>, Error> {
     Ok(found)
 }
 
-/// A signature with the default values.
+/// Returns a signature with the default values.
 fn empty(id: &str, title: &str) -> Signature {
     Signature {
         id: id.to_owned(),

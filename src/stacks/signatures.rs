@@ -94,7 +94,7 @@ impl Pattern {
     }
 }
 
-/// All signatures of the catalogue; a cause comes before its effects.
+/// Returns all signatures of the catalogue; a cause comes before its effects.
 pub fn signatures() -> Vec<Signature> {
     MATCHING_ORDER.iter().filter_map(|id| signature(id)).collect()
 }
@@ -113,7 +113,7 @@ static CATALOGUE: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     own::entries(&text).unwrap_or_default()
 });
 
-/// The rules that `explain` shows.
+/// Returns the rules that `explain` shows.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TABLE));
     RULES.iter()
@@ -147,7 +147,7 @@ pub fn is_normal(goroutine: &Goroutine, normal: &[Pattern]) -> bool {
     normal.iter().any(|pattern| pattern.matches(goroutine))
 }
 
-/// The normal waits as patterns.
+/// Returns the normal waits as patterns.
 pub fn normal_patterns() -> Vec<Pattern> {
     NORMAL.iter().map(|frames| Pattern::new(frames)).collect()
 }
@@ -200,7 +200,7 @@ const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
 pub const TWO_DUMPS: &str =
     "take a second dump a minute later and pass both to `plegctl stacks`: it shows what is stuck in both";
 
-/// The signature of a lock that no other signature explains.
+/// Returns the signature of a lock that no other signature explains.
 pub fn unexplained_lock() -> Option<Signature> {
     signature(LOCK)
 }

@@ -25,13 +25,13 @@ fn judged_twice(text: &str) -> StackReport {
     judge(&sources, &signatures(), &KnownHangs::default())
 }
 
-/// The text of a goroutine in a dump.
+/// Returns the text of a goroutine in a dump.
 pub(super) fn goroutine(id: u64, state: &str, frames: &[&str]) -> String {
     let lines: Vec<String> = frames.iter().map(|frame| format!("{frame}\n\t/a.go:1 +0x1\n")).collect();
     format!("goroutine {id} [{state}]:\n{}\n", lines.concat())
 }
 
-/// The text of a goroutine of CRI-O that serves `rpc`.
+/// Returns the text of a goroutine of CRI-O that serves `rpc`.
 pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> String {
     let server = format!(
         "github.com/cri-o/cri-o/server.(*Server).{rpc}(0xc000001000, {{0x1, 0x2}}, 0xc000{id:03}000)"
@@ -42,7 +42,7 @@ pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> Strin
     goroutine(id, state, &all)
 }
 
-/// The whole minutes for which a finding's goroutines have waited.
+/// Returns the whole minutes for which a finding's goroutines have waited.
 fn minutes(finding: &Finding) -> Option<u64> {
     assert_eq!(finding.waited_at_least, finding.waited_seconds.is_some());
     finding.waited_seconds.map(|waited| waited.duration().as_secs() / 60)
@@ -52,7 +52,7 @@ fn found<'a>(report: &'a StackReport, id: &str) -> Option<&'a Finding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
-/// The texts of two goroutines that wait for the lock of the layer store.
+/// Returns the texts of two goroutines that wait for the lock of the layer store.
 fn two_waiters_for_the_layers() -> String {
     [(31, "ListImages"), (32, "RunPodSandbox")]
         .map(|(id, rpc)| {
@@ -160,7 +160,7 @@ fn a_log_that_conmon_does_not_reopen_is_possible_in_one_dump_and_likely_in_two()
     assert!(judged_twice(&reopen).has_problem());
 }
 
-/// The text of a goroutine of CRI-O that stops a container; `allowed` is the caller's time-out in seconds.
+/// Returns the text of a goroutine of CRI-O that stops a container; `allowed` is the caller's time-out in seconds.
 fn stop(state: &str, allowed: &str) -> String {
     let of_runtime = format!(
         "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {{0x1?, 0x2?}}, 0xc000300000, {allowed})"

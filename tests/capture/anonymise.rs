@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument, record};
 use crate::support::plegctl::{command, plegctl};
 
-/// All names in the lists of a capture.
+/// Returns all names in the lists of a capture.
 fn names(capture: &Path) -> BTreeSet<String> {
     let relist = plegctl(&["relist", "-r", &format!("capture:{}", argument(capture)), "-o", "json"]);
     let report: Value = serde_json::from_str(&relist.stdout).unwrap_or_else(|why| panic!("{why}: {relist}"));
@@ -29,7 +29,7 @@ fn names(capture: &Path) -> BTreeSet<String> {
     names
 }
 
-/// All readable text of a capture.
+/// Returns all readable text of a capture.
 fn texts(capture: &Path) -> Vec<String> {
     let capture = Capture::open(capture).unwrap();
     let messages = capture.calls.iter().filter_map(|call| capture.messages(call.end.as_ref()?)).flatten();

@@ -1,4 +1,4 @@
-//! Unusable input: one clear error line and exit status 2.
+//! Tests of `record` and `capture` with unusable input, which gives one clear error line and exit status 2.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Every command works with a capture as with a runtime, at any moment of the capture.
+//! Tests that every command works with a capture as with a runtime, at any moment of the capture.
 
 use plegctl::capture::Capture;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn capture(place: &CaptureDir) -> std::path::PathBuf {
     directory
 }
 
-/// The names and ids of the listed objects, in order.
+/// Returns the names and ids of the listed objects, in order.
 fn listed(output: &Output) -> Vec<String> {
     let report = json(output);
     let pods = report["pods"].as_array().unwrap().iter();

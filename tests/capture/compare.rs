@@ -52,7 +52,7 @@ fn event(kind: i32, id: &str, with_pod: bool) -> Event {
     Event::aged(message, 0)
 }
 
-/// The node as one relist sees it.
+/// Returns the node as one relist sees it.
 fn node(relist: usize) -> Node {
     let mut node = Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app");
     if relist >= 3 {
@@ -71,8 +71,8 @@ fn node(relist: usize) -> Node {
     node
 }
 
-/// The events that the stream sends while a relist waits for its first list. The watch prints the last event of each
-/// relist.
+/// Returns the events that the stream sends while a relist waits for its first list. The watch prints the last event
+/// of each relist.
 fn scripted_events(relist: usize) -> Vec<Event> {
     match relist {
         // Both sides see c2. c9 is removed before a relist can see it.
@@ -186,8 +186,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The part of the records that does not depend on time: the events of each side in order, the divergences with their
-/// explanations in order, and the counts.
+/// Returns the part of the records that does not depend on time: the events of each side in order, the divergences
+/// with their explanations in order, and the counts.
 fn comparable(records: &[Value]) -> (Vec<String>, Vec<String>, Value) {
     let of = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
     let events = of("Event").map(|event| {

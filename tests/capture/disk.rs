@@ -1,4 +1,4 @@
-//! A full disk, and a disk on which files cannot be deleted.
+//! Tests of the recorder on a full disk, and on a disk on which files cannot be deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::support::{FakeRuntime, Node, RuntimeKind};
 struct Disk(CaptureDir);
 
 impl Disk {
-    /// A file system in memory.
+    /// Creates a file system in memory.
     fn in_memory(options: &str) -> Option<Self> {
         let (place, target) = Self::target();
         let mounted = succeeds("mount", &["-t", "tmpfs", "-o", options, "tmpfs", argument(&target)]);
         mounted.then_some(Self(place))
     }
 
-    /// A file system in a file, with a loop device.
+    /// Creates a file system in a file, with a loop device.
     fn in_a_file(bytes: u64) -> Option<Self> {
         let (place, target) = Self::target();
         let image = place.path("image");
@@ -49,8 +49,8 @@ impl Drop for Disk {
     }
 }
 
-/// The node in one relist. Each relist has one new container with new random annotations instead of the previous one,
-/// so each relist needs the same space in the capture on any machine.
+/// Returns the node in one relist. Each relist has one new container with new random annotations instead of the
+/// previous one, so each relist needs the same space in the capture on any machine.
 fn node(relist: u32) -> Node {
     let noise = |number: u32| {
         let mut state = u64::from(relist * 64 + number) + 1;

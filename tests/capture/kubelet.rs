@@ -1,4 +1,4 @@
-//! The kubelet's own metrics in a capture, and their silence.
+//! Tests of the kubelet's own metrics in a capture: the recorder reads them, and notes if the kubelet does not answer.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// The number of the document kind for the kubelet's metrics, in captures of every release of plegctl.
 const METRICS_KIND: u32 = 6;
 
-/// A kubelet that answers each GET with `page`, or never, and counts the requests.
+/// Returns a kubelet that answers each GET with `page`, or never, and counts the requests.
 fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,5 @@
-//! `health` names the same culprit from a capture as live, for each fault. The recording ends while the fault lasts.
+//! Tests that `health` names the same culprit from a capture as live, for each fault. The recording ends while the
+//! fault lasts.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::support::captures::{CaptureDir, argument};
 use crate::support::plegctl::{Invocation, Output};
 
-/// The result of a diagnosis: its verdict, rule, call, pod and container.
+/// Returns the result of a diagnosis: its verdict, rule, call, pod and container.
 fn culprit(output: &Output) -> [String; 5] {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let of = |path: &str| report.pointer(path).map(Value::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Commands on a capture give the answers that were recorded.
+//! Tests that commands on a capture give the answers that were recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn records(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The delivered events of each relist, by pod.
+/// Returns the delivered events of each relist, by pod.
 fn events(records: &[Value], relists: usize) -> Vec<Events> {
     let mut all = vec![Events::new(); relists];
     for event in records.iter().filter(|record| record["kind"] == "Event" && record["delivered"] == true) {
@@ -28,7 +28,7 @@ fn events(records: &[Value], relists: usize) -> Vec<Events> {
     all
 }
 
-/// The kubelet's events at each step.
+/// Returns the kubelet's events at each step.
 fn expected(history: &Value) -> Vec<Events> {
     let steps = history["expect"].as_array().unwrap().iter();
     steps

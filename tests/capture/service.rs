@@ -1,4 +1,4 @@
-//! The recorder as a service: its signals and its output.
+//! Tests of the recorder as a service: its signals and its output.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -134,12 +134,12 @@ fn recorder_metrics_have_the_kubelets_names_and_name_the_culprit() {
     running.wait();
 }
 
-/// A free address of this machine.
+/// Returns a free address of this machine.
 pub(super) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// The answer of a recorder: its head and its body.
+/// Returns the answer of a recorder: its head and its body.
 fn get(address: &str, target: &str, header: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(format!("GET {target} HTTP/1.1\r\n{header}\r\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Signals other than SIGINT and SIGTERM do not end a recorder, whenever they arrive.
+//! Tests that signals other than SIGINT and SIGTERM do not end a recorder, whenever they arrive.
 
 use plegctl::cri::Rpc;
 

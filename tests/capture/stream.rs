@@ -1,5 +1,5 @@
-//! The event stream in a capture: the recorder reads it by the same rules as `watch`, and a replay delivers each event
-//! at its recorded time.
+//! Tests of the event stream in a capture: the recorder reads it by the same rules as `watch`, and a replay delivers
+//! each event at its recorded time.
 
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ fn recorder_reads_no_event_stream_whose_events_the_kubelet_would_lose() {
     assert!(fake.calls_of(Rpc::GetContainerEvents).is_empty());
 }
 
-/// The kernel's letter for the state of a process.
+/// Returns the kernel's letter for the state of a process.
 fn state_of(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").unwrap().1.chars().take(1).collect()

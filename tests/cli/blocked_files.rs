@@ -1,5 +1,5 @@
-//! `health` with input and output files that do not answer. In these tests, a FIFO without a reader or a writer behaves
-//! like a file on a disk that hangs.
+//! Tests of `health` with input and output files that do not answer. In these tests, a FIFO without a reader or a
+//! writer behaves like a file on a disk that hangs.
 
 use std::fs;
 use std::path::Path;

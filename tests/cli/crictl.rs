@@ -1,6 +1,6 @@
-//! `plegctl sim serve` with the calls that crictl's commands make, in their order. The tests check the fields that
-//! crictl reads. crictl 1.36 calls `ImageFsInfo` before every command that may concern images, and stops if that call
-//! is refused.
+//! Tests of `plegctl sim serve` with the calls that crictl's commands make, in their order. The tests check the fields
+//! that crictl reads. crictl 1.36 calls `ImageFsInfo` before every command that may concern images, and stops if that
+//! call is refused.
 
 use tonic::Code;
 

@@ -22,7 +22,7 @@ const MARKER: &str = "marker";
 /// The time limit for a watch that does not give the recorded events.
 const AT_MOST: &str = "50s";
 
-/// The delivered events of relists and of the stream.
+/// Returns the delivered events of relists and of the stream.
 fn delivered(records: &[Value]) -> Events {
     let mut events = Events::new();
     for event in of_kind(records, "Event").into_iter().filter(|event| event["delivered"] == true) {
@@ -105,7 +105,7 @@ fn node() -> Node {
     Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app")
 }
 
-/// An event of the pod `uid` with the present time.
+/// Returns an event of the pod `uid` with the present time.
 fn happened(kind: i32, id: &str, uid: &str) -> Event {
     aged(kind, id, uid, Duration::ZERO)
 }
@@ -114,7 +114,7 @@ fn aged(kind: i32, id: &str, uid: &str, age: Duration) -> Event {
     Event::aged(message(kind, id, Some(uid)), i64::try_from(age.as_nanos()).unwrap())
 }
 
-/// The event as the runtime sends it. Without `uid` it has no pod, so the kubelet ignores it.
+/// Returns the event as the runtime sends it. Without `uid` it has no pod, so the kubelet ignores it.
 fn message(kind: i32, id: &str, uid: Option<&str>) -> ContainerEventResponse {
     let sandbox = uid.map(|uid| wire::PodSandboxStatus {
         id: format!("sandbox-of-{uid}"),
@@ -169,7 +169,7 @@ fn in_state(calls: &[ReceivedCall], state: CallState) -> usize {
     streams.filter(|call| call.state == state).count()
 }
 
-/// The guard process of a running watch.
+/// Returns the guard process of a running watch.
 fn guard_of(running: &Running) -> String {
     let pid = running.pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();

@@ -1,4 +1,4 @@
-//! plegctl on a node that cannot start another process or thread, or has no free file descriptor.
+//! Tests of plegctl on a node that cannot start another process or thread, or has no free file descriptor.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ impl RestrictedUser {
         Self { _folder: folder, program, as_root }
     }
 
-    /// A readable file next to the program.
+    /// Writes a readable file next to the program, and returns its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.program.with_file_name(name);
         fs::write(&path, text).unwrap();

@@ -1,4 +1,4 @@
-//! What `--help` shows: every command has examples that work, and no line is wider than the terminal.
+//! Tests of what `--help` shows: every command has examples that work, and no line is wider than the terminal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use plegctl::capture::Capture;
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;
 
-/// The help of a command in a terminal of 80 columns.
+/// Returns the help of a command in a terminal of 80 columns.
 fn help(command: &[String], option: &str) -> String {
     let words: Vec<&str> = command.iter().map(String::as_str).chain([option]).collect();
     let output = Invocation::new(&words).env("COLUMNS", "80").run();
@@ -17,7 +17,7 @@ fn help(command: &[String], option: &str) -> String {
     output.stdout
 }
 
-/// Every command and sub-command, found in the help itself.
+/// Returns every command and sub-command, found in the help itself.
 fn commands() -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut next = 0;
@@ -46,7 +46,7 @@ fn no_line_of_any_help_is_wider_than_80_columns() {
     }
 }
 
-/// A directory with every file that an example names.
+/// Returns a directory with every file that an example names.
 fn files() -> TempDir {
     let folder = TempDir::new();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -77,7 +77,7 @@ fn files() -> TempDir {
     folder
 }
 
-/// The exit statuses that an example may have on an empty node.
+/// Returns the exit statuses that an example may have on an empty node.
 fn statuses(example: &str) -> &[i32] {
     let starts = |starts: &[&str]| starts.iter().any(|start| example.starts_with(start));
     if starts(&["plegctl nodes", "plegctl pods", "plegctl preflight --upgrade-to"]) {

@@ -1,4 +1,5 @@
-//! Hostile answers of the process behind the socket: plegctl reports each answer correctly and never crashes.
+//! Tests with hostile answers of the process behind the socket: plegctl reports each answer correctly and never
+//! crashes.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +21,7 @@ use crate::support::wire;
 
 const NOT_BASE64: &str = "this is !! not base64";
 
-/// A client whose deadline is long enough for an answer of a hundred megabytes on a busy machine.
+/// Returns a client whose deadline is long enough for an answer of a hundred megabytes on a busy machine.
 fn client(server: &RawServer) -> Client {
     let clock = Arc::new(SystemClock::start());
     Client::new(&server.socket(), &server.endpoint(), Duration::from_secs(300), clock)
@@ -30,7 +31,7 @@ async fn list(server: &RawServer) -> Result<Vec<Container>, Error> {
     client(server).list_containers(&Filter::default()).await.result
 }
 
-/// The error of a `ListContainers` that gets this answer.
+/// Returns the error of a `ListContainers` that gets this answer.
 async fn error_of_list(answer: RawAnswer) -> String {
     let server = RawServer::answering(Rpc::ListContainers, answer);
     list(&server).await.unwrap_err().to_string()

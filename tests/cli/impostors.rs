@@ -1,6 +1,6 @@
-//! Processes that only have the name `kubelet`, next to the real binary that runs as root. Each test uses `unshare` to
-//! get its own PID namespace and process table, so that it does not see the machine's processes. This needs root;
-//! without root the tests are skipped with a message.
+//! Tests with impostors: processes that have the name `kubelet` but are not the node's kubelet. Here plegctl runs as root.
+//! Each test uses `unshare` to get its own PID namespace and process table, so that it does not see the machine's
+//! processes. This needs root; without root the tests are skipped with a message.
 
 use std::mem::MaybeUninit;
 use std::net::TcpListener;

@@ -44,7 +44,7 @@ pub(super) fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The ids of the findings of a file.
+/// Returns the ids of the findings of a file.
 pub(super) fn ids(findings: &Value) -> Vec<&str> {
     findings.as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }

@@ -1,4 +1,5 @@
-//! The formats of `-o`: each command has the formats that its help names, and all formats have the same content.
+//! Tests of the output formats (`-o`): each command has the formats that its help names, and all formats have the same
+//! content.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `plegctl preflight` as a process: settings of a node and of files, formats, exit status.
+//! The process tests of `plegctl preflight`: settings of a node and of files, output formats, exit status.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -17,7 +17,7 @@ cgroupDriver: systemd
 maxPods: 110
 ";
 
-/// A file with this text, and the directory that it is in.
+/// Writes a file with this text. Returns its directory and its path.
 fn config(text: &str) -> (TempDir, String) {
     let directory = TempDir::new();
     let path = directory.path().join("config.yaml");
@@ -35,7 +35,7 @@ pub fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The ids of the findings.
+/// Returns the ids of the findings.
 pub fn ids(report: &Value) -> Vec<&str> {
     report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }
@@ -404,7 +404,7 @@ fn every_id_is_explained() {
     }
 }
 
-/// A listening socket on every address, as the kernel prints it.
+/// Returns a listening socket on every address, as the kernel prints it.
 fn listening(port: u16, inode: u32) -> String {
     format!(
         "   0: 00000000:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0\n"

@@ -1,7 +1,8 @@
-//! A kubeadm node from 1.31 to 1.37, one release after the other, with the files that kubeadm of each release writes.
+//! Tests of `plegctl preflight --upgrade-to` on a kubeadm node: each step from one release to the next, from 1.31 to 1.37.
+//! The node has the files that kubeadm of the earlier release writes.
 //!
-//! The files are written down from public clusters and kubeadm's release notes. kubeadm of a release removes what its own
-//! kubelet refuses, so these findings are what the kubelet package alone would meet.
+//! The files are copied from public clusters and kubeadm's release notes. The tests upgrade only the kubelet. In a real
+//! upgrade, kubeadm also rewrites these files and removes the settings that the new kubelet refuses.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::preflight::{TestNode, ids, node, on_node, report};
 
-/// `/var/lib/kubelet/config.yaml` of a kubeadm release.
+/// Returns `/var/lib/kubelet/config.yaml` of a kubeadm release.
 fn config(minor: u32) -> String {
     // From 1.34 on, the file has the endpoint (NodeLocalCRISocket); before, a flag has it.
     let endpoint = if minor >= 34 { "unix:///var/run/containerd/containerd.sock" } else { "\"\"" };
@@ -68,7 +69,7 @@ volumeStatsAggPeriod: 0s
     )
 }
 
-/// The flags in `/var/lib/kubelet/kubeadm-flags.env` of a kubeadm release.
+/// Returns the flags in `/var/lib/kubelet/kubeadm-flags.env` of a kubeadm release.
 fn flags(minor: u32) -> &'static str {
     match minor {
         ..34 => {
@@ -81,7 +82,7 @@ fn flags(minor: u32) -> &'static str {
     }
 }
 
-/// A manifest of kubeadm, shortened to the fields that all four have.
+/// Returns a manifest of kubeadm, shortened to the fields that all four have.
 fn manifest(name: &str, minor: u32) -> String {
     format!(
         "apiVersion: v1
@@ -135,7 +136,7 @@ status: {{}}
 
 const PODS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// A control-plane node of a kubeadm release.
+/// Returns a control-plane node of a kubeadm release.
 fn kubeadm_node(minor: u32, cgroup: &str) -> TestNode {
     let authority = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fleet/pki/authority.crt");
     let authority = fs::read_to_string(authority).unwrap();
@@ -156,7 +157,8 @@ fn kubeadm_node(minor: u32, cgroup: &str) -> TestNode {
     node(&command, cgroup, &files)
 }
 
-/// The findings above information, and the number of static pods that restart, for a step from one release to another.
+/// Returns the findings above information, and the number of static pods that restart, for a step from one release to
+/// another.
 fn step(from: u32, to: u32, cgroup: &str) -> (Vec<String>, usize) {
     let node = kubeadm_node(from, cgroup);
     let (running, target) = (format!("1.{from}"), format!("1.{to}"));

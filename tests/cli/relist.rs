@@ -75,7 +75,7 @@ fn filters_change_only_the_output() {
     assert_eq!(first_words, ["app", "side", "etcd"], "{by_name}");
 }
 
-/// A node with two namespaces, labels and digests.
+/// Returns a node with two namespaces, labels and digests.
 fn labelled() -> Node {
     Node::new()
         .pod("shop/web-0", "uid-1")

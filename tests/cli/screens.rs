@@ -1,5 +1,5 @@
-//! Every screen of every scenario in real terminals of tmux, with 80 columns by 24 lines and 120 by 40. Without tmux
-//! these tests are skipped with a message; with `CI=true` they fail instead.
+//! Tests of every screen of every scenario in real terminals of tmux, with 80 columns by 24 lines and 120 by 40.
+//! Without tmux these tests are skipped with a message; with `CI=true` they fail instead.
 
 use std::fs;
 use std::time::Duration;
@@ -76,12 +76,12 @@ impl Terminal {
         output
     }
 
-    /// The visible screen.
+    /// Returns the visible screen.
     fn seen(&self) -> Vec<String> {
         lines(&self.tmux(&["capture-pane", "-p"]))
     }
 
-    /// All output, including lines that have scrolled away; wrapped lines are joined.
+    /// Returns all output, including lines that have scrolled away; wrapped lines are joined.
     fn written(&self) -> Vec<String> {
         lines(&self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]))
     }
@@ -107,7 +107,7 @@ impl Drop for Terminal {
     }
 }
 
-/// The lines of an output without the empty lines at its end.
+/// Returns the lines of an output without the empty lines at its end.
 fn lines(output: &Output) -> Vec<String> {
     let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_end().to_owned()).collect();
     while lines.last().is_some_and(String::is_empty) {

@@ -17,7 +17,7 @@ fn recording(name: &str) -> String {
     path.display().to_string()
 }
 
-/// The text without its line breaks.
+/// Returns the text without its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -239,7 +239,7 @@ fn users_signatures_apply_first_and_invalid_ones_are_reported() {
     assert!(output.stderr.contains("line 2: `frame` is not a key"), "{output}");
 }
 
-/// A socket that answers one request with `answer` and returns the request.
+/// Starts a thread that listens on a socket and answers one request with `answer`. The thread returns the request.
 fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A stdout that is closed, full or a pipe without a reader.
+//! Tests of plegctl with a stdout that is closed, full or a pipe without a reader.
 
 use std::fs;
 

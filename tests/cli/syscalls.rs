@@ -1,5 +1,5 @@
-//! The effects of plegctl on a node, as the kernel and the runtime see them: for each command a complete list of
-//! written files, started programs, connections, signals and calls. Tracing needs strace. Without strace the test
+//! Tests of the effects of plegctl on a node, as the kernel and the runtime see them: for each command a complete list
+//! of written files, started programs, connections, signals and calls. Tracing needs strace. Without strace the test
 //! passes with a message; with `CI=true` it fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ fn effects(trace: &str) -> Effects {
     effects
 }
 
-/// The process to which a signal is sent; for a process group its leader.
+/// Returns the process to which a signal is sent; for a process group its leader.
 fn receiver(arguments: &str) -> &str {
     let first = arguments.split([',', ')']).next().unwrap_or_default().trim();
     first.strip_prefix('-').unwrap_or(first)
@@ -290,7 +290,7 @@ fn each_command_makes_only_the_documented_system_calls() {
     }
 }
 
-/// A run for each command. Some commands read files that earlier commands have written.
+/// Returns a run for each command, in order: some commands read files that earlier commands have written.
 fn runs(folder: &TempDir, endpoint: &str) -> Vec<Run> {
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (saved, log, health, capture) =

@@ -1,5 +1,5 @@
-//! `plegctl top`: in terminals of tmux (skipped without tmux, with a message; with `CI=true` they fail), and without a
-//! terminal.
+//! Tests of `plegctl top` in terminals of tmux (skipped without tmux, with a message; with `CI=true` they fail), and
+//! without a terminal.
 
 use std::fs;
 

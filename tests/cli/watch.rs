@@ -9,7 +9,7 @@ use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, ReceivedCall, recording};
 
-/// The delivered events of the relist `number`.
+/// Returns the delivered events of the relist `number`.
 fn events(records: &[Value], number: u64) -> Events {
     let mut events = Events::new();
     for event in of_kind(records, "Event") {
@@ -21,7 +21,7 @@ fn events(records: &[Value], number: u64) -> Events {
     events
 }
 
-/// The calls that the fake received, by relist and sorted. A relist begins with an unfiltered sandbox list.
+/// Returns the calls that the fake received, by relist and sorted. A relist begins with an unfiltered sandbox list.
 fn calls(received: &[ReceivedCall]) -> Vec<Vec<(String, String)>> {
     let mut relists: Vec<Vec<(String, String)>> = Vec::new();
     for call in received.iter().filter(|call| call.rpc != Rpc::Version) {

@@ -59,7 +59,7 @@ pub fn drawn(text: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// The parts of a line, each with the classes of its colour.
+/// Returns the parts of a line, each with the classes of its colour.
 fn spans(line: &str) -> Vec<(String, &str)> {
     let mut class = String::new();
     let mut spans = Vec::new();
@@ -78,7 +78,7 @@ fn spans(line: &str) -> Vec<(String, &str)> {
     spans
 }
 
-/// The class for a code of ECMA-48, *Select graphic rendition*.
+/// Returns the class for a code of ECMA-48, *Select graphic rendition*.
 fn class_of(code: &str) -> &'static str {
     match code {
         "" | "0" | "22" | "39" => "",
@@ -94,15 +94,15 @@ fn class_of(code: &str) -> &'static str {
     }
 }
 
-/// The text and the colours of a picture, without figures.
+/// Returns the text and the colours of a picture, without figures.
 fn essence(svg: &str) -> String {
     let lines = svg.lines().filter_map(|line| line.strip_prefix("<text ")?.split_once('>'));
     let text: String = lines.map(|(_, text)| text.replace('<', " <").replace('>', "> ") + "\n").collect();
     masked(&text)
 }
 
-/// A screen of `plegctl top` with the escape sequences of its colours. The file has the lines of the screen and then, for
-/// each coloured part, `LINE FIRST-LAST COLOUR`.
+/// Returns a screen of `plegctl top` with the escape sequences of its colours. The file has the lines of the screen
+/// and then, for each coloured part, `LINE FIRST-LAST COLOUR`.
 fn screen(file: &str) -> String {
     let text = fs::read_to_string(root().join(file)).unwrap_or_else(|why| panic!("{file}: {why}"));
     let (lines, styles) = text.split_once("--- styles: line, columns\n").expect("a screen has styles");
@@ -123,7 +123,7 @@ fn screen(file: &str) -> String {
     lines.into_iter().map(|line| line.concat() + "\n").collect()
 }
 
-/// The code of a colour's name.
+/// Returns the code of a colour's name.
 fn code_of(name: &str) -> &'static str {
     match name {
         "bold" | "reversed" => "1",

@@ -10,7 +10,7 @@ const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 const CASES: &str = "deploy/prometheus/tests/alerts.yaml";
 const CLUSTER_CASES: &str = "deploy/prometheus/tests/cluster.yaml";
 
-/// The values of `key` on all lines that have it.
+/// Returns the values of `key` on all lines that have it.
 fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).map(str::trim).collect()
 }

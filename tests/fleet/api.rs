@@ -1,4 +1,4 @@
-//! A scripted HTTPS server that acts as a kubelet or an API server.
+//! For the tests of `nodes` and `health`: a scripted HTTPS server that acts as a kubelet or an API server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -114,27 +114,27 @@ impl Server {
         Self { address, requests, connections, answered, _runtime: runtime }
     }
 
-    /// The address of the server.
+    /// Returns the address of the server.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// The address of a server without TLS.
+    /// Returns the address of a server without TLS.
     pub fn plain_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The received requests.
+    /// Returns the received requests.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The bytes of all whole answers, with their headers, before encryption.
+    /// Returns the bytes of all whole answers, with their headers, before encryption.
     pub fn answered_bytes(&self) -> usize {
         self.answered.load(Ordering::SeqCst)
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         *self.connections.lock().unwrap()
     }

@@ -12,7 +12,7 @@ use crate::support::plegctl::{Invocation, plegctl, schema};
 
 const CHART: &str = "deploy/chart/plegctl";
 
-/// The values that make the chart equal to an overlay of kustomize.
+/// Returns the values that make the chart equal to an overlay of kustomize.
 fn values_of(overlay: &str) -> Value {
     match overlay {
         "base" => json!({}),
@@ -24,7 +24,7 @@ fn values_of(overlay: &str) -> Value {
     }
 }
 
-/// Every overlay in the checkout, and the base.
+/// Returns every overlay in the checkout, and the base.
 fn overlays() -> Vec<String> {
     let folders = fs::read_dir(file("deploy/overlays")).unwrap();
     let names = folders.map(|entry| format!("overlays/{}", entry.unwrap().file_name().display()));
@@ -33,21 +33,21 @@ fn overlays() -> Vec<String> {
 
 const RENDERER: (&str, &str) = ("chart-render", "built by tests/fleet/fetch.sh");
 
-/// The objects that the chart renders with these values, in an order that does not depend on file names.
+/// Returns the objects that the chart renders with these values, in an order that does not depend on file names.
 fn rendered(values: &Value) -> Option<Vec<Value>> {
     let renderer = tool(RENDERER.0, RENDERER.1)?;
     let json = output_of(Command::new(renderer).arg(file(CHART)).args(["plegctl", &values.to_string()]));
     Some(ordered(&json))
 }
 
-/// A list of objects in the order of their kinds.
+/// Returns a list of objects in the order of their kinds.
 fn ordered(json: &str) -> Vec<Value> {
     let mut objects: Vec<Value> = serde_json::from_str(json).unwrap();
     objects.sort_by_key(|object| object["kind"].to_string());
     objects
 }
 
-/// The objects that kustomize makes.
+/// Returns the objects that kustomize makes.
 fn kustomized(overlay: &str) -> Option<Vec<Value>> {
     let kubectl = tool("kubectl", "kubectl, from trixie on")?;
     let renderer = tool(RENDERER.0, RENDERER.1)?;
@@ -57,7 +57,7 @@ fn kustomized(overlay: &str) -> Option<Vec<Value>> {
     Some(ordered(&json.stdout))
 }
 
-/// The documents of a YAML file of the chart.
+/// Returns the documents of a YAML file of the chart.
 fn yaml(name: &str) -> Option<Value> {
     let renderer = tool(RENDERER.0, RENDERER.1)?;
     let json = output_of(Command::new(renderer).arg(file(CHART).join(name)));
@@ -178,7 +178,7 @@ fn every_value_changes_its_field() {
     }
 }
 
-/// The fields of a schema with a path for each, such as `.image.tag`.
+/// Adds the path of each field that a schema describes to `paths`, such as `.image.tag`.
 fn described(schema: &Value, at: &str, paths: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}.{name}");

@@ -16,7 +16,7 @@ const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
 /// Series that Prometheus itself creates.
 const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
 
-/// The series of an exposition, including families without a sample.
+/// Returns the series of an exposition, including families without a sample.
 fn names(exposition: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for line in exposition.lines() {
@@ -32,8 +32,8 @@ fn names(exposition: &str) -> BTreeSet<String> {
     names
 }
 
-/// All series of the kubelet and of plegctl, and those that the rules record. The metrics of `watch` have the kubelet's names;
-/// `record` serves in addition its own, which name the culprit of an incident.
+/// Returns all series of the kubelet and of plegctl, and those that the rules record. The metrics of `watch` have the
+/// kubelet's names; `record` serves in addition its own, which name the culprit of an incident.
 fn known() -> BTreeSet<String> {
     let arguments = ["health", "-r", "sim:hung-container", "-o", "prometheus"];
     let health = Invocation::new(&arguments).with_short_silences().run();
@@ -54,7 +54,7 @@ fn dashboard(path: &str) -> Value {
     serde_json::from_str(&text(path)).unwrap()
 }
 
-/// Every query of a dashboard.
+/// Returns every query of a dashboard.
 fn queries(dashboard: &Value) -> Vec<String> {
     let expressions = |value: &Value| value["expr"].as_str().map(str::to_owned);
     let panels = dashboard["panels"].as_array().unwrap().iter();
@@ -73,7 +73,7 @@ fn queries(dashboard: &Value) -> Vec<String> {
     queries
 }
 
-/// The PromQL in the query of a variable, which is inside of a Grafana function.
+/// Returns the PromQL in the query of a variable, which is inside of a Grafana function.
 fn query_of_variable(query: &str) -> &str {
     let inner = |function: &str| query.strip_prefix(function).and_then(|rest| rest.strip_suffix(')'));
     inner("query_result(")
@@ -81,7 +81,7 @@ fn query_of_variable(query: &str) -> &str {
         .unwrap_or_else(|| panic!("unknown function in {query}"))
 }
 
-/// The metric names in a query: words outside of braces and quotes that are neither functions nor keywords.
+/// Returns the metric names in a query: words outside of braces and quotes that are neither functions nor keywords.
 fn metrics_of(query: &str) -> BTreeSet<String> {
     let mut bare = String::new();
     let (mut depth, mut quoted) = (0_u32, false);

@@ -1,8 +1,9 @@
-//! `kubectl debug node/…`: the node files that its profiles provide, and its terminal before a client attaches.
+//! Tests of plegctl in a pod of `kubectl debug node/…`: the node files that its profiles provide, and its terminal
+//! before a client attaches.
 
 use crate::support::plegctl::{Invocation, plegctl};
 
-/// The output of these arguments on a terminal of this size.
+/// Returns the output of these arguments on a terminal of this size.
 fn on_terminal(size: (u16, u16), arguments: &[&str]) -> String {
     let output = Invocation::in_terminal_of(size, env!("CARGO_BIN_EXE_plegctl"), arguments).run();
     assert_eq!(output.code, Some(0), "{output}");

@@ -1,4 +1,5 @@
-//! Tests of the toolset for HolmesGPT: it has the fields that HolmesGPT reads, its commands only read, and each of them runs.
+//! Tests of the toolset for HolmesGPT, an agent that investigates incidents: the toolset has the fields that HolmesGPT
+//! reads, its commands only read, and each of them runs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -44,7 +45,7 @@ fn words<'a>(tool: &'a Value, field: &str) -> &'a str {
     tool[field].as_str().unwrap_or_else(|| panic!("{tool} has no {field}"))
 }
 
-/// The names in double braces.
+/// Returns the names in double braces.
 fn placeholders(text: &str) -> BTreeSet<&str> {
     text.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap().trim()).collect()
 }

@@ -28,7 +28,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A folder with the two links of the plugin.
+    /// Creates a folder with the two links of the plugin.
     fn with_links() -> Self {
         let folder = Self::new();
         for link in ["kubectl-plegctl", "kubectl_complete-plegctl"] {
@@ -58,7 +58,7 @@ impl Drop for Folder {
     }
 }
 
-/// The candidates in a completion for kubectl, without their descriptions, and the directive.
+/// Returns the candidates in a completion for kubectl, without their descriptions, and the directive.
 fn candidates(output: &Output) -> (Vec<&str>, &str) {
     let mut lines: Vec<&str> =
         output.stdout.lines().map(|line| line.split('\t').next().unwrap_or_default()).collect();

@@ -1,4 +1,4 @@
-//! `plegctl health` with a scripted kubelet: through its own port, and through an API server.
+//! Tests of `plegctl health` with a scripted kubelet: through its own port, and through an API server.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use crate::support::plegctl::{Invocation, Output};
 /// The time-out differs from the default of two minutes, so that the report shows that plegctl uses it.
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"3m30s","staticPodURLHeader":{"Authorization":["Bearer hidden"]}}}"#;
 
-/// The metrics of a kubelet whose last relist was this number of seconds ago.
+/// Returns the metrics of a kubelet whose last relist was this number of seconds ago.
 fn metrics(age: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     format!(
@@ -22,7 +22,7 @@ fn metrics(age: u64) -> String {
     )
 }
 
-/// The answer of a kubelet, on its own port or through the API server's node proxy.
+/// Returns the answer of a kubelet, on its own port or through the API server's node proxy.
 fn document(request: &Request) -> Reply {
     match request.path.rsplit('/').next() {
         Some("configz") => Reply::ok(CONFIGZ),
@@ -51,21 +51,21 @@ fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
     health(&[&known, more].concat())
 }
 
-/// The outcome of a probe.
+/// Returns the outcome of a probe.
 fn outcome<'a>(report: &'a Value, probe: &str) -> &'a str {
     let probes = report["probes"].as_array().unwrap();
     let found = probes.iter().find(|found| found["name"] == probe);
     found.map_or("not probed", |found| found["outcome"].as_str().unwrap())
 }
 
-/// The reason why `what` was not checked.
+/// Returns the reason why `what` was not checked.
 fn why_not<'a>(report: &'a Value, what: &str) -> &'a str {
     let skipped = report["notChecked"].as_array().unwrap();
     let found = skipped.iter().find(|skipped| skipped["what"] == what);
     found.map_or("", |found| found["why"].as_str().unwrap())
 }
 
-/// The time-out of the estimate and its source.
+/// Returns the time-out of the estimate and its source.
 fn request_timeout(report: &Value) -> String {
     let basis = report["estimate"]["basis"].as_array().unwrap();
     let lines: Vec<String> =
@@ -185,7 +185,7 @@ fn silent_metrics_through_the_api_server_need_a_second_path() {
     }
 }
 
-/// The default screen of a run with a token and a server with this certificate.
+/// Returns the default screen of a run with a token and a server with this certificate.
 fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
     let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
     let token = TestFile::new("t0ken\n");

@@ -24,12 +24,12 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// The SBOM as `packaging/release.sh` creates it.
+/// Returns the SBOM as `packaging/release.sh` creates it.
 fn bom() -> Value {
     sbom::bom(&serde_json::from_str(&metadata()).unwrap()).expect("cargo metadata has every field")
 }
 
-/// The strings of a list in `deny.toml`.
+/// Returns the strings of a list in `deny.toml`.
 fn listed(table: &str, key: &str) -> BTreeSet<String> {
     let deny = text("deny.toml");
     let table = deny.split_once(&format!("[{table}]\n")).unwrap().1;

@@ -1,6 +1,6 @@
-//! The files that distribute plegctl and use its results: alerts, dashboard, node-problem-detector, Kubernetes objects,
-//! packages. Some of them need another program to be checked (promtool, kubectl, lintian). Without it the test passes
-//! with a message; with `CI=true` it fails.
+//! Tests of the files that distribute plegctl and use its results: alerts, dashboard, node-problem-detector, Kubernetes
+//! objects, packages. Some of them need another program to be checked (promtool, kubectl, lintian). Without it the test
+//! passes with a message; with `CI=true` it fails.
 
 mod alerts;
 mod api;
@@ -25,17 +25,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The path of a file of the checkout.
+/// Returns the path of a file of the checkout.
 fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The content of a file of the checkout.
+/// Returns the content of a file of the checkout.
 fn text(path: &str) -> String {
     fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A program of the system, or `None` with the reason on standard error.
+/// Returns a program of the system, or `None` with the reason on standard error.
 fn tool(name: &str, package: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     if let Some(found) = env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
@@ -50,7 +50,7 @@ fn tool(name: &str, package: &str) -> Option<PathBuf> {
     None
 }
 
-/// The output of a program; the test fails if the program fails.
+/// Returns the output of a program; the test fails if the program fails.
 fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! `plegctl nodes` against a scripted API server.
+//! Tests of `plegctl nodes` against a scripted API server.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ const NOON: u32 = 1_795_262_400;
 
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"2m0s"}}"#;
 
-/// The metrics of a kubelet whose last relist was this number of seconds before noon.
+/// Returns the metrics of a kubelet whose last relist was this number of seconds before noon.
 fn metrics(age: u32) -> String {
     format!(
         "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds {}\n\
@@ -43,7 +43,7 @@ fn node_list(names: &[String]) -> String {
     serde_json::json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string()
 }
 
-/// The node and the document in the path of a request through the API server's node proxy.
+/// Returns the node and the document in the path of a request through the API server's node proxy.
 fn proxied(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
 }
@@ -107,13 +107,13 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The verdict and the reason of a node.
+/// Returns the verdict and the reason of a node.
 fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
     let node = report["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap();
     (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
 }
 
-/// A cluster whose one node has had no relist for 300 s.
+/// Returns a cluster whose one node has had no relist for 300 s.
 pub fn unhealthy(request: &Request) -> Reply {
     match proxied(&request.path) {
         _ if request.path.starts_with("/api/v1/pods?") => no_recorders(),
@@ -224,7 +224,7 @@ fn worst_node_is_first_and_each_problem_has_its_verdict() {
     );
 }
 
-/// A node list. Each node has a name and its condition Ready, as status and message, or no such condition.
+/// Returns a node list. Each node has a name and its condition Ready, as status and message, or no such condition.
 fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
     let items: Vec<Value> = nodes
         .iter()
@@ -342,7 +342,7 @@ fn fleet(size: usize) -> Vec<String> {
         .collect()
 }
 
-/// A page of the node list: 200 nodes from the one that `continue` names.
+/// Returns a page of the node list: 200 nodes from the one that `continue` names.
 fn page(names: &[String], path: &str, node_bytes: usize) -> String {
     let start: usize = path.split_once("continue=").map_or(0, |(_, start)| start.parse().unwrap());
     let end = (start + 200).min(names.len());

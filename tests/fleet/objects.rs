@@ -1,4 +1,4 @@
-//! The objects in `deploy/`: the output of kustomize, and the rights that it requests.
+//! Tests of the Kubernetes objects in `deploy/`: the output of kustomize, and the rights that it requests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::support::plegctl::plegctl;
 
 const OVERLAYS: [&str; 4] = ["base", "overlays/k3s", "overlays/crio", "overlays/kubelet-access"];
 
-/// The documents of an overlay by kind, or `None` without kubectl.
+/// Returns the documents of an overlay by kind, or `None` without kubectl.
 fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
     let kubectl = tool("kubectl", "kubectl, from trixie on")?;
     let all = output_of(Command::new(kubectl).arg("kustomize").arg(file("deploy").join(overlay)));
@@ -28,7 +28,7 @@ fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
     Some(all.split("\n---\n").map(|document| (kind(document), document.to_owned())).collect())
 }
 
-/// The pod of a `DaemonSet` as a manifest, without the one field that a static pod may not have.
+/// Returns the pod of a `DaemonSet` as a manifest, without the one field that a static pod may not have.
 fn pod_of(daemon_set: &str) -> String {
     let (_, template) = daemon_set.split_once("\n  template:\n").expect("a pod template");
     let mut pod = "apiVersion: v1\nkind: Pod\n".to_owned();
@@ -100,7 +100,7 @@ fn printed(arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_str(&output).unwrap())
 }
 
-/// The first difference between two documents.
+/// Returns the first difference between two documents.
 fn missing(wanted: &Value, there: &Value, path: &str) -> Option<String> {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => wanted.iter().find_map(|(key, value)| {
@@ -115,8 +115,8 @@ fn missing(wanted: &Value, there: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// The fields of a file that kubectl's own Go types do not know. kubectl reads the file twice: as it is, and converted
-/// to the typed object, which drops unknown fields and rejects wrong types.
+/// Returns the fields of a file that kubectl's own Go types do not know. kubectl reads the file twice: as it is, and
+/// converted to the typed object, which drops unknown fields and rejects wrong types.
 fn unknown_to_kubectl(document: &str, typed: &[&str]) -> Option<String> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ fn config() -> Value {
     serde_json::from_str(&text("deploy/npd/plegctl-monitor.json")).unwrap()
 }
 
-/// A state file that does not exist yet.
+/// Returns the path of a state file that does not exist yet.
 fn state(what: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("npd-{}.json", what.replace(':', "-")));
     // The file may not exist.

@@ -1,4 +1,4 @@
-//! `plegctl nodes --preflight` against a scripted API server.
+//! Tests of `plegctl nodes --preflight` against a scripted API server.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::api::{Clients, Reply, Request, Server};
 use super::nodes::{TestFile, authority, kubeconfig};
 use crate::support::plegctl::{Invocation, Output};
 
-/// A node list with kubelets of this version.
+/// Returns a node list with kubelets of this version.
 fn node_list(names: &[&str], version: &str) -> Reply {
     let node = |name: &&str| {
         let info = json!({"kubeletVersion": version, "osImage": "Debian GNU/Linux 13 (trixie)"});
@@ -16,14 +16,14 @@ fn node_list(names: &[&str], version: &str) -> Reply {
     Reply::ok(json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string())
 }
 
-/// A configz with these feature gates.
+/// Returns a configz with these feature gates.
 fn configz(gates: &Value) -> Reply {
     let config =
         json!({"syncFrequency": "1m0s", "maxPods": 110, "failCgroupV1": true, "featureGates": gates});
     Reply::ok(json!({"kubeletconfig": config}).to_string())
 }
 
-/// The answer to the list of a node's pods: one static pod and one other pod.
+/// Returns the answer to the list of a node's pods: one static pod and one other pod.
 fn pods(node: &str) -> Reply {
     let annotations = json!({
         "kubernetes.io/config.mirror": "2f13", "kubernetes.io/config.hash": "2f13",
@@ -36,7 +36,7 @@ fn pods(node: &str) -> Reply {
     Reply::ok(json!({"kind": "PodList", "metadata": {}, "items": items}).to_string())
 }
 
-/// The node of a request for `/configz`, or of a request for a node's pods.
+/// Returns the node of a request for `/configz`, or of a request for a node's pods.
 fn node_of(asked: &Request) -> Option<(&str, &str)> {
     if let Some(rest) = asked.path.strip_prefix("/api/v1/nodes/") {
         return rest.split_once("/proxy/");
@@ -55,7 +55,7 @@ fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// A cluster in which the gate of n2 was removed in 1.37.
+/// Returns a cluster in which the gate of n2 was removed in 1.37.
 fn one_gate(asked: &Request) -> Reply {
     match node_of(asked) {
         None => node_list(&["n1", "n2"], "v1.36.2"),

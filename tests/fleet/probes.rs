@@ -15,7 +15,7 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// An address without a listener: the test has just closed a listener there.
+/// Returns an address without a listener: the test has just closed a listener there.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }

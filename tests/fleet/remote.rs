@@ -1,5 +1,5 @@
-//! `plegctl health --node NAME` on a machine that is not the node, against a scripted API server: through the pod proxy to
-//! a recorder, else to the kubelet.
+//! Tests of `plegctl health --node NAME` on a machine that is not the node, against a scripted API server: through the
+//! pod proxy to a recorder, else to the kubelet.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ const NOON: u32 = 1_795_262_400;
 
 const POD_PROXY: &str = "/api/v1/namespaces/plegctl/pods/plegctl-x:9469/proxy/verdict?o=json";
 
-/// A node of the API server, with its condition Ready.
+/// Returns a node of the API server, with its condition Ready.
 pub(super) fn node(ready: &str, message: &str) -> Reply {
     let node = json!({"metadata": {"name": "n1"}, "status": {
         "nodeInfo": {"kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4"},
@@ -35,7 +35,7 @@ pub(super) fn pods(names: &[&str]) -> Reply {
     Reply::ok(json!({"kind": "PodList", "items": pods.collect::<Vec<_>>()}).to_string())
 }
 
-/// A verdict of a recorder whose clock is 42 seconds ahead of the API server's.
+/// Returns a verdict of a recorder whose clock is 42 seconds ahead of the API server's.
 pub(super) fn verdict() -> Value {
     json!({
         "apiVersion": "plegctl/v1", "kind": "RecorderVerdict", "takenAt": "2026-11-21T12:00:42Z", "node": "n1",
@@ -57,7 +57,7 @@ fn kubelet(request: &Request) -> Reply {
     Reply::ok(format!("kubelet_pleg_last_seen_seconds {}\n", NOON - 2))
 }
 
-/// A cluster with one node, whose recorder gives this answer.
+/// Returns a cluster with one node, whose recorder gives this answer.
 fn cluster(recorder: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Server {
     Server::start("server", Clients::Any, move |request| match request.path.as_str() {
         "/api/v1/nodes/n1" => node("True", "ok"),

@@ -117,7 +117,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The number of cases; `PROPTEST_CASES` overrides it.
+/// Returns the number of cases; `PROPTEST_CASES` overrides it.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(2_000), failure_persistence: None, ..default }

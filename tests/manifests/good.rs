@@ -1,4 +1,4 @@
-//! Real control plane manifests must load without a finding.
+//! Tests that real control plane manifests must load without a finding.
 
 use std::path::Path;
 

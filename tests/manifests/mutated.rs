@@ -1,5 +1,5 @@
-//! Manifests for which plegctl once gave another verdict than the kubelet. Mutated files revealed each cause; this
-//! module has the smallest manifest for it.
+//! Tests with manifests for which plegctl once gave another verdict than the kubelet. Mutated files revealed each
+//! cause; this module has the smallest manifest for it.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn loads(text: &str) -> bool {
     report.verdict == FileVerdict::Loaded
 }
 
-/// The pod with more fields in its only container; each line must already be indented.
+/// Returns the pod with more fields in its only container; each line must already be indented.
 fn container(fields: &str) -> String {
     format!("{HEAD}spec:\n  containers:\n  - name: c\n    image: img:1\n    {fields}")
 }
@@ -27,7 +27,7 @@ fn unknown(value: &str) -> String {
     format!("{HEAD}unknown: {value}\nspec: {{containers: [{{name: c, image: img}}]}}\n")
 }
 
-/// The items of a string list in the only container, after decoding.
+/// Returns the items of a string list in the only container, after decoding.
 fn texts(text: &str, field: &str) -> Option<Vec<String>> {
     let pod = judge(text).document?.pod?.pod;
     let list = pod.get("spec")?.get("containers")?.as_list()?.first()?.get(field)?.as_list()?;

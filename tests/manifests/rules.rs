@@ -15,7 +15,7 @@ fn loads(text: &str, minor: u8) -> bool {
     judge(text, minor).verdict == FileVerdict::Loaded
 }
 
-/// A pod with more metadata, spec and container fields; each line must already be indented.
+/// Returns a pod with more metadata, spec and container fields; each line must already be indented.
 fn pod(metadata: &str, spec: &str, container: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n{metadata}\nspec:\n{spec}\n  containers:\n  - name: c\n    image: img:1\n{container}\n"

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use plegctl::manifests::{
-    EntryKind, FileReport, FileVerdict, Kubelet, KubeletVersion, PathKind, SourceReport, inspect,
+    FileReport, FileVerdict, Kubelet, KubeletVersion, ManifestEntryKind, PathKind, SourceReport, inspect,
     inspect_bytes,
 };
 
@@ -91,11 +91,11 @@ fn only_regular_files_are_opened() {
     symlink("real.txt", path.join("link.yaml")).unwrap();
     let report = inspect_path(&path);
     let kind = |name: &str| file(&report, name).meta.as_ref().unwrap().kind;
-    assert_eq!(kind("sub"), EntryKind::Directory);
-    assert_eq!(kind("dangling"), EntryKind::DanglingLink);
-    assert_eq!(kind("loop"), EntryKind::Unreadable);
-    assert_eq!(kind("socket"), EntryKind::Special);
-    assert_eq!(kind("fifo"), EntryKind::Fifo);
+    assert_eq!(kind("sub"), ManifestEntryKind::Directory);
+    assert_eq!(kind("dangling"), ManifestEntryKind::DanglingLink);
+    assert_eq!(kind("loop"), ManifestEntryKind::Unreadable);
+    assert_eq!(kind("socket"), ManifestEntryKind::Special);
+    assert_eq!(kind("fifo"), ManifestEntryKind::Fifo);
     for (name, id) in [("dangling", "SP014"), ("fifo", "SP016"), ("socket", "SP017"), ("loop", "SP019")] {
         assert_eq!(file(&report, name).verdict, FileVerdict::Ignored, "{name}");
         assert_eq!(ids(file(&report, name)), [id], "{name}");

@@ -92,7 +92,7 @@ impl WatchedNode {
     }
 }
 
-/// The delivered events as `pod type id`.
+/// Returns the delivered events as `pod type id`.
 pub fn delivered(events: &[Event]) -> Vec<String> {
     let delivered = events.iter().filter(|event| event.delivered);
     delivered

@@ -1,4 +1,4 @@
-//! A runtime in memory: a test sets its answers, and it records the calls.
+//! A runtime in memory for the tests of the PLEG engine: a test sets its answers, and it records the calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -175,7 +175,7 @@ impl Runtime for Scripted {
     }
 }
 
-/// A sandbox of pod `uid`.
+/// Returns a sandbox of pod `uid`.
 pub fn sandbox(id: &str, uid: &str, attempt: u32, state: SandboxState) -> Sandbox {
     Sandbox {
         id: id.into(),
@@ -192,7 +192,7 @@ pub fn sandbox(id: &str, uid: &str, attempt: u32, state: SandboxState) -> Sandbo
     }
 }
 
-/// A container of pod `uid`.
+/// Returns a container of pod `uid`.
 pub fn container(id: &str, uid: &str, state: ContainerState) -> Container {
     Container {
         id: id.into(),

@@ -140,7 +140,7 @@ fn watcher_of(directory: &Path) -> Pid {
     watcher.expect("the victim has a watcher")
 }
 
-/// The files, mounts, processes and cgroups on this machine that have the directory's path or name.
+/// Returns the files, mounts, processes and cgroups on this machine that have the directory's path or name.
 fn leftovers(directory: &Path) -> Vec<String> {
     let path = directory.to_str().unwrap();
     let name = directory.file_name().unwrap();

@@ -1,5 +1,5 @@
-//! Faults that keep a real containerd from starting or from serving CRI v1: `health` (D06) and `preflight` must name each
-//! fault.
+//! Tests with faults that keep a real containerd from starting or from serving CRI v1: `health` (D06) and `preflight`
+//! must name each fault.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -47,7 +47,7 @@ fn node_of(runtime: &RealRuntime) -> PathBuf {
     node
 }
 
-/// The path below a node at which a path of this machine is looked up; its directory is made.
+/// Returns the path below a node at which a path of this machine is looked up; its directory is made.
 fn below(node: &Path, path: &Path) -> PathBuf {
     let below = node.join(path.strip_prefix("/").unwrap());
     fs::create_dir_all(below.parent().unwrap()).unwrap();
@@ -69,14 +69,14 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The primary finding, which is a certain D06.
+/// Returns the primary finding, which is a certain D06.
 fn d06(report: &Value) -> &Value {
     let primary = &report["primary"];
     assert_eq!((&primary["id"], &primary["confidence"]), (&"D06".into(), &"certain".into()), "{report:#}");
     primary
 }
 
-/// The checks about the runtime that preflight found, as id and line.
+/// Returns the checks about the runtime that preflight found, as id and line.
 fn checks(report: &Value) -> Vec<(String, Option<u64>)> {
     let findings = report["findings"].as_array().unwrap().iter();
     let of_runtime = findings.filter(|finding| finding["id"].as_str().unwrap().starts_with("KP05"));
@@ -91,7 +91,7 @@ fn assert_names(finding: &Value, parts: &[&str]) {
     }
 }
 
-/// The line of the configuration with `part`, from 1.
+/// Returns the line of the configuration with `part`, from 1.
 fn line_of(runtime: &RealRuntime, part: &str) -> u64 {
     let text = fs::read_to_string(runtime.config_file()).unwrap();
     let line = text.lines().position(|line| line.contains(part)).unwrap();

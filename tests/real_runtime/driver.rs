@@ -55,7 +55,7 @@ enum ContainerFate {
 }
 
 impl<'a> Driver<'a> {
-    /// A driver for an empty node.
+    /// Creates a driver for an empty node.
     pub fn of(runtime: &'a RealRuntime) -> Self {
         Self { runtime, random: SEED, pods: Vec::new(), made: 0 }
     }

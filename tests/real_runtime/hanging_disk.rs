@@ -1,4 +1,5 @@
-//! `health` prints its verdict whatever file is on a hung disk: a FUSE file system whose server never answers.
+//! Tests that `health` prints its verdict whatever file is on a hung disk: a FUSE file system whose server never
+//! answers.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

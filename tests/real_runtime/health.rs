@@ -1,4 +1,4 @@
-//! The verdicts of `health` for real faults of real containerd.
+//! Tests of the verdicts of `health` for real faults of real containerd.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -65,7 +65,7 @@ fn assert_row(report: &HealthReport, verdict: Verdict, phase: Phase, primary: Ru
     assert_eq!((report.verdict, report.phase, first), (verdict, phase, Some(primary)), "{report:#?}");
 }
 
-/// The pod's name and the container's id in the primary finding.
+/// Returns the pod's name and the container's id in the primary finding.
 fn culprit(report: &HealthReport) -> (Option<String>, Option<String>) {
     let primary = report.primary.as_ref().unwrap();
     (
@@ -293,7 +293,7 @@ impl Drop for Load {
     }
 }
 
-/// The number of diagnoses under full load: five by default, more with `PLEGCTL_RUNS=200`.
+/// Returns the number of diagnoses under full load: five by default, more with `PLEGCTL_RUNS=200`.
 pub fn runs() -> usize {
     std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
 }

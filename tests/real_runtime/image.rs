@@ -31,7 +31,7 @@ on_each_containerd! {
     pod_that_already_runs_names_a_hang
 }
 
-/// The static program for the image, if there is one.
+/// Returns the static program for the image, if there is one.
 fn program() -> Option<PathBuf> {
     let found = std::env::var_os("PLEGCTL_IMAGE_BINARY").map(PathBuf::from);
     if found.is_none() {
@@ -43,7 +43,7 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// A runtime that has the image.
+/// Returns a runtime that has the image.
 fn with_image(version: Containerd) -> Option<RealRuntime> {
     let program = program()?;
     let runtime = real(version)?;
@@ -63,7 +63,7 @@ fn with_image(version: Containerd) -> Option<RealRuntime> {
     Some(runtime)
 }
 
-/// The security context of `deploy/base/daemonset.yaml`.
+/// Returns the security context of `deploy/base/daemonset.yaml`.
 fn of_the_daemon_set() -> LinuxContainerSecurityContext {
     let manifest =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/base/daemonset.yaml"))
@@ -89,7 +89,7 @@ fn of_the_daemon_set() -> LinuxContainerSecurityContext {
     }
 }
 
-/// The pod uses the host's network, because the test has no network plugin.
+/// Returns the namespaces of a pod in the host's network, because the test has no network plugin.
 fn network_of_the_host() -> NamespaceOption {
     NamespaceOption {
         network: NamespaceMode::Node.into(),
@@ -98,19 +98,19 @@ fn network_of_the_host() -> NamespaceOption {
     }
 }
 
-/// The security context of the overlay `kubelet-access`, which also has the node's process table.
+/// Returns the security context of the overlay `kubelet-access`, which also has the node's process table.
 fn with_host_pid() -> LinuxContainerSecurityContext {
     let namespaces = NamespaceOption { pid: NamespaceMode::Node.into(), ..network_of_the_host() };
     LinuxContainerSecurityContext { namespace_options: Some(namespaces), ..of_the_daemon_set() }
 }
 
-/// A container of the image with these arguments and the runtime's directory, like the base.
+/// Returns a container of the image with these arguments and the runtime's directory, like the base.
 fn base(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     plegctl(&[arguments, &[SOCKET]].concat()).mount(runtime.directory(), "/run/containerd")
 }
 
-/// A container with the node's files below `/host`, like the overlay `kubelet-access`. The socket of a test's runtime
-/// is not at a default path, so the arguments have its path on the node.
+/// Returns a container with the node's files below `/host`, like the overlay `kubelet-access`. The socket of a test's
+/// runtime is not at a default path, so the arguments have its path on the node.
 fn access(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
     let socket = format!("--runtime-endpoint=unix://{}", runtime.socket().display());
     plegctl(&[arguments, &["--host-root=/host", &socket]].concat()).mount(Path::new("/"), "/host")
@@ -135,7 +135,7 @@ fn run_to_end(runtime: &RealRuntime, pod: &PodSpec, container: &ContainerSpec) -
     (status.exit_code, text)
 }
 
-/// The reason why `what` was not checked.
+/// Returns the reason why `what` was not checked.
 fn skipped<'a>(report: &'a Value, what: &str) -> Option<&'a str> {
     let skipped = report["notChecked"].as_array().unwrap();
     skipped.iter().find(|skipped| skipped["what"] == what)?["why"].as_str()
@@ -230,9 +230,8 @@ fn pod_that_already_runs_names_a_hang(version: Containerd) {
     drop(held);
 }
 
-/// Tries to read data of two processes, one of root and one of another user, with each set of privileges. The table
-/// under
-/// *Capabilities* in docs/install.md has the results.
+/// Tries to read data of two processes, one of root and one of another user, with each set of privileges. The results are
+/// in docs/install.md, in the table below *Capabilities*.
 #[test]
 fn each_privilege_gives_the_documented_access() {
     let Some(runtime) = real(Containerd::V2) else { return };

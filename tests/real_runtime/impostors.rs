@@ -1,5 +1,5 @@
-//! Impostors next to a real containerd: processes that have only the name of the node's kubelet, containerd, shim or
-//! runc. They run as another user, or as root in other PID and mount namespaces.
+//! Tests with impostors next to a real containerd: processes that have only the name of the node's kubelet, containerd,
+//! shim or runc. They run as another user, or as root in other PID and mount namespaces.
 //!
 //! No impostor may change a verdict, be named in a report, or make plegctl open a file or a socket that it names. Every
 //! impostor is stopped (SIGSTOP), so that a report which counts it shows another verdict. Each round has a single
@@ -63,7 +63,7 @@ enum Origin {
 impl Origin {
     const ALL: [Self; 2] = [Self::OtherUser, Self::OtherNamespaces];
 
-    /// The command line before the program.
+    /// Returns the command line before the program.
     fn prefix(self) -> String {
         match self {
             Self::OtherUser => format!("--reuid {OTHER_USER} --regid {OTHER_USER} --clear-groups"),

@@ -1,4 +1,4 @@
-//! Shims that containerd has forgotten: they run, and no list has their sandboxes.
+//! Tests of the finding about shims that containerd has forgotten: they run, and no list has their sandboxes.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ on_each_containerd! {
 /// How much older the processes look: a shim younger than 60 s may belong to a sandbox that is being created.
 const AGED_SECONDS: f64 = 600.0;
 
-/// The finding about left-over shims, and the whole report.
+/// Returns the finding about left-over shims, and the whole report.
 fn left_over(runtime: &RealRuntime) -> (Option<Value>, Value) {
     let words = ["health", "-r", &runtime.endpoint(), "-o", "json"];
     let output = Invocation::new(&words).env("PLEGCTL_TEST_NODE", runtime.aged_node(AGED_SECONDS)).run();

@@ -1,4 +1,4 @@
-//! `plegctl static-pods lint` against static pods that real containerd runs with the kubelet's fields.
+//! Tests of `plegctl static-pods lint` against static pods that real containerd runs with the kubelet's fields.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ on_each_containerd! {
     uid_shows_the_release_and_whether_the_text_is_the_same
 }
 
-/// The manifest of the pod, an hour older than the running pods.
+/// Returns the manifest of the pod, an hour older than the running pods.
 fn manifest(runtime: &RealRuntime, text: &str) -> PathBuf {
     let directory = runtime.directory().join("manifests");
     fs::create_dir_all(&directory).unwrap();
@@ -53,7 +53,7 @@ fn touched(file: &PathBuf, time: SystemTime) {
     File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
 }
 
-/// The findings about the runtime.
+/// Returns the findings about the runtime.
 fn found(runtime: &RealRuntime) -> Vec<String> {
     let report = report(runtime);
     let findings = report["runtimeFindings"].as_array().unwrap();
@@ -78,7 +78,7 @@ fn report(runtime: &RealRuntime) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
 }
 
-/// The UID that a kubelet 1.`minor` gives a file with this name.
+/// Returns the UID that a kubelet 1.`minor` gives a file with this name.
 fn uid_by(name: &str, text: &str, minor: u8) -> String {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let path = Path::new("/etc/kubernetes/manifests").join(name);

@@ -73,12 +73,12 @@ use daemon::RealRuntime;
 use harness::{TIME_LIMIT, daemon, faults, messages, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
-/// A private containerd with its own disk, which can be frozen.
+/// Returns a private containerd with its own disk, which can be frozen.
 fn real_on_its_own_disk(version: Containerd) -> Option<RealRuntime> {
     packages().map(|packages| RealRuntime::start_on_its_own_disk(version, packages))
 }
 
-/// A private containerd of that version, or `None` with the reason on standard error.
+/// Returns a private containerd of that version, or `None` with the reason on standard error.
 fn real(version: Containerd) -> Option<RealRuntime> {
     packages().map(|packages| RealRuntime::start(version, packages))
 }

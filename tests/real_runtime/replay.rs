@@ -1,5 +1,5 @@
-//! `health` gives the same verdict from a capture of a real containerd as live. During each fault, a recorder runs, and
-//! `health` runs every few seconds; afterwards the test queries the capture at the same moments.
+//! Tests that `health` gives the same verdict from a capture of a real containerd as live. During each fault, a
+//! recorder runs, and `health` runs every few seconds; afterwards the test queries the capture at the same moments.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -152,7 +152,7 @@ fn pods_have_the_labels_of_a_kubelets_pods(version: Containerd) {
     assert_eq!(value(&container.annotations, "io.kubernetes.container.hash"), "5f3a");
 }
 
-/// The value of a label or an annotation.
+/// Returns the value of a label or an annotation.
 fn value<'a>(pairs: &'a [Pair], key: &str) -> &'a str {
     &pairs.iter().find(|pair| pair.key == key).unwrap_or_else(|| panic!("no {key} in {pairs:?}")).value
 }

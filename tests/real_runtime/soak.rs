@@ -203,7 +203,7 @@ fn check(program: &Path, capture: &Path) -> (Output, Duration) {
 /// The size limit of a capture.
 const CAPTURE: u64 = 4 * 1024 * 1024;
 
-/// The size of the files in a directory.
+/// Returns the size of the files in a directory.
 fn size(directory: &Path) -> u64 {
     // A segment may be deleted between the listing and the query of its size.
     fs::read_dir(directory)

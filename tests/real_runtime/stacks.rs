@@ -1,4 +1,4 @@
-//! `stacks` on real containerd: the signature names the cause, and the process's memory names the container.
+//! Tests of `stacks` on real containerd: the signature names the cause, and the process's memory names the container.
 
 use std::fs;
 use std::io::Write;

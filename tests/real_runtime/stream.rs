@@ -1,5 +1,5 @@
-//! The event stream of real containerd: `plegctl watch` reads the right events from it, and plegctl never blocks the
-//! node.
+//! Tests with the event stream of real containerd: `plegctl watch` reads the right events from it, and plegctl never
+//! blocks the node.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,5 +1,5 @@
-//! `plegctl pods` on pods that real containerd runs with a kubelet's fields: each verdict, and `--watch` during the
-//! edit of a manifest until the new version runs.
+//! Tests of `plegctl pods` on pods that real containerd runs with a kubelet's fields: each verdict, and `--watch`
+//! during the edit of a manifest until the new version runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -46,18 +46,18 @@ fn written(runtime: &RealRuntime, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// The kubelet's UID for a file.
+/// Returns the kubelet's UID for a file.
 fn uid(path: &Path, text: &str) -> String {
     let kubelet = Kubelet::new(KubeletVersion::CONFIRMED, "node1");
     inspect_bytes(path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
 }
 
-/// A static pod with the fields that the kubelet sets.
+/// Returns a static pod with the fields that the kubelet sets.
 fn of_file(name: &str, uid: &str) -> PodSpec {
     PodSpec::new(&format!("{name}-node1")).namespace("kube-system").static_pod(uid)
 }
 
-/// A pod of the API server.
+/// Returns a pod of the API server.
 fn of_api(name: &str, uid: &str) -> PodSpec {
     PodSpec::new(name).namespace("kube-system").uid(uid).annotation("kubernetes.io/config.source", "api")
 }
@@ -73,7 +73,7 @@ fn pods(runtime: &RealRuntime, more: &[&str]) -> Output {
     plegctl_on_this_machine(&[&fixed, more].concat())
 }
 
-/// `verdict name` of each row, and the reason.
+/// Returns `verdict name` of each row, and the reason.
 fn verdicts(output: &Output) -> BTreeMap<String, String> {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -81,7 +81,7 @@ fn verdicts(output: &Output) -> BTreeMap<String, String> {
     rows.map(|row| (format!("{} {}", text(row, "verdict"), text(row, "name")), text(row, "why"))).collect()
 }
 
-/// A kubelet that serves its `/pods`.
+/// Returns a kubelet that serves its `/pods`.
 fn kubelet(pods: &Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -215,7 +215,7 @@ impl Watch {
         Self(Invocation::new(&arguments).on_this_machine().spawn())
     }
 
-    /// The next line: `ADD`, `REMOVE`, `running`, …, its UIDs, and the line itself.
+    /// Returns the next line: `ADD`, `REMOVE`, `running`, …, its UIDs, and the line itself.
     fn next(&mut self) -> (String, Vec<String>, Value) {
         let line: Value = serde_json::from_str(&self.0.line().unwrap()).unwrap();
         let uid = |pod: &Value| pod["uid"].as_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! `plegctl watch` on real containerd: a driver changes the node at random, and the watch must report the expected
-//! events.
+//! Tests of `plegctl watch` on real containerd: a driver changes the node at random, and the watch must report the
+//! expected events.
 
 use std::time::{Duration, SystemTime};
 

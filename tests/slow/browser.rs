@@ -102,7 +102,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression on the page.
+    /// Returns the value of an expression on the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let answer =
             self.command("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));

@@ -1,5 +1,5 @@
-//! `pods --watch` with very many manifests and pods of the API server: it reports all of them, with memory proportional
-//! to their bytes.
+//! Tests of `pods --watch` with very many manifests and pods of the API server: it reports all of them, with memory
+//! proportional to their bytes.
 //!
 //! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test slow many_pods -- --nocapture` prints memory and time
 //! for this number of pods and another program.
@@ -19,7 +19,7 @@ const BASE_MEMORY: usize = 30 * MIB;
 /// A time limit for a debug build on a busy machine.
 const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// The number of pods. It is so large that plegctl would exceed the limits if it stored pods as trees.
+/// Returns the number of pods. It is so large that plegctl would exceed the limits if it stored pods as trees.
 fn many() -> usize {
     std::env::var("PLEGCTL_PODS").map_or(3000, |many| many.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! plegctl's memory is proportional to the received bytes, whatever they contain.
+//! Tests that plegctl's memory is proportional to the received bytes, whatever they contain.
 //!
 //! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test slow memory -- --nocapture` prints the tables for another program
 //! without checking limits; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` the number of
@@ -33,7 +33,7 @@ const MEMORY_LIMIT: usize = 400 * MIB;
 /// because a test build needs other memory than the released program.
 const LARGEST_RATIO: usize = 6;
 
-/// An answer of about this number of bytes, with the entries that `entry` creates for 0, 1, 2 and so on.
+/// Returns an answer of about this number of bytes, with the entries that `entry` creates for 0, 1, 2 and so on.
 fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
     let mut answer = Vec::with_capacity(bytes);
     for number in 0.. {
@@ -96,7 +96,7 @@ fn shapes(answer: usize) -> Vec<(&'static str, Bytes)> {
 /// which has 26 MiB and more.
 const PROGRAM_MEMORY: usize = 7 * MIB;
 
-/// The peak memory of a process in bytes, corrected for the size of the released program.
+/// Returns the peak memory of a process in bytes, corrected for the size of the released program.
 pub fn peak_of(pid: u32) -> Option<usize> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let bytes = |name: &str| {
@@ -190,8 +190,8 @@ const FLOOD: usize = 30_000;
 /// The memory limit of a watch during the flood: the stored pods, the event queue, and the program.
 const FLOOD_MEMORY_LIMIT: usize = 128 * MIB;
 
-/// The event with this number. Each pod has six events: its sandbox and its container are created, start and end. Every
-/// second pod has no event for the end of its sandbox, as on CRI-O.
+/// Returns the event with this number. Each pod has six events: its sandbox and its container are created, start and
+/// end. Every second pod has no event for the end of its sandbox, as on CRI-O.
 fn flood_event(number: usize) -> Bytes {
     let (pod, stage) = (number / 6, number % 6);
     let (sandbox, container) = (format!("{pod:064x}"), format!("{:064x}", pod | 1 << 60));

@@ -1,4 +1,4 @@
-//! The HTML page of `capture report -o html`: it needs no other file, works with a keyboard, and prints well.
+//! Tests of the HTML page of `capture report -o html`: it needs no other file, works with a keyboard, and prints well.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -147,7 +147,7 @@ fn readme_shows_a_picture_of_the_report() {
     assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 250_000, "{} bytes", bytes.len());
 }
 
-/// The directory for the screenshots, so that a person can look at them.
+/// Returns the directory for the screenshots, so that a person can look at them.
 fn artefacts() -> PathBuf {
     let artefacts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture-report");
     fs::create_dir_all(&artefacts).unwrap();
@@ -171,7 +171,7 @@ fn browser_shows_the_page_in_light_and_dark_mode() {
     }
 }
 
-/// The visible part of the timeline: its start and its width.
+/// Returns the visible part of the timeline: its start and its width.
 fn shown(browser: &mut Browser) -> (f64, f64) {
     let shown = browser.evaluate("document.getElementById('timeline').getAttribute('viewBox')");
     let numbers: Vec<f64> =

@@ -29,7 +29,7 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// The error with which this runtime refuses an RPC that it does not implement.
+    /// Returns the error with which this runtime refuses an RPC that it does not implement.
     pub(super) fn refusal(self, rpc: Rpc) -> Option<ServiceError> {
         match rpc {
             Rpc::GetContainerEvents if self == Self::Containerd16 => {
@@ -126,7 +126,7 @@ impl RequestTarget {
         })
     }
 
-    /// The requested id, or the filter as text.
+    /// Returns the requested id, or the filter as text.
     pub(super) fn id(&self) -> String {
         match self {
             Self::Plain => String::new(),
@@ -156,7 +156,7 @@ fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair])
     ids.chain(state).chain(labels).collect::<Vec<_>>().join(",")
 }
 
-/// The messages of the default answer; with `pad`, they have at least this number of bytes.
+/// Returns the messages of the default answer; with `pad`, they have at least this number of bytes.
 pub(super) fn plain(
     kind: RuntimeKind,
     node: &Node,

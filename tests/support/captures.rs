@@ -1,4 +1,4 @@
-//! Captures that the real binary records, in directories that are removed when the test ends.
+//! For the tests: records captures with the real binary, in directories that are removed when the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl CaptureDir {
         Self(path)
     }
 
-    /// A path in the directory.
+    /// Returns a path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -32,7 +32,7 @@ impl Drop for CaptureDir {
     }
 }
 
-/// A path as a command line argument.
+/// Returns a path as a command line argument.
 pub fn argument(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -44,12 +44,12 @@ pub fn record(endpoint: &str, directory: &Path, more: &[&str]) -> Output {
     output
 }
 
-/// The endpoint that replays a capture from `time` on.
+/// Returns the endpoint that replays a capture from `time` on.
 pub fn replayed(capture: &Path, time: &str) -> String {
     format!("capture:{}@{time}", argument(capture))
 }
 
-/// The endpoint that replays a capture from the end of the relist with this number.
+/// Returns the endpoint that replays a capture from the end of the relist with this number.
 pub fn replayed_after(capture: &Path, relist: u64) -> String {
     let relists = Capture::open(capture).unwrap().relists;
     let then = relists.iter().find(|known| known.done.number == relist);

@@ -1,4 +1,4 @@
-//! The calls of crictl's commands, over a connection like crictl's.
+//! Makes the calls of crictl's commands, over a connection like crictl's.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Crictl {
         Ok(answer.into_inner())
     }
 
-    /// The running containers, by the call that `crictl ps` makes.
+    /// Returns the running containers, by the call that `crictl ps` makes.
     pub async fn running(&mut self) -> Vec<wire::Container> {
         let state = Some(wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() });
         let filter = Some(wire::ContainerFilter { state, ..wire::ContainerFilter::default() });
@@ -53,7 +53,7 @@ impl Crictl {
         list.containers
     }
 
-    /// The image, by the call that `crictl ps` makes.
+    /// Returns the image, by the call that `crictl ps` makes.
     pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
         let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
         let target = wire::ImageStatusRequest { image, verbose: false };

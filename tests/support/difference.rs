@@ -18,7 +18,7 @@ pub fn update_if_blessed(path: &Path, fresh: &str) -> bool {
     true
 }
 
-/// The removed lines with a `-` and the added lines with a `+`.
+/// Returns the removed lines with a `-` and the added lines with a `+`.
 pub fn difference(before: &str, after: &str) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {

@@ -1,4 +1,4 @@
-//! Event streams: the answer to each subscription, and events that the test sends.
+//! The event streams of the fake runtime: the answer to each subscription, and events that the test sends.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,9 @@ use super::wire::ContainerEventResponse;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Attempt {
+    /// The time from the call to the first event.
     pub(super) first_after: Duration,
+    /// The time between two events.
     pub(super) between: Duration,
     pub(super) events: Vec<Event>,
     pub(super) end: End,
@@ -37,33 +39,33 @@ pub enum End {
 }
 
 impl Attempt {
-    /// An open stream without events.
+    /// Creates an open stream without events.
     pub fn open() -> Self {
         Self::ending(End::StayOpen)
     }
 
-    /// OK at once, without a message: CRI-O's answer if pod events are off.
+    /// Creates a stream that ends at once with OK and without a message, as CRI-O's does if pod events are off.
     pub fn eof() -> Self {
         Self::ending(End::Eof)
     }
 
-    /// A gRPC status at once.
+    /// Creates a stream that ends at once with a gRPC status.
     pub fn fail(code: Code, text: &str) -> Self {
         Self::ending(End::Fail(code, text.to_owned()))
     }
 
-    /// A stream without events and with this end.
+    /// Creates a stream without events and with this end.
     pub fn ending(end: End) -> Self {
         Self { first_after: Duration::ZERO, between: Duration::ZERO, events: Vec::new(), end }
     }
 
-    /// The events at the start of the stream.
+    /// Adds events that the stream sends at its start.
     pub fn events(mut self, events: impl IntoIterator<Item = impl Into<Event>>) -> Self {
         self.events.extend(events.into_iter().map(Into::into));
         self
     }
 
-    /// The time before the first event and between two events.
+    /// Sets the time before the first event, and the time between two events.
     pub fn paced(mut self, first_after: Duration, between: Duration) -> Self {
         self.first_after = first_after;
         self.between = between;
@@ -79,7 +81,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event whose creation time is `age_nanos` before the moment at which the fake sends it.
+    /// Creates an event whose creation time is `age_nanos` before the moment at which the fake sends it.
     pub fn aged(message: ContainerEventResponse, age_nanos: i64) -> Self {
         Self { message, age_nanos: Some(age_nanos) }
     }
@@ -93,7 +95,7 @@ impl Event {
 }
 
 impl From<ContainerEventResponse> for Event {
-    /// An event that the fake sends unchanged.
+    /// Creates an event that the fake sends unchanged.
     fn from(message: ContainerEventResponse) -> Self {
         Self { message, age_nanos: None }
     }

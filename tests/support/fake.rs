@@ -98,17 +98,17 @@ impl FakeRuntime {
         Self { server, shared, folder }
     }
 
-    /// The path of the socket.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }
 
-    /// The socket as an endpoint: `unix:///…`.
+    /// Returns the socket as an endpoint: `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    /// A directory for the test, next to the socket.
+    /// Returns a directory for the test, next to the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -151,17 +151,17 @@ impl FakeRuntime {
         self.script().hub.end(Some(&ServiceError::new(code, text)));
     }
 
-    /// All calls so far, in order.
+    /// Returns all calls so far, in order.
     pub fn calls(&self) -> Vec<ReceivedCall> {
         self.shared.log.calls()
     }
 
-    /// All calls of one RPC so far, in order.
+    /// Returns all calls of one RPC so far, in order.
     pub fn calls_of(&self, rpc: Rpc) -> Vec<ReceivedCall> {
         self.calls().into_iter().filter(|call| call.rpc == rpc).collect()
     }
 
-    /// The number of unfinished calls, including open streams.
+    /// Returns the number of unfinished calls, including open streams.
     pub fn in_flight(&self) -> usize {
         let open = |call: &&ReceivedCall| matches!(call.state, CallState::InFlight | CallState::Streaming);
         self.calls().iter().filter(open).count()
@@ -212,7 +212,7 @@ fn socket_in(folder: &TempDir) -> PathBuf {
 }
 
 impl Script {
-    /// The reply to this call, the runtime and the node's state.
+    /// Returns the reply to this call, the runtime and the node's state.
     pub(super) fn reply(
         &mut self,
         rpc: Rpc,

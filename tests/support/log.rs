@@ -1,4 +1,4 @@
-//! The calls that the fake runtime received, in order.
+//! The log of the fake runtime: the calls that it received, in order, and their states.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;

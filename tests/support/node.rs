@@ -70,13 +70,13 @@ struct Index {
 }
 
 impl Node {
-    /// A node without pods.
+    /// Creates a node without pods.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A node with `pods` pods, each with one sandbox and `containers` running containers. Pod 7 is `default/pod-7`
-    /// with UID `uid-7`, sandbox `s7` and containers `c7-0`, `c7-1`, ….
+    /// Creates a node with `pods` pods, each with one sandbox and `containers` running containers. Pod 7 is
+    /// `default/pod-7` with UID `uid-7`, sandbox `s7` and containers `c7-0`, `c7-1`, ….
     pub fn many(pods: usize, containers: usize) -> Self {
         let mut node = Self::new();
         for pod in 0..pods {
@@ -293,13 +293,13 @@ impl Node {
         self.index().containers.get(id).map(|place| &self.containers[*place])
     }
 
-    /// The statuses of a sandbox's containers.
+    /// Returns the statuses of a sandbox's containers.
     pub fn containers_of(&self, sandbox_id: &str) -> Vec<ContainerStatus> {
         let of_it = self.containers.iter().filter(|container| container.sandbox_id == sandbox_id);
         of_it.map(|container| container.status.clone()).collect()
     }
 
-    /// The list entries of the sandboxes that pass the filter.
+    /// Returns the list entries of the sandboxes that pass the filter.
     pub fn list_sandboxes(&self, filter: &wire::PodSandboxFilter) -> Vec<wire::PodSandbox> {
         let passing = self.sandboxes.iter().filter(|sandbox| {
             (filter.id.is_empty() || filter.id == sandbox.id)
@@ -309,7 +309,7 @@ impl Node {
         passing.map(sandbox_entry).collect()
     }
 
-    /// The list entries of the containers that pass the filter.
+    /// Returns the list entries of the containers that pass the filter.
     pub fn list_containers(&self, filter: &wire::ContainerFilter) -> Vec<wire::Container> {
         let passing = self.containers.iter().filter(|ContainerInSandbox { sandbox_id, status }| {
             (filter.id.is_empty() || filter.id == status.id)
@@ -320,12 +320,12 @@ impl Node {
         passing.map(container_entry).collect()
     }
 
-    /// The encoded answer to an unfiltered `ListPodSandbox`.
+    /// Returns the encoded answer to an unfiltered `ListPodSandbox`.
     pub fn sandbox_list(&self) -> Bytes {
         self.index().sandbox_list.clone()
     }
 
-    /// The encoded answer to an unfiltered `ListContainers`.
+    /// Returns the encoded answer to an unfiltered `ListContainers`.
     pub fn container_list(&self) -> Bytes {
         self.index().container_list.clone()
     }
@@ -354,7 +354,7 @@ impl Pod {
     }
 }
 
-/// A message in its encoded form.
+/// Returns a message in its encoded form.
 pub fn encode(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }

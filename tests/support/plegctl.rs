@@ -45,8 +45,8 @@ pub fn copy_program(program: impl AsRef<OsStr>, copy: impl AsRef<OsStr>) {
     assert!(status.success(), "cp: {status}");
 }
 
-/// A program on the empty node, in UTC and the C locale, with only `PATH` from this environment, and with the default
-/// action for every signal.
+/// Returns a program on the empty node, in UTC and the C locale, with only `PATH` from this environment, and with the
+/// default action for every signal.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = if signals_are_ignored() {
         // If the tests run in the background, they may ignore signals, and every program that they start would too.
@@ -107,12 +107,13 @@ impl Invocation {
         Self::program_in_terminal(env!("CARGO_BIN_EXE_plegctl"), arguments)
     }
 
-    /// A program in a terminal made by util-linux's `script`: stdout has both streams, and lines end in `\r\n`.
+    /// Creates a program in a terminal made by util-linux's `script`: stdout has both streams, and lines end in
+    /// `\r\n`.
     pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
         Self::in_terminal_of((50, 200), program, arguments)
     }
 
-    /// A program in a terminal with this number of rows and columns.
+    /// Creates a program in a terminal with this number of rows and columns.
     pub fn in_terminal_of((rows, columns): (u16, u16), program: &str, arguments: &[&str]) -> Self {
         let words = [&[program], arguments].concat();
         let words: Vec<String> = words.into_iter().map(quoted).collect();
@@ -202,7 +203,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The next line of the program's stdout without the line end; `None` at the end.
+    /// Returns the next line of the program's stdout without the line end; `None` at the end.
     pub fn line(&mut self) -> Option<String> {
         let mut reader = self.stdout.take()?;
         let (sender, receiver) = mpsc::channel();
@@ -245,7 +246,7 @@ impl Running {
         send_signal(self.pid, name);
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -1,5 +1,5 @@
-//! A server that answers over HTTP/2 with any headers, bytes and trailers, including those that a gRPC library would
-//! not send.
+//! A server for tests, which answers over HTTP/2 with any headers, bytes and trailers, including those that a gRPC
+//! library would not send.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -48,7 +48,7 @@ impl fmt::Debug for MessageSource {
 }
 
 impl RawAnswer {
-    /// A regular gRPC answer with these messages.
+    /// Creates a regular gRPC answer with these messages.
     pub fn of(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
         Self {
             status: 200,
@@ -60,7 +60,7 @@ impl RawAnswer {
         }
     }
 
-    /// The answer of a healthy, empty node.
+    /// Creates the answer of a healthy, empty node.
     pub fn healthy(rpc: Rpc) -> Self {
         let condition =
             |name: &str| wire::RuntimeCondition { r#type: name.into(), status: true, ..Default::default() };
@@ -81,7 +81,7 @@ impl RawAnswer {
         }
     }
 
-    /// An answer without a body: all fields are in its headers.
+    /// Creates an answer without a body: all fields are in its headers.
     pub fn headers_only(pairs: &[(&'static str, &str)]) -> Self {
         let plain = Self { data: Vec::new(), trailers: None, ..Self::of([Bytes::new()]) };
         pairs.iter().fold(plain, |answer, (name, value)| answer.header(name, value))
@@ -120,8 +120,8 @@ impl RawAnswer {
         self
     }
 
-    /// A stream of the messages that `generate` creates for 0, 1, 2 and so on; after the first `None` it stays open without
-    /// messages.
+    /// Creates a stream of the messages that `generate` creates for 0, 1, 2 and so on; after the first `None` it
+    /// stays open without messages.
     pub fn generated(generate: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
         Self { generated: Some(MessageSource(Arc::new(generate))), ..Self::of(Vec::<Bytes>::new()) }
     }
@@ -140,7 +140,7 @@ impl RawAnswer {
     }
 }
 
-/// A message with gRPC's header of five bytes.
+/// Returns a message with gRPC's header of five bytes.
 pub fn framed(message: &[u8], compressed: u8) -> Bytes {
     let mut framed = BytesMut::new();
     framed.put_u8(compressed);
@@ -214,17 +214,17 @@ impl RawServer {
         Self::start(move |called| (called == rpc).then(|| answer.clone()))
     }
 
-    /// Each received call with its `traceparent`.
+    /// Returns each received call with its `traceparent`.
     pub fn traces(&self) -> Vec<(Rpc, Option<String>)> {
         self.traces.lock().unwrap().clone()
     }
 
-    /// The socket's path.
+    /// Returns the socket's path.
     pub fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }
 
-    /// The socket as an endpoint.
+    /// Returns the socket as an endpoint.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }

@@ -1,4 +1,4 @@
-//! Histories that were recorded from real kubelets (`tests/recordings/`), and a fake runtime that plays them.
+//! Reads histories that were recorded from real kubelets (`tests/recordings/`), and makes the fake runtime play them.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +20,7 @@ use super::wire::{self, pair};
 /// recorded.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
-/// The histories of a file, by its name without `.jsonl.gz`.
+/// Returns the histories of a file, by its name without `.jsonl.gz`.
 pub fn histories(name: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let file = File::open(folder.join(format!("{name}.jsonl.gz"))).unwrap();
@@ -167,7 +167,7 @@ fn number<T: TryFrom<i64, Error: std::fmt::Debug>>(value: &Value) -> T {
     value.as_i64().unwrap_or_default().try_into().unwrap()
 }
 
-/// The gRPC code with this name in the gRPC documentation.
+/// Returns the gRPC code with this name in the gRPC documentation.
 fn code(name: &Value) -> Code {
     match name.as_str() {
         Some("UNKNOWN") => Code::Unknown,

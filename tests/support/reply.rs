@@ -16,6 +16,7 @@ pub struct Reply {
     pub(super) action: Action,
 }
 
+/// What the fake runtime does with a call; [`Reply`] has a constructor for each action.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Normal,
@@ -40,57 +41,57 @@ pub enum ConnectionFault {
 }
 
 impl Reply {
-    /// The default answer.
+    /// Replies with the default answer.
     pub fn normal() -> Self {
         Self { delay: Duration::ZERO, action: Action::Normal }
     }
 
-    /// A gRPC status.
+    /// Replies with a gRPC status.
     pub fn fail(code: Code, text: &str) -> Self {
         Action::Fail(code, text.to_owned()).into()
     }
 
-    /// No answer; the connection stays alive.
+    /// Never replies; the connection stays alive.
     pub fn hang() -> Self {
         Action::Hang.into()
     }
 
-    /// The default answer when the gate is open.
+    /// Replies with the default answer as soon as the gate is open.
     pub fn held(gate: &Gate) -> Self {
         Action::Held(gate.clone()).into()
     }
 
-    /// A message without fields: a status call without a status, a list without entries.
+    /// Replies with a message without fields: an answer without a status, or a list without entries.
     pub fn empty() -> Self {
         Self::raw([Bytes::new()])
     }
 
-    /// OK without a message.
+    /// Replies with the gRPC status OK and without a message.
     pub fn nothing() -> Self {
         Action::Raw(Vec::new()).into()
     }
 
-    /// The default answer, padded with annotations to at least this number of bytes.
+    /// Replies with the default answer, padded with annotations to at least this number of bytes.
     pub fn oversize(bytes: usize) -> Self {
         Action::Oversize(bytes).into()
     }
 
-    /// These messages.
+    /// Replies with these encoded messages.
     pub fn raw(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
         Action::Raw(messages.into_iter().map(Into::into).collect()).into()
     }
 
-    /// The first messages of the default answer, then a gRPC status.
+    /// Replies with the first `messages` messages of the default answer, then with a gRPC status.
     pub fn broken_after(messages: usize, code: Code, text: &str) -> Self {
         Action::Broken(messages, code, text.to_owned()).into()
     }
 
-    /// A fault of the connection instead of an answer.
+    /// Breaks the connection instead of replying.
     pub fn connection_fault(fault: ConnectionFault) -> Self {
         Action::Cut(fault).into()
     }
 
-    /// The same reply after this time.
+    /// Returns the same reply after this time.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -108,7 +109,7 @@ impl From<Action> for Reply {
 pub struct Gate(Arc<watch::Sender<bool>>);
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
@@ -152,7 +153,7 @@ impl Rule {
         Self { rpc, id, replies: replies.into_iter().collect(), last_stays }
     }
 
-    /// The reply to this call, if the rule applies and has a reply left.
+    /// Returns the reply to this call, if the rule applies and has a reply left.
     pub(super) fn take(&mut self, rpc: Rpc, id: &str) -> Option<Reply> {
         if self.rpc != rpc || self.id.as_deref().is_some_and(|wanted| wanted != id) {
             return None;

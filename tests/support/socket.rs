@@ -1,4 +1,5 @@
-//! Temporary directories, and files and sockets that a user may name by mistake instead of a runtime's socket.
+//! For the tests: temporary directories, and files and sockets that a user may name by mistake instead of a runtime's
+//! socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,7 +23,7 @@ impl TempDir {
         Self(path)
     }
 
-    /// The path of the directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -48,14 +49,14 @@ pub struct NotARuntime {
 }
 
 impl NotARuntime {
-    /// A socket that accepts connections, reads, and sends nothing.
+    /// Creates a socket that accepts connections, reads, and sends nothing.
     pub fn accepts_and_is_silent() -> Self {
         Self::listening(|stream| {
             thread::spawn(move || std::io::copy(&mut &stream, &mut std::io::sink()));
         })
     }
 
-    /// A socket that answers everything with an HTTP/1.1 error page, like docker or podman.
+    /// Creates a socket that answers everything with an HTTP/1.1 error page, like docker or podman.
     pub fn answers_http1() -> Self {
         Self::listening(|mut stream| {
             thread::spawn(move || {
@@ -72,38 +73,38 @@ impl NotARuntime {
         })
     }
 
-    /// A socket that accepts connections and closes them.
+    /// Creates a socket that accepts connections and closes them.
     pub fn closes_at_once() -> Self {
         Self::listening(drop)
     }
 
-    /// A socket file without a listener.
+    /// Creates a socket file without a listener.
     pub fn nobody_listens() -> Self {
         let folder = TempDir::new();
         drop(UnixListener::bind(path_in(&folder)).unwrap());
         Self { folder, listener: None }
     }
 
-    /// A regular file.
+    /// Creates a regular file.
     pub fn regular_file() -> Self {
         let folder = TempDir::new();
         fs::write(path_in(&folder), "not a socket\n").unwrap();
         Self { folder, listener: None }
     }
 
-    /// A directory.
+    /// Creates a directory.
     pub fn directory() -> Self {
         let folder = TempDir::new();
         fs::create_dir(path_in(&folder)).unwrap();
         Self { folder, listener: None }
     }
 
-    /// A path without an object in an existing directory.
+    /// Creates a path without an object in an existing directory.
     pub fn missing() -> Self {
         Self { folder: TempDir::new(), listener: None }
     }
 
-    /// The path of the object.
+    /// Returns the path of the object.
     pub fn path(&self) -> PathBuf {
         path_in(&self.folder)
     }

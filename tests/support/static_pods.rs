@@ -1,4 +1,4 @@
-//! Manifest files that real kubelets read, with the kubelets' verdicts.
+//! Reads recorded manifest files that real kubelets have read, with the kubelets' verdicts.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The first recordings: four kubelets, 84 files, one record in each line.
 pub const RECORDINGS: &str = include_str!("../recordings/static-pods.jsonl");
 
-/// The bytes of a recorded file; large files are stored as a size and a tail.
+/// Returns the bytes of a recorded file; large files are stored as a size and a tail.
 pub fn content(record: &Value) -> Vec<u8> {
     if let Some(hex) = record["hex"].as_str() {
         return (0..hex.len())

@@ -9,7 +9,7 @@ mod generated {
 
 pub use generated::*;
 
-/// A label or an annotation.
+/// Returns a label or an annotation.
 pub fn pair(key: &str, value: &str) -> Pair {
     Pair { key: key.to_owned(), value: value.to_owned() }
 }

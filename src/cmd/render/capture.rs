@@ -539,7 +539,7 @@ pub(super) mod tests {
     use crate::capture::report::RelistPoint;
     use crate::capture::{Capture, Range};
 
-    /// A capture in which the first relist hangs for 200 seconds.
+    /// Returns a capture in which the first relist hangs for 200 seconds.
     pub fn hung_at_once() -> CaptureReport {
         let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
         let report = CaptureReport::of(&capture, Range::default()).unwrap();

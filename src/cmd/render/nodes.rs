@@ -145,11 +145,11 @@ fn cut_common_domain(names: &mut [String]) {
 }
 
 /// A column: its header and its cells.
-type Column = (&'static str, Vec<String>);
+type TableColumn = (&'static str, Vec<String>);
 
 /// Returns the columns of the table. If a width is given, rows get this width: less important columns are left out, and
 /// names and reasons are shortened.
-fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: Style) -> Vec<Column> {
+fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: Style) -> Vec<TableColumn> {
     let mut headers = vec![
         "NAME",
         "VERDICT",
@@ -167,7 +167,7 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
         headers.extend(["RELISTS", "TOOK"]);
     }
     headers.push("WHY");
-    let mut columns: Vec<Column> = headers.into_iter().map(|header| (header, Vec::new())).collect();
+    let mut columns: Vec<TableColumn> = headers.into_iter().map(|header| (header, Vec::new())).collect();
     for node in nodes {
         for ((_, column), cell) in columns.iter_mut().zip(cells(node, wide)) {
             column.push(cell);
@@ -183,7 +183,7 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
     let Some(limit) = limit else { return columns };
     let has_recent = nodes.iter().any(|node| node.recent_relist_seconds.is_some());
     columns.retain(|(header, _)| *header != "RECENT" || has_recent);
-    let width_of = |(header, cells): &Column| {
+    let width_of = |(header, cells): &TableColumn| {
         let header = if style.headers { header.len() } else { 0 };
         cells.iter().map(|cell| width(cell)).max().unwrap_or_default().max(header)
     };
@@ -192,7 +192,7 @@ fn columns_of(nodes: &[&NodeReport], wide: bool, limit: Option<usize>, style: St
     }
     let name = columns.first().map_or(0, width_of);
     let why = columns.last().map_or(0, width_of);
-    let others = |columns: &[Column]| {
+    let others = |columns: &[TableColumn]| {
         columns.iter().map(|column| width_of(column) + 3).sum::<usize>().saturating_sub(name + why + 3)
     };
     let least = name.min(limit / 4) + why.min(limit / 3);
@@ -281,7 +281,7 @@ fn details(node: &NodePreflight, style: Style, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// A reason, shortened in the narrow table.
+/// Returns a reason, shortened in the narrow table.
 fn why(why: Option<&str>, wide: bool) -> String {
     let Some(why) = why else { return NONE.to_owned() };
     let why = escaped(why);
@@ -341,7 +341,7 @@ mod tests {
 
     const PLAIN: Style = Style { headers: true, color: false };
 
-    /// A fleet of this size whose first node is unhealthy.
+    /// Returns a fleet of this size whose first node is unhealthy.
     fn report(size: usize) -> NodesReport {
         let node = |number: usize| {
             let seconds = if number == 0 { 10.0 } else { 0.25 };

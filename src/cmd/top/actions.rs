@@ -1,10 +1,11 @@
-//! Does what the keys of `top` ask for.
+//! Handles the keys of `top`: passes each key to the view, and does what the view then asks for: quit, pause, change the
+//! speed, seek, or write a bundle.
 
 use std::path::PathBuf;
 
+use super::engine_run::{EngineRun, Flow};
 use super::explanation;
 use super::screen;
-use super::session::{Flow, Session};
 use super::ui::{Ui, size};
 use super::view::{Action, Key, RowId, Rows};
 use crate::capture::split_path_and_time;
@@ -14,7 +15,7 @@ use crate::cri::Endpoint;
 use crate::diagnosis::CallersPendingCall;
 use crate::test_settings;
 
-impl Session<'_> {
+impl EngineRun<'_> {
     /// Passes a key to the view, and does what the view asks for.
     pub fn key(&self, key: Key, ui: &mut Ui) -> Flow {
         if let Key::Char(letter) = key {

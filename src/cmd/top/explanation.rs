@@ -1,4 +1,5 @@
-//! What `top` says about a row: its details in full, commands that only look, and the text of `plegctl explain`.
+//! Writes the page of `top` about the selected row: its details in full, commands that only look, and the text of
+//! `plegctl explain`.
 
 use super::model::{EntryKind, Judgement, Model, SilentCall, pod_name};
 use super::view::RowId;

@@ -9,15 +9,15 @@
 //! rewrite a line and on a very small one, it runs as `watch`.
 //!
 //! `model` collects what the relists show, `view` has what the user did, and `screen` draws both; all three are pure.
-//! `terminal` owns the terminal, and `ui` waits for keys and signals. `session` runs the engine, `actions` does what the
+//! `terminal` owns the terminal, and `ui` waits for keys and signals. `engine_run` runs the engine, `actions` does what the
 //! keys ask for, and `seek` moves in a capture.
 
 mod actions;
+mod engine_run;
 mod explanation;
 mod model;
 mod screen;
 mod seek;
-mod session;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -96,7 +96,7 @@ pub fn run(arguments: &TopArgs, context: &Context) -> Result<Exit, Error> {
         return watch::run(&arguments.for_watch()?, context);
     }
     let endpoint = watch::from_the_start(context.endpoint()?);
-    block_on(session::run(arguments, context, &endpoint))?
+    block_on(engine_run::run(arguments, context, &endpoint))?
 }
 
 /// Whether stdin and stdout are a terminal on which a screen of the smallest size can be drawn.

@@ -86,7 +86,7 @@ struct MinuteOfPod {
     calls: u64,
 }
 
-/// How bad a notice is.
+/// The severity of a notice, which decides its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Good,

@@ -128,7 +128,7 @@ const fn colored(color: Color) -> Style {
     Style::new().fg(color)
 }
 
-/// The colour of a verdict.
+/// Returns the colour of a verdict.
 const fn verdict_color(verdict: Verdict) -> Color {
     match verdict {
         Verdict::Healthy => Color::Green,
@@ -172,7 +172,7 @@ impl Painter<'_> {
         self.parts(&[(text, style)]);
     }
 
-    /// Draws text at a column of this line; returns its width. The text must be harmless.
+    /// Draws text at a column of this line; returns its width. The text must have no control characters.
     fn put(&mut self, column: usize, text: &str, style: Style) -> usize {
         let style = if self.color { style } else { Style { fg: None, ..style } };
         let area = *self.buffer.area();

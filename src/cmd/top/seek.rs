@@ -3,16 +3,16 @@
 //! The screen of a moment shows the relists of the last five minutes ([`WINDOW`]), so every seek must play these relists,
 //! and a playback only plays forwards. Therefore:
 //!
-//! * A seek forwards sets [`Session::seek_to`]. The session plays at full speed until this moment, without drawing, and
+//! * A seek forwards sets [`EngineRun::seek_to`]. The run plays at full speed until this moment, without drawing, and
 //!   continues at the chosen speed.
-//! * A seek backwards ends the session with [`Flow::Restart`]. The next session has an empty model, begins five minutes
+//! * A seek backwards ends the run with [`Flow::Restart`]. The next run has an empty model, begins five minutes
 //!   before the wanted moment, and seeks forwards from there.
 //! * A seek far forwards does the same, because the model would soon forget the relists in between.
 
 use std::time::Duration;
 
+use super::engine_run::{EngineRun, Flow};
 use super::model::WINDOW;
-use super::session::{Flow, Session};
 use super::ui::Ui;
 use super::view::{Movement, ReplayPosition};
 use crate::capture::{Playback, PlaybackStep, Speed};
@@ -59,7 +59,7 @@ impl ReplayPosition {
     }
 }
 
-impl Session<'_> {
+impl EngineRun<'_> {
     /// Begins to move to another moment of the capture.
     pub fn seek(&self, movement: Movement, ui: &mut Ui) -> Flow {
         let (Some(playback), Some(replay)) = (self.context.playback(), &ui.view.replay) else {

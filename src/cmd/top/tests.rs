@@ -142,7 +142,7 @@ fn four_minutes() -> Model {
     model
 }
 
-/// The same node with a list call that does not answer.
+/// Returns the same node with a list call that does not answer.
 fn hung_list() -> (Model, Moment) {
     let mut model = four_minutes();
     open(&mut model, Rpc::ListContainers, None, seconds(241));
@@ -151,8 +151,8 @@ fn hung_list() -> (Model, Moment) {
     (model, seconds(288))
 }
 
-/// The text of a screen, then one line for each part in another style than the default: its line, its columns and its
-/// style.
+/// Returns the text of a screen, then one line for each part in another style than the default: its line, its columns
+/// and its style.
 fn shown(buffer: &Buffer) -> String {
     let area = *buffer.area();
     let mut text = String::new();

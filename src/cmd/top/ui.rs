@@ -1,5 +1,5 @@
 //! [`Ui`]: the terminal, the keys and the signals of `top`, and the tasks that run next to the relists. It waits for the
-//! next [`Happening`] and draws the screen; what a happening does is in `session`.
+//! next [`Happening`] and draws the screen; what a happening does is in `engine_run`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::TopArgs;
+use super::engine_run::EngineRun;
 use super::model::{KubeletFigures, Model};
 use super::screen::{self, Moment, empty};
-use super::session::Session;
 use super::terminal::Terminal;
 use super::view::{Key, View};
 use crate::capture::Speed;
@@ -93,8 +93,8 @@ impl Ui {
     }
 
     /// Waits for the next happening.
-    pub async fn next(&mut self, ticks: &mut Ticks, session: &Session<'_>) -> Happening {
-        let period = match (session.seek_to.get(), session.context.playback()) {
+    pub async fn next(&mut self, ticks: &mut Ticks, run: &EngineRun<'_>) -> Happening {
+        let period = match (run.seek_to.get(), run.context.playback()) {
             (Some(_), _) => SEEK_TICK,
             (None, Some(_)) => REPLAY_TICK,
             (None, None) => TICK,
@@ -121,7 +121,7 @@ impl Ui {
     }
 
     /// Draws the screen.
-    pub fn draw(&mut self, session: &Session<'_>) {
+    pub fn draw(&mut self, run: &EngineRun<'_>) {
         let size = size();
         if size.0 == 0 {
             return;
@@ -130,8 +130,8 @@ impl Ui {
         if let Some(frozen) = &self.frozen {
             screen::draw(&mut buffer, &frozen.0, &self.view, frozen.1);
         } else {
-            let model = session.updated_model();
-            screen::draw(&mut buffer, &model, &self.view, session.moment());
+            let model = run.updated_model();
+            screen::draw(&mut buffer, &model, &self.view, run.moment());
         }
         self.terminal.show(buffer);
     }

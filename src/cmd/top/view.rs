@@ -1,5 +1,5 @@
-//! What the user has done with the screen of `top`: the selected row, the filter, the open page. Pure: a key changes the
-//! view or asks for an action.
+//! The part of `top`'s state that the user changes with keys: the selected row, the filter, the open page. Pure: a key
+//! changes the view or asks for an action.
 
 use super::model::{Entry, EntryKind, Model, SilentCall, SlowPod, pod_name};
 use crate::clock::{Mono, Wall};

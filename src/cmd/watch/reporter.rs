@@ -221,7 +221,8 @@ impl Reporter {
         self.stdout.row(columns.event(event), self.color(text::color_of(event)));
     }
 
-    /// Counts the backlog of the stream in one line, once no more of it arrives or `at_once`.
+    /// Prints one line with the number of events in the stream's backlog, after no more of them has arrived since the last
+    /// call of this function, or `at_once`.
     pub fn fold_backlog(&self, at_once: bool) {
         let mut backlog = locked(&self.backlog);
         let events = backlog.events;

@@ -1,4 +1,4 @@
-//! When the node becomes `NotReady`, or since when it has been.
+//! Computes when the node becomes `NotReady`, or since when it has been `NotReady`.
 
 use std::time::Duration;
 

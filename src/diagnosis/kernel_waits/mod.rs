@@ -14,7 +14,7 @@ use super::proc::{ProcPaths, Process, Role};
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
 use owner::OwnerSearch;
-pub use reason::Reason;
+pub use reason::KernelWaitReason;
 
 /// The time limit for the search of owners, which reads the descriptors of all processes.
 const OWNER_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ fn is_relevant_sleep(wchan: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct KernelWait {
     /// The kind of reason.
-    pub reason: &'static Reason,
+    pub reason: &'static KernelWaitReason,
     /// The process.
     pub pid: u32,
     /// The task.
@@ -67,7 +67,7 @@ impl KernelWait {
 
     /// Creates a simulated wait of the process `pid`; `None` if there is no such reason.
     pub(super) fn simulated(pid: u32, reason: &str, owner: Option<String>) -> Option<Self> {
-        let reason = Reason::of(reason)?;
+        let reason = KernelWaitReason::of(reason)?;
         let function = reason.sample_function()?.to_owned();
         let stack = vec![function.clone()];
         let is_agent = reason.rule.id == "KR01";

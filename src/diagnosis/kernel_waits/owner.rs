@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::KernelWait;
-use super::reason::Reason;
+use super::reason::KernelWaitReason;
 use crate::diagnosis::limits;
 use crate::host::proc::waits::{self, DiskCounters, TaskLook};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Psi};
@@ -51,7 +51,7 @@ impl OwnerSearch {
     }
 
     /// Counts the programs of the node that have a task in uninterruptible sleep for this reason.
-    fn programs_in(&self, reason: &Reason) -> usize {
+    fn programs_in(&self, reason: &KernelWaitReason) -> usize {
         let waits = |process: &&Process| {
             process.blocked.iter().any(|task| reason.function_in(&TaskLook::of_blocked(task)).is_some())
         };
@@ -67,9 +67,9 @@ impl OwnerSearch {
             let facts = vec![format!("{} is frozen", freeze.path)];
             let thaw = Some(freeze.thaw());
             let owner = FoundOwner { name: Some(freeze.path), facts, thaw };
-            (Reason::of("KR08")?, task.wchan.as_str(), owner)
+            (KernelWaitReason::of("KR08")?, task.wchan.as_str(), owner)
         } else {
-            Reason::all().iter().find_map(|row| {
+            KernelWaitReason::all().iter().find_map(|row| {
                 let function = row.function_in(task)?;
                 Some((row, function, self.owner(row.rule.id, task, process, function)?))
             })?

@@ -1,4 +1,4 @@
-//! [`Reason`]: the kinds of waits in the kernel that plegctl knows, one row of `rules/reasons.txt` for each.
+//! [`KernelWaitReason`]: the kinds of waits in the kernel that plegctl knows, one row of `rules/reasons.txt` for each.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ const TABLE: &str = include_str!("../rules/reasons.txt");
 
 /// One row of the table of reasons: a kind of wait, and the kernel functions by which plegctl recognises it.
 #[derive(Debug)]
-pub struct Reason {
+pub struct KernelWaitReason {
     /// The texts of the row.
     pub rule: &'static Rule,
     /// Beginnings of kernel functions. The task waits in a function that begins with one of them.
@@ -23,10 +23,10 @@ pub struct Reason {
     unknown: &'static str,
 }
 
-impl Reason {
+impl KernelWaitReason {
     /// Returns all rows.
     pub fn all() -> &'static [Self] {
-        static ROWS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
+        static ROWS: LazyLock<Vec<KernelWaitReason>> = LazyLock::new(|| {
             let rules: &'static [Rule] = Rule::table(TABLE).leak();
             let row = |rule: &'static Rule| {
                 let block = TABLE.split("\n\n").find(|block| block.get(1..5) == Some(rule.id))?;
@@ -35,7 +35,7 @@ impl Reason {
                     line.unwrap_or_default()
                 };
                 let words = |key: &str| value(key).split_ascii_whitespace().collect();
-                Some(Reason {
+                Some(KernelWaitReason {
                     rule,
                     functions: words("functions"),
                     with: words("with"),

@@ -24,7 +24,7 @@ pub struct HealthRule {
 
 #[cfg(feature = "cli")]
 impl HealthRule {
-    /// The rule's texts.
+    /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
         static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(include_str!("rules.txt")));
         let id = self.id.to_string();

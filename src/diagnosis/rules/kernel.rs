@@ -3,7 +3,7 @@
 use super::{Case, finding, node};
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::evidence::container_parts::parts_of;
-use crate::diagnosis::kernel_waits::{KernelWait, Reason};
+use crate::diagnosis::kernel_waits::{KernelWait, KernelWaitReason};
 use crate::diagnosis::limits;
 use crate::diagnosis::overdue_processes;
 use crate::diagnosis::proc::{Process, Role};
@@ -207,7 +207,7 @@ fn id_of(case: &Case<'_>, process: &Process) -> Option<String> {
 fn lockups(case: &Case<'_>) -> Option<HealthFinding> {
     let lines = &case.evidence.journal.as_ref()?.lockups;
     let last = lines.last()?;
-    let rule = Reason::of("KR11")?.rule;
+    let rule = KernelWaitReason::of("KR11")?.rule;
     let confidence = if case.stuck() { Confidence::Likely } else { Confidence::Possible };
     let title = "the kernel reports that a processor or the hardware is stuck";
     let mut found = finding(RuleId::D37, Severity::Warning, confidence, title);

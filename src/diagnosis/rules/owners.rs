@@ -10,7 +10,7 @@ use crate::ordered;
 /// The letters and digits of which Kubernetes generates the end of a pod's name (apimachinery, `rand.SafeEncodeString`).
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
 
-/// The pods that have the same namespace and the same begin of their names.
+/// The pods that have the same namespace and the same beginning of their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnedPods {
     /// The number of sandboxes, or of containers if the sandboxes are not known.
@@ -64,7 +64,7 @@ pub(super) fn largest(owners: &[OwnedPods]) -> String {
     all.join(", ")
 }
 
-/// Returns the begin of a pod's name without the parts that a controller generated, and whether there were such parts: the
+/// Returns the beginning of a pod's name without the parts that a controller generated, and whether there were such parts: the
 /// random end, and before it the hash of a `ReplicaSet` or the number of the run of a `CronJob`.
 fn stem(name: &str) -> (&str, bool) {
     let is_generated = |part: &str| {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn only_generated_parts_of_a_name_are_cut() {
-        for (name, begin) in [
+        for (name, beginning) in [
             ("web-nwvxkdslmd-6qgfq", ("web", true)),
             ("cleanup-28930123-z5fdn", ("cleanup", true)),
             ("fluent-bit-x7k2p", ("fluent-bit", true)),
@@ -96,7 +96,7 @@ mod tests {
             ("-6qgfq", ("-6qgfq", false)),
             ("", ("", false)),
         ] {
-            assert_eq!(stem(name), begin, "{name}");
+            assert_eq!(stem(name), beginning, "{name}");
         }
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn left_over(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// What a shim or a conmon was started for.
+/// Returns the word for what the process was started for: a conmon for a container, a shim for a sandbox.
 fn subject(process: &Process) -> &'static str {
     if is_conmon(&process.comm) { "container" } else { "sandbox" }
 }

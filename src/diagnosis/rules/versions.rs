@@ -89,7 +89,7 @@ const fn exec_leak(from: [u32; 3], fixed: [u32; 3]) -> KnownBug {
     KnownBug { grows, ..containerd(from, fixed, EXEC_LEAK, "CVE-2026-53495") }
 }
 
-/// A bug of kubelets before 1.37.
+/// Returns a bug of kubelets before 1.37.
 const fn kubelet(from: [u32; 3], fault: &'static str, source: &'static str) -> KnownBug {
     KnownBug { program: "kubelet", ..containerd(from, [1, 37, 0], fault, source) }
 }
@@ -131,7 +131,7 @@ fn programs<'a>(case: &Case<'a>) -> impl Iterator<Item = (&'a str, String)> {
     runtime.into_iter().chain(kubelet).filter(move |_| is_real)
 }
 
-/// The version that the kubelet's metrics name, or the release that the user named.
+/// Returns the version that the kubelet's metrics name, or the release that the user named.
 fn kubelet_version(case: &Case<'_>) -> Option<String> {
     let metrics = case.evidence.kubelet.latest().and_then(|reading| reading.metrics.version.clone());
     let settings = &case.evidence.settings.kubelet;

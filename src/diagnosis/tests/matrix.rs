@@ -116,7 +116,7 @@ async fn two_hung_calls_of_one_pod_cost_the_kubelet_one_time_out() {
     assert_eq!(report.estimate.unwrap().hung_calls, 1);
 }
 
-/// A host root with a log link for each pod.
+/// Returns a host root with a log link for each pod.
 fn root_with_logs(name: &str, pods: usize) -> std::path::PathBuf {
     let root = std::env::temp_dir().join(format!("plegctl-diagnosis-{}-{name}", std::process::id()));
     let logs = root.join("var/log/containers");

@@ -42,7 +42,7 @@ const UPTIME: u64 = 100_000;
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 impl FakeNode {
-    /// A node with a kubelet (process 100) and a containerd (process 200).
+    /// Creates a node with a kubelet (process 100) and a containerd (process 200).
     pub(super) fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("plegctl-node-{}-{name}", std::process::id()));
         let node = Self { root };
@@ -176,7 +176,7 @@ impl FakeNode {
     }
 }
 
-/// The socket of the daemon of a node that is [`FakeNode::listening`].
+/// Returns the socket of the daemon of a node that is [`FakeNode::listening`].
 pub(super) const fn listening_socket() -> &'static str {
     SOCKET
 }
@@ -191,7 +191,7 @@ pub(super) fn cgroup_of(pod: usize) -> String {
     format!("/kubepods/burstable/poduid-{pod}/{}", container_id(pod))
 }
 
-/// A runtime where the status call of one container hangs.
+/// Returns a runtime where the status call of one container hangs.
 pub(super) fn hung(pods: usize, hung: usize) -> Scripted {
     Scripted::with_pods(pods).on_id(container_id(hung), Behaviour::Hangs)
 }
@@ -903,7 +903,7 @@ async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
     assert!(culprit.waited_seconds >= 10.0 && culprit.holder.is_none(), "{culprit:#?}");
 }
 
-/// A node with CRI-O (process 200), which listens on the socket.
+/// Returns a node with CRI-O (process 200), which listens on the socket.
 pub(super) fn crio(name: &str) -> FakeNode {
     let node = FakeNode::new(name);
     node.process(&FakeProcess {

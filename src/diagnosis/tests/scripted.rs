@@ -1,4 +1,4 @@
-//! A runtime in memory. It answers each call as the test specifies, and records the calls.
+//! A runtime in memory for the tests of `health`. It answers each call as the test specifies, and records the calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -67,7 +67,7 @@ pub(crate) fn container_id(pod: usize) -> String {
 }
 
 impl Scripted {
-    /// A node with this number of pods. Each pod has one sandbox and one container, created an hour ago.
+    /// Creates a node with this number of pods. Each pod has one sandbox and one container, created an hour ago.
     pub(crate) fn with_pods(pods: usize) -> Self {
         let now = SystemClock::start().wall().nanos();
         let old = now - 3_600_000_000_000;
@@ -83,7 +83,7 @@ impl Scripted {
         script
     }
 
-    /// The same sandboxes and containers, but all calls are answered normally.
+    /// Returns the same sandboxes and containers, but all calls are answered normally.
     pub(crate) fn same_node(&self) -> Self {
         Self {
             sandboxes: self.sandboxes.clone(),
@@ -94,7 +94,7 @@ impl Scripted {
         }
     }
 
-    /// The same node with CRI-O as its runtime.
+    /// Returns the same node with CRI-O as its runtime.
     pub(crate) fn under_crio(mut self) -> Self {
         self.crio = true;
         self
@@ -118,7 +118,7 @@ impl Scripted {
         indexes.get(container_id).copied()
     }
 
-    /// The number of calls of `rpc` for this id.
+    /// Returns the number of calls of `rpc` for this id.
     pub(crate) fn times_called(&self, rpc: Rpc, id: &str) -> usize {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|(called, about)| *called == rpc && about == id).count()
@@ -309,7 +309,7 @@ impl Runtime for Scripted {
     }
 }
 
-/// The inputs of a run against `script` that reads nothing of this machine.
+/// Returns the inputs of a run against `script` that reads nothing of this machine.
 pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     let runtime = Arc::new(script);
     let mut inputs =

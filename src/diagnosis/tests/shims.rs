@@ -13,7 +13,7 @@ use crate::diagnosis::{HealthMode, judge};
 /// The sandbox of a shim that no list has.
 const GONE: usize = 77;
 
-/// A node whose daemon listens on its socket, so that the command lines of shims are read only if needed.
+/// Returns a node whose daemon listens on its socket, so that the command lines of shims are read only if needed.
 fn node(name: &str) -> FakeNode {
     FakeNode::new(name).with_pods(3).listening()
 }
@@ -51,7 +51,7 @@ fn deleted(id: &str) -> String {
     bundle_of(id) + " (deleted)"
 }
 
-/// The confidence, and the evidence in one text.
+/// Returns the confidence, and the evidence in one text.
 fn left_over(report: &HealthReport) -> Option<(Confidence, String)> {
     let found = find(report, RuleId::D38)?;
     Some((found.confidence, found.evidence.join("\n")))

@@ -236,7 +236,7 @@ async fn culprits_are_complete_and_sorted() {
     assert!(json[0]["waitedSeconds"].as_f64().unwrap() >= 10.0);
 }
 
-/// The CPU time of a program that works all the time and therefore never could have read an answer.
+/// Returns the CPU time of a program that works all the time and therefore never could have read an answer.
 fn endless_cpu_time() -> Duration {
     static STARTED: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     // A million times the real time is always more than the time that passes on tokio's paused clock.

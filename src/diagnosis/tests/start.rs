@@ -27,7 +27,7 @@ fn refused() -> Scripted {
     Scripted::with_pods(1).on(Rpc::Version, Behaviour::Fails(why))
 }
 
-/// A node whose daemon started just now, after its configuration was written.
+/// Returns a node whose daemon started just now, after its configuration was written.
 fn node_with(name: &str, config: &str) -> FakeNode {
     let node = FakeNode::new(name).with_pods(1).listening();
     node.file(CONFIG, config);
@@ -141,7 +141,7 @@ async fn a_configuration_that_containerd_cannot_read_explains_why_nothing_listen
     assert!(has(d06(&report), "containerd does not start: /etc/c.toml: (13, 2)"), "{report:#?}");
 }
 
-/// A node on which kubeadm has set up a kubelet that does not run.
+/// Returns a node on which kubeadm has set up a kubelet that does not run.
 fn without_kubelet(name: &str) -> FakeNode {
     let node = FakeNode::new(name).with_pods(3).listening();
     fs::remove_dir_all(node.proc().join("100")).unwrap();

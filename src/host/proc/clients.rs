@@ -114,7 +114,7 @@ fn dump() -> Option<Vec<UnixSocket>> {
     None
 }
 
-/// The request: `struct nlmsghdr` and `struct unix_diag_req` (`linux/netlink.h`, `linux/unix_diag.h`).
+/// Creates the request for the kernel: `struct nlmsghdr` and `struct unix_diag_req` (`linux/netlink.h`, `linux/unix_diag.h`).
 fn request() -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const REQUEST_AND_DUMP: u16 = 0x301;

@@ -66,7 +66,7 @@ pub struct WaitLook {
     pub disks: BTreeMap<String, DiskCounters>,
 }
 
-/// What `/proc/diskstats` has of one disk.
+/// The counters of one disk in `/proc/diskstats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// The name: `sda`.
@@ -218,13 +218,13 @@ pub fn lock_holder(proc: &Path, waiter: u32) -> Option<LockHolder> {
 /// Finds in `/proc/locks` the holder of the lock for which `waiter` waits, and the file as `device:inode`. A line with `->`
 /// is a waiter of the lock with the same number.
 fn holder_in(locks: &str, waiter: u32) -> Option<(u32, String)> {
-    struct Lock<'a> {
+    struct FileLock<'a> {
         number: &'a str,
         waits: bool,
         pid: u32,
         file: &'a str,
     }
-    let locks: Vec<Lock<'_>> = locks
+    let locks: Vec<FileLock<'_>> = locks
         .lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -232,7 +232,7 @@ fn holder_in(locks: &str, waiter: u32) -> Option<(u32, String)> {
             let mut words = words.peekable();
             let waits = words.next_if_eq(&"->").is_some();
             let mut rest = words.skip(3);
-            Some(Lock { number, waits, pid: rest.next()?.parse().ok()?, file: rest.next()? })
+            Some(FileLock { number, waits, pid: rest.next()?.parse().ok()?, file: rest.next()? })
         })
         .collect();
     let wait = locks.iter().find(|lock| lock.waits && lock.pid == waiter)?;

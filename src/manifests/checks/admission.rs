@@ -375,7 +375,7 @@ fn processor_count(list: &str) -> Option<u64> {
     ranges.sum()
 }
 
-/// The total memory of the node in bytes, from `/proc/meminfo`.
+/// Returns the total memory of the node in bytes, from `/proc/meminfo`.
 fn total_memory(meminfo: &str) -> Option<u64> {
     Memory::parse(meminfo).total.checked_mul(1024).filter(|bytes| *bytes > 0)
 }
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(found(overridden), NONE);
     }
 
-    /// A node with two processors and one gibibyte, without `AppArmor` and user namespaces.
+    /// Returns a node with two processors and one gibibyte, without `AppArmor` and user namespaces.
     fn small_node() -> TestDirectory {
         let node = TestDirectory::new();
         for (path, text) in [

@@ -6,7 +6,7 @@ use std::fs;
 
 use super::CheckContext;
 use crate::manifests::Check;
-use crate::manifests::{EntryKind, FileReport, FileVerdict, LintFinding, Value};
+use crate::manifests::{FileReport, FileVerdict, LintFinding, ManifestEntryKind, Value};
 
 /// The usual extensions of manifests. The kubelet ignores extensions.
 const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
@@ -27,9 +27,9 @@ pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
             )
             .with_fix("nothing, if the pod must not run; else rename the file"),
         );
-    } else if meta.kind == EntryKind::Directory && ignored {
+    } else if meta.kind == ManifestEntryKind::Directory && ignored {
         findings.extend(check_sub_directory(file));
-    } else if meta.kind == EntryKind::File {
+    } else if meta.kind == ManifestEntryKind::File {
         if meta.symlink {
             findings.push(
                 LintFinding::warning(

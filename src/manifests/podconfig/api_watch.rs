@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// An API server without a kubeconfig.
+    /// Returns an API server without a kubeconfig.
     fn without_kubeconfig() -> ApiServer {
         ApiServer {
             kubeconfig: KubeconfigSources::default(),

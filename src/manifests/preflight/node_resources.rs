@@ -1,7 +1,7 @@
-//! Reads what a kubelet shares with the other programs of its node: ports, lock file, file systems, process ids,
-//! descriptors, cgroups and addresses.
+//! Reads the resources that a kubelet shares with the other programs of its node: ports, the lock file, file systems,
+//! process ids, file descriptors, cgroups and addresses. `resource_checks` checks the result.
 //!
-//! Reading may wait for a disk, so call this in a thread that can be abandoned.
+//! A read may block on a broken disk, so the caller must use a thread that it can give up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -18,17 +18,17 @@ use crate::ordered::{self, IntoOrdered};
 /// A port on which the kubelet listens.
 #[derive(Debug)]
 pub struct KubeletPort {
-    /// The field of the port.
+    /// The configuration field that sets the port.
     pub field: &'static str,
-    /// The flag of the port.
+    /// The flag that sets the port.
     pub flag: &'static str,
-    /// The port if nothing sets it.
+    /// The port if neither the field nor the flag is set.
     pub default: u16,
-    /// Whether the default holds only without a configuration file.
+    /// Whether the default applies only to a kubelet without a configuration file.
     pub only_without_file: bool,
-    /// The field of the address.
+    /// The configuration field that sets the address.
     pub address: &'static str,
-    /// The address if nothing sets it.
+    /// The address if that field is not set.
     pub default_address: &'static str,
 }
 
@@ -60,17 +60,17 @@ pub const PORTS: [KubeletPort; 3] = [
     },
 ];
 
-/// The settings that name cgroups, as flag and field.
+/// The settings whose value is the path of a cgroup: the flag and the field of each.
 const CGROUP_SETTINGS: [(&str, &str); 2] =
     [("kube-reserved-cgroup", "kubeReservedCgroup"), ("system-reserved-cgroup", "systemReservedCgroup")];
 
-/// The directories below which cgroups are: version 2, and two of the trees of version 1.
+/// The directories that contain cgroups: the tree of version 2, and two trees of version 1.
 const CGROUP_TREES: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd"];
 
-/// The use of a limit.
+/// A limited resource: its limit, and how much of it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitUse {
-    /// How many are used, without those of the kubelet that runs.
+    /// The number in use, without what the running kubelet uses.
     pub used: u64,
     /// The limit.
     pub limit: u64,
@@ -96,30 +96,30 @@ pub struct ProcessName {
     pub name: String,
 }
 
-/// What the kubelet keeps on a file system.
+/// The use of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskUse {
-    /// Its root directory: the file system that eviction thresholds call `nodefs`.
+    /// The file system has the kubelet's root directory. Eviction thresholds call it `nodefs`.
     KubeletRoot,
-    /// The runtime's images: `imagefs`.
+    /// The file system has the runtime's images. Eviction thresholds call it `imagefs`.
     RuntimeRoot,
 }
 
-/// A file system and what is on it.
+/// A file system that the kubelet or the runtime uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsedDisk {
-    /// What is on it.
+    /// The use.
     pub usage: DiskUse,
-    /// The directory.
+    /// The directory of the kubelet or of the runtime.
     pub path: String,
-    /// How full it is.
+    /// The total and the free space and inodes.
     pub disk: Disk,
 }
 
-/// What a kubelet shares with other programs. An absent value was not read.
+/// The resources that a kubelet shares with other programs. `None` means that plegctl could not read a resource.
 #[derive(Clone, Debug, Default)]
 pub struct NodeResources {
-    /// Whether no other program contains the kubelet, so that a setting that nothing sets has its default.
+    /// Whether the kubelet is not built into another program such as k3s, so that each missing setting has its default.
     pub has_known_defaults: bool,
     /// Whether the kubelet has a configuration file.
     pub has_config_file: bool,
@@ -129,15 +129,15 @@ pub struct NodeResources {
     pub lock_holder: Option<(String, ProcessName)>,
     /// The file systems to which the kubelet and the runtime write.
     pub disks: Vec<UsedDisk>,
-    /// The tasks of the node, without those of the kubelet that runs, and the most that can be.
+    /// The tasks (processes and threads) of the node, without those of the running kubelet.
     pub tasks: Option<LimitUse>,
-    /// The tasks in the kubelet's own cgroup, and its limit.
+    /// The tasks in the running kubelet's cgroup.
     pub own_tasks: Option<LimitUse>,
     /// The open files of the node.
     pub open_files: Option<LimitUse>,
     /// The largest limit of open files that a process can have.
-    pub most_open_files: Option<u64>,
-    /// The cgroups that the settings name, and whether they exist.
+    pub max_open_files: Option<u64>,
+    /// The paths of cgroups in the settings, and whether each cgroup exists.
     pub cgroups: BTreeMap<String, bool>,
     /// The addresses of the node.
     pub addresses: Option<BTreeSet<IpAddr>>,
@@ -145,7 +145,7 @@ pub struct NodeResources {
 
 impl NodeResources {
     /// Reads the node below `host` with the process table `proc`, for a kubelet with these settings. `pid` is the
-    /// kubelet that runs now, and `socket` the runtime's socket.
+    /// process id of the running kubelet, and `socket` the path of the runtime's socket.
     pub fn read(
         settings: &KubeletSettings,
         host: &HostRoot,
@@ -165,7 +165,7 @@ impl NodeResources {
         if pid.is_none() && !host.is_this_system(proc) {
             return found;
         }
-        // The kubelet's network is the node's, and so is that of the first process.
+        // The kubelet and the first process are in the node's network namespace.
         let network = proc.join(pid.unwrap_or(1).to_string()).join("net");
         let number = |name: &str| kernel_text(&proc.join("sys").join(name)).ok()?.trim().parse().ok();
         found.listeners = listeners(&network, proc, pid, &wanted_ports(settings));
@@ -173,12 +173,13 @@ impl NodeResources {
         found.tasks = tasks(proc, pid, number("kernel/pid_max"), number("kernel/threads-max"));
         found.own_tasks = pid.and_then(|pid| own_tasks(host, proc, pid));
         found.open_files = open_files(proc);
-        found.most_open_files = number("fs/nr_open");
+        found.max_open_files = number("fs/nr_open");
         found.addresses = addresses(&network);
         found
     }
 }
 
+/// Returns the ports on which a kubelet with these settings listens.
 fn wanted_ports(settings: &KubeletSettings) -> BTreeSet<u16> {
     let ports = PORTS.iter().filter_map(|port| match settings.setting(port.flag, port.field) {
         Ok(Some(setting)) => setting.value.parse().ok(),
@@ -188,8 +189,8 @@ fn wanted_ports(settings: &KubeletSettings) -> BTreeSet<u16> {
     ports.into_set()
 }
 
-/// Finds the processes, except the kubelet, that listen on `ports`. A socket whose process cannot be seen, or whose
-/// files cannot be read without the risk of blocking, may be the kubelet's own, so it is left out.
+/// Finds the processes, except the kubelet `pid`, that listen on `ports`. A socket whose process is not found may be the
+/// kubelet's own, so it is left out. The descriptors of a process in uninterruptible sleep are not read.
 fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16>) -> Option<Vec<Listener>> {
     let mut sockets: HashMap<String, (IpAddr, u16)> = HashMap::new();
     for (index, table) in ["tcp", "tcp6"].into_iter().enumerate() {
@@ -232,7 +233,7 @@ fn listeners(network: &Path, proc: &Path, pid: Option<u32>, ports: &BTreeSet<u16
     Some(found)
 }
 
-/// Parses a line of `/proc/net/tcp` or `tcp6`: the inode, the address and the port of a listening socket.
+/// Parses a line of `/proc/net/tcp` or `tcp6`. Returns the inode, the address and the port of a listening socket.
 fn listening(line: &str) -> Option<(&str, (IpAddr, u16))> {
     // The kernel's number of the state TCP_LISTEN.
     const LISTEN: &str = "0A";
@@ -248,14 +249,14 @@ fn process_name(proc: &Path, pid: u32) -> ProcessName {
     ProcessName { pid, name: name.trim().to_owned() }
 }
 
-/// The path, and the process, except the kubelet, that holds a lock on the file there.
+/// Returns the path of the lock file and the process, except the kubelet `pid`, that holds a lock on this file.
 fn lock_holder(path: &str, host: &HostRoot, proc: &Path, pid: Option<u32>) -> Option<(String, ProcessName)> {
     let about = fs::metadata(host.path(path)).ok()?;
     let (major, minor) = (rustix::fs::major(about.dev()), rustix::fs::minor(about.dev()));
     let file = format!("{major:02x}:{minor:02x}:{}", about.ino());
     let text = kernel_text(&proc.join("locks")).ok()?;
     let holder = text.lines().find_map(|line| {
-        // `1: POSIX  ADVISORY  WRITE 1234 08:01:131 0 EOF`; a line of a waiting process has `->` behind the number.
+        // Example: `1: POSIX  ADVISORY  WRITE 1234 08:01:131 0 EOF`. In the line of a waiting process, `->` follows `1:`.
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, kind, _, _, holder, locked, ..] = words.as_slice() else { return None };
         (*kind != "->" && *locked == file).then(|| holder.parse::<u32>().ok()).flatten()
@@ -263,10 +264,11 @@ fn lock_holder(path: &str, host: &HostRoot, proc: &Path, pid: Option<u32>) -> Op
     (Some(holder) != pid).then(|| (path.to_owned(), process_name(proc, holder)))
 }
 
-/// The tasks of the node and the most that can be, as the kubelet counts `pid.available` (`pkg/kubelet/stats/pidlimit`).
+/// Counts the tasks of the node without those of the kubelet `pid`. The limit is the one from which the kubelet computes
+/// `pid.available` (`pkg/kubelet/stats/pidlimit`).
 fn tasks(proc: &Path, pid: Option<u32>, pid_max: Option<u64>, threads_max: Option<u64>) -> Option<LimitUse> {
     let limit = [pid_max, threads_max].into_iter().flatten().min()?;
-    // The fourth field is the number of running and existing tasks.
+    // The fourth field has the number of running tasks, a slash, and the number of all tasks.
     let load = kernel_text(&proc.join("loadavg")).ok()?;
     let all: u64 = load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
     let of_kubelet = pid.map_or(0, |pid| {
@@ -276,7 +278,7 @@ fn tasks(proc: &Path, pid: Option<u32>, pid_max: Option<u64>, threads_max: Optio
     Some(LimitUse { used: all.saturating_sub(of_kubelet), limit })
 }
 
-/// The tasks in the cgroup of the kubelet that runs, and the smallest limit of that cgroup and its parents.
+/// Reads the number of tasks in the running kubelet's cgroup, and the limit of this cgroup.
 fn own_tasks(host: &HostRoot, proc: &Path, pid: u32) -> Option<LimitUse> {
     let text = kernel_text(&proc.join(pid.to_string()).join("cgroup")).ok()?;
     let (tree, path) = text.lines().find_map(|line| {
@@ -289,11 +291,11 @@ fn own_tasks(host: &HostRoot, proc: &Path, pid: u32) -> Option<LimitUse> {
     })?;
     let directory = host.path(tree).join(path.trim_start_matches('/'));
     let number = |name: &str| kernel_text(&directory.join(name)).ok()?.trim().parse().ok();
-    // Without a limit, the file has the word `max`.
+    // If the cgroup has no limit, `pids.max` contains the word `max`.
     Some(LimitUse { used: number("pids.current")?, limit: number("pids.max")? })
 }
 
-/// The first field of `file-nr` is the number of open files, and the third is the most that can be.
+/// Reads `file-nr`: the first field is the number of the node's open files, the third is their limit.
 fn open_files(proc: &Path) -> Option<LimitUse> {
     let text = kernel_text(&proc.join("sys/fs/file-nr")).ok()?;
     let mut words = text.split_ascii_whitespace().map(str::parse);
@@ -301,7 +303,7 @@ fn open_files(proc: &Path) -> Option<LimitUse> {
     Some(LimitUse { used, limit })
 }
 
-/// Returns the directory with the runtime's data: the one of containerd's configuration, otherwise the runtime's default.
+/// Returns the directory with the runtime's data, from containerd's configuration or else the runtime's default.
 fn runtime_root<'a>(socket: Option<&str>, containerd: Option<&'a ContainerdConfig>) -> Option<&'a str> {
     if let Some(root) = containerd.and_then(|config| config.root.as_deref()) {
         return Some(root);
@@ -315,8 +317,9 @@ fn runtime_root<'a>(socket: Option<&str>, containerd: Option<&'a ContainerdConfi
     }
 }
 
+/// Reads the file systems with the kubelet's root directory and with the runtime's data.
 fn disks(settings: &KubeletSettings, host: &HostRoot, proc: &Path, runtime: Option<&str>) -> Vec<UsedDisk> {
-    // Paths are resolved in this process's own mount namespace.
+    // plegctl opens the paths, so the mounts of plegctl's own mount namespace count.
     let mounts = NodeMount::all(&kernel_text(&proc.join("self/mountinfo")).unwrap_or_default());
     let kubelet = settings.flag("root-dir").unwrap_or("/var/lib/kubelet");
     let wanted = [(DiskUse::KubeletRoot, Some(kubelet)), (DiskUse::RuntimeRoot, runtime)];
@@ -328,7 +331,8 @@ fn disks(settings: &KubeletSettings, host: &HostRoot, proc: &Path, runtime: Opti
     read.collect()
 }
 
-/// The cgroups that the settings name, and whether they exist in one of the forms that the two cgroup drivers use.
+/// Returns the paths of cgroups in the settings, and whether each cgroup exists. The two cgroup drivers use different
+/// directories for a path, and either of them counts.
 fn cgroups(settings: &KubeletSettings, host: &HostRoot) -> BTreeMap<String, bool> {
     if !host.path("/sys/fs/cgroup").is_dir() {
         return BTreeMap::new();
@@ -344,8 +348,8 @@ fn cgroups(settings: &KubeletSettings, host: &HostRoot) -> BTreeMap<String, bool
     names.map(|setting| (setting.value.clone(), exists(&setting.value))).into_map()
 }
 
-/// The directories of a cgroup: the path itself for cgroupfs, and the slices for systemd, which uses only the last part
-/// of the name and reads a hyphen as a level (`ParseSystemdToCgroupName` and `ToSystemd`).
+/// Returns the directories of a cgroup: for the driver cgroupfs the path itself; for the driver systemd nested slices, made
+/// from the last part of the path, in which each hyphen starts a new level (`ParseSystemdToCgroupName` and `ToSystemd`).
 fn cgroup_paths(name: &str) -> [PathBuf; 2] {
     let plain = name.trim_matches('/');
     let last = plain.rsplit('/').next().unwrap_or_default();
@@ -361,7 +365,7 @@ fn cgroup_paths(name: &str) -> [PathBuf; 2] {
     [PathBuf::from(plain), slices]
 }
 
-/// The addresses in a network namespace, from its table of local routes and its list of IPv6 addresses.
+/// Returns the addresses in a network namespace: the local routes in `fib_trie`, and the IPv6 addresses in `if_inet6`.
 fn addresses(network: &Path) -> Option<BTreeSet<IpAddr>> {
     let routes = kernel_text(&network.join("fib_trie")).ok()?;
     let mut found = BTreeSet::new();

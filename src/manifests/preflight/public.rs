@@ -232,14 +232,15 @@ const DISTRIBUTIONS: [Distribution; 8] = [
     ("k3s", 29..=31, "", K3S),
 ];
 
-/// A node that has the addresses of the settings above, and none of the cgroups that they name for reservations.
+/// Returns a node that has the addresses of the settings above, and none of the cgroups that they name for
+/// reservations.
 fn ordinary_node(has_config_file: bool) -> NodeFacts {
     let addresses = ["127.0.0.1", "10.0.0.4", "10.224.0.4", "10.5.0.2"];
     let resources = NodeResources {
         has_known_defaults: true,
         has_config_file,
         listeners: Some(Vec::new()),
-        most_open_files: Some(1_048_576),
+        max_open_files: Some(1_048_576),
         cgroups: [("/system".to_owned(), false), ("/runtime".to_owned(), false)].into(),
         addresses: Some(addresses.map(|address| address.parse().unwrap()).into()),
         ..NodeResources::default()

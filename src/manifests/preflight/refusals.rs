@@ -16,175 +16,17 @@ const EXIT_TEXTS: [&str; 7] = [
     "No valid client certificate is found and the server is responsive, exiting.",
 ];
 
+/// The table of messages.
+const TABLE: &str = include_str!("refusals.txt");
+
 /// Why a kubelet exited, by its last message: a row of the table of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// A part of the kubelet's message.
-    part: &'static str,
     /// The meaning, as a clause whose subject is the kubelet or what it needs.
     pub meaning: &'static str,
     /// The check that finds the same problem before the start.
     pub check: Option<StartCheck>,
 }
-
-const fn row(part: &'static str, meaning: &'static str, check: StartCheck) -> Refusal {
-    Refusal { part, meaning, check: Some(check) }
-}
-
-/// The table of messages. The first matching row counts, so special texts come before general texts.
-const TEXTS: &[Refusal] = &[
-    row(
-        "failed to validate kubelet configuration, error: [",
-        "it refuses several values of its configuration",
-        StartCheck::ValueRefused,
-    ),
-    row("unknown flag: ", "it does not know a flag", StartCheck::UnknownFlag),
-    row("unknown shorthand flag: ", "it does not know a flag", StartCheck::UnknownFlag),
-    row(
-        "failed to parse kubelet flag: invalid argument ",
-        "a flag has a bad value",
-        StartCheck::BadFlagValue,
-    ),
-    row("unknown command ", "its command line has an argument that is not a flag", StartCheck::StrayArgument),
-    row("unrecognized feature gate: ", "it does not know a feature gate", StartCheck::UnknownGate),
-    row("feature is locked to ", "a feature gate is locked to another value", StartCheck::LockedGate),
-    row(
-        "but depends on features that are disabled",
-        "a feature gate needs another gate that is off",
-        StartCheck::ValuesContradict,
-    ),
-    row(
-        "failed to read kubelet config file ",
-        "its configuration file cannot be read",
-        StartCheck::ConfigUnreadable,
-    ),
-    row(
-        "failed to walk through kubelet dropin directory ",
-        "its directory of drop-in files cannot be read",
-        StartCheck::ConfigUnreadable,
-    ),
-    row("failed to decode: yaml: ", "its configuration file is not valid YAML", StartCheck::ConfigNotYaml),
-    row("\" was empty", "its configuration file is empty", StartCheck::ConfigNotYaml),
-    row("no kind ", "its configuration file has another kind or version", StartCheck::ConfigOfOtherKind),
-    row("Object 'Kind' is missing", "its configuration file has no kind", StartCheck::ConfigOfOtherKind),
-    row(
-        "Object 'apiVersion' is missing",
-        "its configuration file has no apiVersion",
-        StartCheck::ConfigOfOtherKind,
-    ),
-    row(
-        "failed to decode: ",
-        "a field of its configuration has a value of another type",
-        StartCheck::WrongType,
-    ),
-    row(
-        "not run on a host using cgroup v1",
-        "the node has cgroup v1, and failCgroupV1 is true",
-        StartCheck::CgroupV1,
-    ),
-    row(
-        "unknown service runtime.v1.RuntimeService",
-        "the runtime does not serve CRI v1",
-        StartCheck::CriNotServed,
-    ),
-    row(
-        "validate CRI v1 runtime API for endpoint ",
-        "it does not reach its runtime",
-        StartCheck::RuntimeSocketMissing,
-    ),
-    row("running with swap on is not supported", "swap is on", StartCheck::SwapOn),
-    row(
-        "invalid kernel flag: ",
-        "a kernel setting is not what protectKernelDefaults wants",
-        StartCheck::KernelSetting,
-    ),
-    row("inotify_init: too many open files", "root has no inotify instances left", StartCheck::InotifyUsedUp),
-    row(
-        "The currently active client certificate has expired",
-        "its client certificate has expired",
-        StartCheck::CertificateExpired,
-    ),
-    Refusal {
-        part: "No valid client certificate is found",
-        meaning: "it has no valid client certificate",
-        check: None,
-    },
-    row(
-        "unable to read client-cert ",
-        "its client certificate cannot be read",
-        StartCheck::CertificateMissing,
-    ),
-    row("invalid kubeconfig: stat ", "its kubeconfig does not exist", StartCheck::CertificateMissing),
-    Refusal {
-        part: "unable to load bootstrap kubeconfig: ",
-        meaning: "its bootstrap kubeconfig cannot be read",
-        check: None,
-    },
-    Refusal {
-        part: "cannot create certificate signing request: ",
-        meaning: "it gets no client certificate, because the API server does not answer",
-        check: None,
-    },
-    row(
-        "failed to run Kubelet: open ",
-        "a file that its settings name cannot be read",
-        StartCheck::CertificateMissing,
-    ),
-    row(
-        "failed to initialize file based certificate manager",
-        "its serving certificate cannot be read",
-        StartCheck::CertificateMissing,
-    ),
-    row(
-        "private key does not match public key",
-        "a key does not belong to its certificate",
-        StartCheck::KeyOfOtherCertificate,
-    ),
-    row("bind: address already in use", "its port is taken", StartCheck::PortTaken),
-    row(
-        "labels specified with --node-labels",
-        "it must not set a label of --node-labels",
-        StartCheck::RefusedAtStart,
-    ),
-    row(
-        "invalid Node Allocatable configuration",
-        "it reserves more than the node has",
-        StartCheck::RefusedAtStart,
-    ),
-    row(" value failed to parse: ", "a reservation cannot be parsed", StartCheck::RefusedAtStart),
-    row("unsupported eviction signal ", "it does not know an eviction signal", StartCheck::RefusedAtStart),
-    row(
-        "quantities must match the regular expression",
-        "a quantity cannot be parsed",
-        StartCheck::RefusedAtStart,
-    ),
-    row(
-        "is not a subset of online-cpus",
-        "it reserves CPUs that the node does not have",
-        StartCheck::RefusedAtStart,
-    ),
-    row("[cpumanager] ", "its CPU policy needs reserved CPUs", StartCheck::RefusedAtStart),
-    row("unknown policy: ", "it does not know a policy", StartCheck::RefusedAtStart),
-    row("bad --node-ip ", "--node-ip is not a pair of addresses", StartCheck::RefusedAtStart),
-    row(
-        "built-in cloud providers are disabled",
-        "it has no built-in cloud provider",
-        StartCheck::RefusedAtStart,
-    ),
-    row("unknown authorization mode ", "it does not know the authorization mode", StartCheck::RefusedAtStart),
-    row("cannot exit on lock file contention", "it needs --lock-file", StartCheck::RefusedAtStart),
-    row(
-        ": not a directory",
-        "a path that must be a directory is not a directory",
-        StartCheck::RootIsNoDirectory,
-    ),
-    row(
-        "failed to validate kubelet configuration, error: ",
-        "it refuses a value of its configuration",
-        StartCheck::ValueRefused,
-    ),
-    row("Unsupported log format", "it does not know the log format", StartCheck::ValueRefused),
-];
 
 /// Returns the part of a message that gives the reason for the exit; `None` if the kubelet continues after this message, or
 /// if a signal ended the kubelet.
@@ -203,8 +45,12 @@ pub fn continues(reason: &str) -> bool {
 }
 
 /// Returns the row for a reason, if the table has one.
-pub fn refusal(reason: &str) -> Option<&'static Refusal> {
-    TEXTS.iter().find(|row| reason.contains(row.part))
+pub fn refusal(reason: &str) -> Option<Refusal> {
+    TABLE.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let (id, row) = line.split_once('|')?;
+        let (part, meaning) = row.split_once('|')?;
+        reason.contains(part).then(|| Refusal { meaning, check: StartCheck::named(id) })
+    })
 }
 
 #[cfg(test)]
@@ -213,10 +59,19 @@ mod tests {
 
     use super::*;
 
-    /// The last line of every start that was tried on a real kubelet 1.36.2.
+    /// Returns the last line of every start that was tried on a real kubelet 1.36.2.
     fn recorded() -> Vec<Value> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/kubelet-start-tried-1.36.2.json");
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_complete() {
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            let [id, part, meaning] = *line.split('|').collect::<Vec<_>>() else { panic!("{line}") };
+            assert!(!part.is_empty() && !meaning.is_empty(), "{line}");
+            assert!(id == "-" || StartCheck::named(id).is_some(), "{line}");
+        }
     }
 
     #[test]

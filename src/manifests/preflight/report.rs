@@ -77,7 +77,7 @@ impl PreflightReport {
         let first = self.findings.iter().find(|finding| finding.severity >= Severity::Error);
         match (first, self.counts.warnings) {
             (Some(first), _) => {
-                // Many messages end with what the summary begins with.
+                // Many messages end with the words with which this sentence begins.
                 let end = format!("kubelet {release} does not start");
                 let reason = first.message.strip_suffix(&end).unwrap_or(&first.message);
                 let reason = reason.trim_end_matches(", so ").trim_end_matches(": ");

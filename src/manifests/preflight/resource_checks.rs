@@ -1,4 +1,7 @@
-//! Judges what a kubelet shares with the other programs of its node. A pure function of [`NodeResources`].
+//! Checks the resources that a kubelet shares with the other programs of its node: ports, the lock file, file systems,
+//! process ids, file descriptors, cgroups and addresses (KP054 and KP070 and up).
+//!
+//! The checks are a pure function of [`NodeResources`], the settings and the flags.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -12,40 +15,41 @@ use crate::manifests::quantity::Quantity;
 use crate::manifests::tree::ManifestNode;
 use crate::report::{Confidence, Severity};
 
-/// The eviction thresholds that a kubelet has without evictionHard (`pkg/kubelet/eviction/defaults_linux.go`), as far
-/// as they concern disks.
+/// The eviction thresholds for disks that a kubelet has if evictionHard is not set
+/// (`pkg/kubelet/eviction/defaults_linux.go`).
 const DEFAULT_THRESHOLDS: [(&str, &str); 3] =
     [("imagefs.available", "15%"), ("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")];
 
-/// The most open files of a kubelet without maxOpenFiles.
+/// The kubelet's default for maxOpenFiles.
 const DEFAULT_OPEN_FILES: i128 = 1_000_000;
 
-/// With fewer free process ids on the node, a kubelet and its runtime soon cannot start a thread.
+/// With fewer free process ids on the node than this, a kubelet and its runtime soon cannot start a thread.
 const FEW_TASKS: u64 = 100;
 
-/// With fewer free tasks in its own cgroup, a kubelet soon cannot start a thread.
+/// If fewer tasks than this may be added to the kubelet's cgroup, the kubelet soon cannot start a thread.
 const FEW_OWN_TASKS: u64 = 10;
 
-/// With fewer free descriptors on the node, programs soon cannot open a file.
+/// With fewer free file descriptors on the node than this, programs soon cannot open a file.
 const FEW_FILES: u64 = 1000;
 
-/// Judges the resources of the node.
+/// Returns the findings about the resources of the node.
 pub fn check(resources: &NodeResources, settings: &MergedSettings, flags: &ParsedFlags) -> Vec<StartFinding> {
     let mut judge = ResourceJudge { resources, settings, flags, findings: Vec::new() };
-    judge.reserved_cgroups();
+    judge.check_reserved_cgroups();
     for port in &PORTS {
-        judge.port(port);
+        judge.check_port(port);
     }
-    judge.node_ip();
-    judge.lock();
+    judge.check_node_ip();
+    judge.check_lock_file();
     for disk in &resources.disks {
-        judge.disk(disk);
+        judge.check_disk(disk);
     }
-    judge.tasks();
-    judge.open_files();
+    judge.check_tasks();
+    judge.check_open_files();
     judge.findings
 }
 
+/// Collects the findings.
 struct ResourceJudge<'a> {
     resources: &'a NodeResources,
     settings: &'a MergedSettings,
@@ -53,7 +57,7 @@ struct ResourceJudge<'a> {
     findings: Vec<StartFinding>,
 }
 
-/// An eviction threshold.
+/// An eviction threshold: the kubelet evicts pods if less than this is left of a resource.
 enum Threshold {
     Percent(f64),
     Amount(Quantity),
@@ -67,7 +71,7 @@ impl Threshold {
         }
     }
 
-    /// Whether less is left than the threshold demands.
+    /// Whether `left` of `all` is less than the threshold.
     fn is_above(&self, left: u64, all: u64) -> bool {
         match self {
             Self::Percent(percent) => share(left, all) < *percent,
@@ -78,7 +82,7 @@ impl Threshold {
     }
 }
 
-/// The part in percent.
+/// Returns `left` in percent of `all`.
 fn share(left: u64, all: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a percentage for comparing and showing")]
     let (left, all) = (left as f64, all as f64);
@@ -86,8 +90,8 @@ fn share(left: u64, all: u64) -> f64 {
 }
 
 impl ResourceJudge<'_> {
-    /// Checks the cgroups in which the kubelet enforces reservations. It does not create them.
-    fn reserved_cgroups(&mut self) {
+    /// Reports a missing cgroup in which the kubelet is to enforce a reservation. The kubelet does not create this cgroup.
+    fn check_reserved_cgroups(&mut self) {
         let enforced =
             self.settings.list("enforceNodeAllocatable").map(|list| list.value).unwrap_or_default();
         for (field, key, words) in [
@@ -121,7 +125,8 @@ impl ResourceJudge<'_> {
         }
     }
 
-    /// The value of a setting that is an integer; its default if that is known.
+    /// Returns the value of an integer setting. If the setting is missing, returns `default`, provided that the kubelet is
+    /// known to use its defaults.
     fn integer(&self, field: &str, default: Option<i128>) -> Option<i128> {
         match self.settings.int(field) {
             Some(found) => Some(found.value),
@@ -129,7 +134,8 @@ impl ResourceJudge<'_> {
         }
     }
 
-    fn port(&mut self, port: &KubeletPort) {
+    /// Reports another process that listens on a port of the kubelet.
+    fn check_port(&mut self, port: &KubeletPort) {
         let is_health = port.field == "healthzPort";
         if !is_health && !self.settings.is_on("enableServer", true) {
             return;
@@ -137,7 +143,7 @@ impl ResourceJudge<'_> {
         let has_default = !(port.only_without_file && self.resources.has_config_file);
         let value = self.integer(port.field, has_default.then_some(port.default.into()));
         let value = match value {
-            // Zero is the default of this port, and switches the others off.
+            // For this port, zero means the default. Zero switches the other ports off.
             Some(0) if port.field == "port" => port.default,
             Some(value) if value != 0 => u16::try_from(value).unwrap_or_default(),
             _ => return,
@@ -158,10 +164,10 @@ impl ResourceJudge<'_> {
         .with_fix(format!("stop {name}, or set another {}", port.field));
         let words = format!("listen tcp {address}:{value}: bind: address already in use");
         self.findings.push(if is_health {
-            // The kubelet tries again every five seconds, and its health checks fail until then.
+            // The kubelet starts, and tries to open this port every five seconds. Until then its health checks fail.
             finding.with_reason("\"Failed to start healthz server\"").with_severity(Severity::Warning)
         } else {
-            // The message of the read-only port was not recorded.
+            // The kubelet's message about the read-only port was not recorded, so its wording is only likely.
             let is_recorded = port.field == "port" && address.is_ipv4();
             finding
                 .with_reason(format!("\"Failed to listen and serve\" err={words:?}"))
@@ -169,13 +175,14 @@ impl ResourceJudge<'_> {
         });
     }
 
-    fn node_ip(&mut self) {
+    /// Reports a `--node-ip` that is not an address of the node.
+    fn check_node_ip(&mut self) {
         let (Some(value), Some(own)) = (self.flags.last("node-ip"), &self.resources.addresses) else {
             return;
         };
         for text in value.split(',').map(str::trim) {
             let Ok(address) = text.parse::<IpAddr>() else { continue };
-            // The unspecified address lets the kubelet choose, and a loopback address is refused as such.
+            // With the unspecified address, the kubelet chooses an address itself. `late_start` reports a loopback address.
             if address.is_unspecified() || address.is_loopback() || own.contains(&address) {
                 continue;
             }
@@ -193,7 +200,8 @@ impl ResourceJudge<'_> {
         }
     }
 
-    fn lock(&mut self) {
+    /// Reports another process that holds the kubelet's lock file.
+    fn check_lock_file(&mut self) {
         let (Some((path, holder)), true) =
             (&self.resources.lock_holder, self.flags.last("lock-file").is_some())
         else {
@@ -211,14 +219,14 @@ impl ResourceJudge<'_> {
         );
     }
 
-    /// The hard eviction threshold of a signal and its place.
+    /// Returns the hard eviction threshold of a signal, its text and its origin.
     fn threshold(&self, signal: &str) -> Option<(Threshold, String, Origin)> {
         let mut set = self.settings.entries("evictionHard");
         if let Some((_, placed)) = set.find(|(key, _)| *key == signal) {
             let text = placed.value.as_str()?;
             return Some((Threshold::parse(text)?, text.to_owned(), placed.origin.clone()));
         }
-        // Any threshold, even in an empty list, replaces all defaults.
+        // If evictionHard is set, even to an empty mapping, no default applies.
         let is_replaced = self.settings.entries("evictionHard").next().is_some()
             || self.settings.node("evictionHard").is_some_and(|placed| !ManifestNode::is_null(&placed.value));
         let merges = self.settings.is_on("mergeDefaultEvictionSettings", false);
@@ -229,7 +237,8 @@ impl ResourceJudge<'_> {
         Some((Threshold::parse(text)?, (*text).to_owned(), Origin::Default))
     }
 
-    fn disk(&mut self, used: &UsedDisk) {
+    /// Reports a file system without free space or inodes, or with less than the eviction threshold.
+    fn check_disk(&mut self, used: &UsedDisk) {
         let UsedDisk { usage, path, disk } = used;
         let system = match usage {
             DiskUse::KubeletRoot => "nodefs",
@@ -239,7 +248,7 @@ impl ResourceJudge<'_> {
             ("space", "available", disk.available, disk.size, disk.free),
             ("inodes", "inodesFree", disk.free_inodes, disk.inodes, disk.free_inodes),
         ] {
-            // Some file systems have no limit of inodes.
+            // Some file systems have no limit of inodes, and report zero.
             if all == 0 {
                 continue;
             }
@@ -274,7 +283,8 @@ impl ResourceJudge<'_> {
         }
     }
 
-    fn tasks(&mut self) {
+    /// Reports too few free process ids on the node, and too few free tasks in the kubelet's cgroup.
+    fn check_tasks(&mut self) {
         if let Some(LimitUse { used, limit }) = self.resources.tasks {
             let left = limit.saturating_sub(used);
             let threshold = self.threshold("pid.available");
@@ -314,8 +324,9 @@ impl ResourceJudge<'_> {
         }
     }
 
-    fn open_files(&mut self) {
-        if let Some(most) = self.resources.most_open_files
+    /// Reports a maxOpenFiles above the kernel's limit, and too few free file descriptors on the node.
+    fn check_open_files(&mut self) {
+        if let Some(most) = self.resources.max_open_files
             && let Some(wanted) = self.integer("maxOpenFiles", Some(DEFAULT_OPEN_FILES))
             && wanted > i128::from(most)
         {
@@ -345,8 +356,8 @@ impl ResourceJudge<'_> {
     }
 }
 
-/// Whether a socket on `own` cannot be opened while another one listens on `other`. Go listens on all addresses of both
-/// families if the address is unspecified.
+/// Whether a port cannot be opened on the address `own` while another socket listens on the same port of `other`. If one of
+/// them is unspecified, it includes all IPv4 and IPv6 addresses (as in Go).
 fn overlaps(own: IpAddr, other: IpAddr) -> bool {
     own.is_unspecified() || other.is_unspecified() || own == other
 }
@@ -363,12 +374,12 @@ mod tests {
     use crate::host::shell_words;
     use crate::manifests::reader::read;
 
-    /// A plain kubelet with a configuration file.
+    /// Returns a plain kubelet with a configuration file.
     fn plain() -> NodeResources {
         NodeResources { has_known_defaults: true, has_config_file: true, ..NodeResources::default() }
     }
 
-    /// The findings for a configuration and a command line.
+    /// Returns the findings for a configuration and a command line.
     fn found(resources: &NodeResources, text: &str, flags: &str) -> Vec<StartFinding> {
         let flags = command_line::parse(&shell_words(flags), TargetKubelet::upstream("1.36"));
         let mut settings = MergedSettings::default();
@@ -377,7 +388,7 @@ mod tests {
         check(resources, &settings, &flags)
     }
 
-    /// The checks, severities and lines of the findings.
+    /// Returns the checks, severities and lines of the findings.
     fn ids(resources: &NodeResources, text: &str, flags: &str) -> Vec<(StartCheck, Severity, Option<u32>)> {
         let findings = found(resources, text, flags).into_iter();
         findings.map(|finding| (finding.id, finding.severity, finding.line)).collect()
@@ -508,7 +519,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_too_few_if_the_kernel_allows_fewer_than_the_kubelet_wants() {
-        let kernel = |most| NodeResources { most_open_files: Some(most), ..plain() };
+        let kernel = |most| NodeResources { max_open_files: Some(most), ..plain() };
         let few = |line| [(StartCheck::FewDescriptors, Severity::Warning, line)];
         assert_eq!(ids(&kernel(1_048_576), "a: 1", ""), []);
         assert_eq!(ids(&kernel(65_536), "a: 1", ""), few(None));

@@ -60,7 +60,8 @@ pub fn unjudged_answer(answer: &RuntimeAnswer) -> Option<String> {
     (!is_judged).then(|| why.to_string())
 }
 
-/// The kubelet's first call has no good answer. `has_cause`: another finding names a likely cause.
+/// Creates the finding about a runtime that does not answer the kubelet's first call, or answers it with an error.
+/// `has_cause` says that another finding names a likely cause.
 fn unreached(
     socket: &str,
     is_there: bool,

@@ -128,7 +128,7 @@ impl<'a> QuantityParts<'a> {
         format!("{}{}", self.whole, self.fraction)
     }
 
-    /// The number of digits after the point.
+    /// Returns the number of digits after the point.
     fn decimals(&self) -> i32 {
         length(self.fraction)
     }
@@ -285,17 +285,17 @@ impl Quantity {
         Ok(Self { amount: Amount::Large(amount), written: String::new(), format })
     }
 
-    /// The internal form.
+    /// Returns the internal form.
     pub const fn amount(&self) -> &Amount {
         &self.amount
     }
 
-    /// The text that the kubelet keeps in addition to the number; empty if the kubelet keeps none.
+    /// Returns the text that the kubelet keeps in addition to the number; empty if the kubelet keeps none.
     pub fn written(&self) -> &str {
         &self.written
     }
 
-    /// The family of its suffix.
+    /// Returns the family of its suffix.
     pub const fn format(&self) -> Format {
         self.format
     }

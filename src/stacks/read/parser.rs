@@ -59,7 +59,7 @@ enum PositionOf {
 }
 
 impl Parser {
-    /// A parser that keeps at most `max_goroutines` goroutines.
+    /// Creates a parser that keeps at most `max_goroutines` goroutines.
     pub fn new(max_goroutines: usize) -> Self {
         Self {
             done: Vec::new(),

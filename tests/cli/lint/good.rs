@@ -1,8 +1,8 @@
-//! Manifests of `kubeadm`, `RKE2`, `OpenShift` and `MicroShift` nodes have no finding above info.
+//! Tests that manifests of `kubeadm`, `RKE2`, `OpenShift` and `MicroShift` nodes have no finding above info.
 
 use super::{directory, lint, report};
 
-/// A manifest like kubeadm's: host network, priority class, probes with port names, typed hostPath volumes.
+/// Returns a manifest like kubeadm's: host network, priority class, probes with port names, typed hostPath volumes.
 fn kubeadm(name: &str, port: u16, more: &str) -> String {
     format!(
         "apiVersion: v1

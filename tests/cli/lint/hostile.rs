@@ -1,4 +1,5 @@
-//! Bad input gives a finding or a clear error, and no escape sequence reaches the terminal.
+//! Tests of `static-pods lint` with bad input, which gives a finding or a clear error, and no escape sequence reaches
+//! the terminal.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,5 @@
-//! Comparison of the files with the running pods of a fake runtime: each check is tested with and without its fault.
+//! Tests of how `static-pods lint` compares the files with the running pods of a fake runtime: each check is tested
+//! with and without its fault.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -42,7 +43,7 @@ fn static_pod(node: Node, name: &str, uid: &str, sandbox: &str) -> Node {
         .annotation("kubernetes.io/config.hash", uid)
 }
 
-/// A node with the static pod of `web.yaml`, without containers.
+/// Returns a node with the static pod of `web.yaml`, without containers.
 fn web() -> Node {
     static_pod(Node::new(), "kube-system/web-node1", UID, "s1")
 }
@@ -278,14 +279,15 @@ fn without_an_endpoint_only_the_nodes_own_manifests_are_compared() {
     assert!(output.stderr.contains("not compared with the runtime"), "{output}");
 }
 
-/// The UID that a kubelet 1.`minor` gives web.yaml with this text.
+/// Returns the UID that a kubelet 1.`minor` gives web.yaml with this text.
 fn uid_by(text: &str, minor: u8) -> String {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let file = inspect_bytes(Path::new("/etc/kubernetes/manifests/web.yaml"), text.as_bytes(), &kubelet);
     file.uid.unwrap().unwrap()
 }
 
-/// The field `runs` of the first file: whether the running pod was created from the same text, and by which releases.
+/// Returns the field `runs` of the first file: whether the running pod was created from the same text, and by which
+/// releases.
 fn runs_of_first_file(output: &Output) -> Value {
     report(output)["files"][0]["runs"].clone()
 }

@@ -1,4 +1,4 @@
-//! `--upgrade-to`: what another kubelet release restarts, rejects, and newly reads.
+//! Tests of `static-pods lint --upgrade-to`: what another kubelet release restarts, rejects, and newly reads.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The command gives each recorded file the verdicts of nine real kubelets.
+//! Tests that `static-pods lint` gives each recorded file the verdicts of nine real kubelets.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     assert_eq!((compared, uids), (161 * 9, 715));
 }
 
-/// The UID that the command computes for a manifest.
+/// Returns the UID that the command computes for a manifest.
 fn uid_of(place: &TempDir, text: &str) -> String {
     let path = place.path().join("web.yaml");
     fs::write(&path, text).unwrap();

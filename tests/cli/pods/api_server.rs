@@ -1,4 +1,4 @@
-//! `pods --kubeconfig` with a scripted API server: list, watch, and the ways in which they end.
+//! Tests of `pods --kubeconfig` with a scripted API server: list, watch, and the ways in which they end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl Watch {
         Self(Invocation::new(&[&arguments, more].concat()).spawn())
     }
 
-    /// The next update or error: `ADD a b`, `error …`.
+    /// Returns the next update or error: `ADD a b`, `error …`.
     fn next(&mut self) -> String {
         let line = self.0.line().expect("a line");
         let line: Value = serde_json::from_str(&line).unwrap();
@@ -110,7 +110,7 @@ impl Watch {
     }
 }
 
-/// The resource versions with which watches began.
+/// Returns the resource versions with which watches began.
 fn versions(server: &Server) -> Vec<String> {
     let version = |request: &Request| request.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
     server.requests().iter().filter(|request| is_watch(request)).map(version).collect()

@@ -1,4 +1,5 @@
-//! Unreadable sources: each one is reported, the others still work, and the status is 2 only if no source answers.
+//! Tests of `plegctl pods` with unreadable sources: each one is reported, the others still work, and the status is 2
+//! only if no source answers.
 
 use std::fs;
 use std::path::Path;

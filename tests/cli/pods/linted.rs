@@ -1,4 +1,4 @@
-//! `static-pods lint` for what a URL serves, and for the mirror pods of a directory.
+//! Tests of `static-pods lint` for what a URL serves, and for the mirror pods of a directory.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ fn lint_url(body: &str) -> Output {
     lint(&["--manifest-url", &format!("{}/pods", server.url())])
 }
 
-/// `verdict name` of each entry.
+/// Returns `verdict name` of each entry.
 fn verdicts(output: &Output) -> Vec<String> {
     let report = report(output);
     let files = report["files"].as_array().unwrap().iter();

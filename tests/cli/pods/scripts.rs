@@ -1,5 +1,5 @@
-//! The 52 scripts of `podconfig-1.36.2.jsonl.gz`: each has changes of the sources, and the updates that the kubelet's
-//! own code sent.
+//! Plays the 52 scripts of `podconfig-1.36.2.jsonl.gz`, and compares the updates of `pods --watch` with the recorded
+//! ones. Each script has changes of the sources, and the updates that the kubelet's own code sent.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -100,7 +100,7 @@ fn answer(mut stream: TcpStream, page: &Page) {
     );
 }
 
-/// A directory outside of the manifest directory, on the same file system, from and to which files move.
+/// Returns a directory outside of the manifest directory, on the same file system, from and to which files move.
 fn outside(script: &Script) -> PathBuf {
     script.dir.with_file_name("outside")
 }
@@ -190,7 +190,8 @@ fn forward(stdout: impl Read, sender: &Sender<Value>) {
     }
 }
 
-/// An update in the recording's format. The UIDs of a URL's pods are omitted, because they depend on its port.
+/// Returns an update in the recording's format. The UIDs of a URL's pods are omitted, because they depend on its
+/// port.
 fn as_recorded(update: &Value) -> Value {
     let http = update["source"] == "http";
     let pods = update["pods"].as_array().unwrap().iter().map(|pod| {

@@ -1,4 +1,4 @@
-//! A scripted HTTP server that acts as a manifest URL, an API server or a kubelet.
+//! For the tests of `plegctl pods`: a scripted HTTP server that acts as a manifest URL, an API server or a kubelet.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! The CRI calls of the tests; they block, and each has a time limit.
+//! Makes the CRI calls of the tests; the calls block, and each has a time limit.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,39 +65,39 @@ impl Calls {
         self.network.spawn(future)
     }
 
-    /// The client itself, for calls that have no method here.
+    /// Returns the client itself, for calls that have no method here.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// `Version`.
+    /// Calls `Version`.
     pub fn version(&self, limit: Duration) -> Result<VersionResponse, Status> {
         let client = self.client();
         self.block_on(within(limit, client.send(VersionRequest::default())))
     }
 
-    /// `ListPodSandbox`, unfiltered.
+    /// Calls `ListPodSandbox`, unfiltered.
     pub fn list_pods(&self, limit: Duration) -> Result<Vec<PodSandbox>, Status> {
         let client = self.client();
         let call = client.send(ListPodSandboxRequest::default());
         Ok(self.block_on(within(limit, call))?.items)
     }
 
-    /// `ListContainers`, unfiltered.
+    /// Calls `ListContainers`, unfiltered.
     pub fn list_containers(&self, limit: Duration) -> Result<Vec<Container>, Status> {
         let client = self.client();
         let call = client.send(ListContainersRequest::default());
         Ok(self.block_on(within(limit, call))?.containers)
     }
 
-    /// `ImageStatus`: whether the runtime has the image.
+    /// Calls `ImageStatus`: whether the runtime has the image.
     pub fn has_image(&self, image: &str, limit: Duration) -> Result<bool, Status> {
         let client = self.client();
         let call = client.send(ImageStatusRequest { image: Some(image_named(image)), ..Default::default() });
         Ok(self.block_on(within(limit, call))?.image.is_some())
     }
 
-    /// `ContainerStatus`.
+    /// Calls `ContainerStatus`.
     pub fn container_status(&self, container_id: &str, limit: Duration) -> Result<ContainerStatus, Status> {
         let client = self.client();
         let call = client
@@ -107,12 +107,12 @@ impl Calls {
     }
 }
 
-/// An image by its name.
+/// Returns an image by its name.
 pub fn image_named(image: &str) -> ImageSpec {
     ImageSpec { image: image.to_owned(), ..ImageSpec::default() }
 }
 
-/// The answer to `call`, or `DEADLINE_EXCEEDED` after `limit`.
+/// Returns the answer to `call`, or `DEADLINE_EXCEEDED` after `limit`.
 pub async fn within<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,

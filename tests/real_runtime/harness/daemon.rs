@@ -73,27 +73,27 @@ impl RealRuntime {
         runtime
     }
 
-    /// The CRI socket, as a path.
+    /// Returns the CRI socket, as a path.
     pub fn socket(&self) -> PathBuf {
         self.directory.join("containerd.sock")
     }
 
-    /// The CRI socket as an endpoint: `unix:///…`.
+    /// Returns the CRI socket as an endpoint: `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    /// The directory that has all files of this instance.
+    /// Returns the directory that has all files of this instance.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The name of the directory. The cgroup that contains all pods of this containerd has the same name.
+    /// Returns the name of the directory. The cgroup that contains all pods of this containerd has the same name.
     pub fn name(&self) -> &str {
         self.directory.file_name().unwrap().to_str().unwrap()
     }
 
-    /// The daemon's process.
+    /// Returns the daemon's process.
     pub fn daemon_pid(&self) -> Pid {
         let daemon = self.daemon.lock().unwrap();
         Pid::from_child(daemon.as_ref().expect("the daemon is running"))
@@ -128,7 +128,7 @@ impl RealRuntime {
         runs
     }
 
-    /// The command that starts the daemon.
+    /// Returns the command that starts the daemon.
     pub fn daemon_command(&self) -> Command {
         let mut command = Command::new(self.packages.program(self.version, "containerd"));
         command
@@ -240,7 +240,7 @@ impl RealRuntime {
         }
     }
 
-    /// The configuration file of the daemon.
+    /// Returns the configuration file of the daemon.
     pub fn config_file(&self) -> PathBuf {
         // `reap.sh` finds the daemon by this name.
         self.directory.join("config.toml")
@@ -250,7 +250,7 @@ impl RealRuntime {
         self.directory.join("containerd.log")
     }
 
-    /// The configuration of the daemon, which writes nothing outside of the directory.
+    /// Returns the configuration of the daemon, which writes nothing outside of the directory.
     fn config(&self) -> String {
         let directory = self.directory.display();
         let format = if self.version == Containerd::V2 { 3 } else { 2 };
@@ -347,7 +347,7 @@ pub fn tool(name: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{name} {}: {output:?}", arguments.join(" "));
 }
 
-/// The path of a new directory. It is short, because the path of a socket may have at most 107 bytes.
+/// Returns the path of a new directory. It is short, because the path of a socket may have at most 107 bytes.
 fn fresh_directory() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Real faults: stopped or killed processes, frozen cgroups, a frozen disk, and a lock that containerd holds as long as
-//! the test wants. Most methods return a guard; dropping the guard ends the fault.
+//! Causes real faults: stopped or killed processes, frozen cgroups, a frozen disk, and a lock that containerd holds as
+//! long as the test wants. Most methods return a guard; dropping the guard ends the fault.
 
 use std::fs;
 use std::io::Write;
@@ -160,7 +160,7 @@ impl RealRuntime {
         self.calls.spawn(async move { client.send(request).await.map(drop) })
     }
 
-    /// The shim of a pod.
+    /// Returns the shim of a pod.
     pub fn shim_pid(&self, sandbox_id: &str) -> Pid {
         let socket = self.socket().display().to_string();
         wait_for("the pod's shim", || {
@@ -172,14 +172,14 @@ impl RealRuntime {
         })
     }
 
-    /// The first process of a container, or the pause process of a sandbox. Makes no call.
+    /// Returns the first process of a container, or the pause process of a sandbox. Makes no call.
     pub fn container_pid(&self, id: &str) -> Pid {
         let file = self.bundles().join(id).join("init.pid");
         let pid: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
         Pid::from_raw(pid).unwrap()
     }
 
-    /// The directory with one directory for each running container and sandbox, named by its id.
+    /// Returns the directory with one directory for each running container and sandbox, named by its id.
     fn bundles(&self) -> PathBuf {
         self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
     }
@@ -248,19 +248,19 @@ fn is_frozen(control: &Path) -> bool {
     state.is_ok_and(|state| state.lines().any(|line| line == "FROZEN" || line == "frozen 1"))
 }
 
-/// All processes of this machine.
+/// Returns all processes of this machine.
 pub fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-/// The command line of a process; empty if there is none, or no such process.
+/// Returns the command line of a process; empty if there is none, or no such process.
 pub fn arguments(pid: Pid) -> Vec<String> {
     let line = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     line.split('\0').map(str::to_owned).collect()
 }
 
-/// The state letter of `/proc/PID/stat`; `None` if the process does not exist.
+/// Returns the state letter of `/proc/PID/stat`; `None` if the process does not exist.
 fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The preceding name is in parentheses and may contain any character, including parentheses.

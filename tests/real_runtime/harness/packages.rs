@@ -25,7 +25,7 @@ impl Containerd {
         }
     }
 
-    /// The beginning of `runtime_version`.
+    /// Returns the beginning of `runtime_version`.
     pub fn version_prefix(self) -> &'static str {
         match self {
             Self::V1_6 => "1.6.",
@@ -48,18 +48,18 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// The packages, or the reason why the tests cannot run on this machine.
+    /// Returns the packages, or the reason why the tests cannot run on this machine.
     pub fn find() -> Result<Self, String> {
         static FOUND: OnceLock<Result<Packages, String>> = OnceLock::new();
         FOUND.get_or_init(find).clone()
     }
 
-    /// The path of `containerd`, `ctr` or a shim of that version.
+    /// Returns the path of `containerd`, `ctr` or a shim of that version.
     pub fn program(&self, version: Containerd, name: &str) -> PathBuf {
         self.cache.join(version.folder()).join("usr/bin").join(name)
     }
 
-    /// A value of `PATH` with that version's shim and the tests' runc.
+    /// Returns a value of `PATH` with that version's shim and the tests' runc.
     pub fn search_path(&self, version: Containerd) -> String {
         let system = std::env::var("PATH").unwrap_or_default();
         let shim = self.cache.join(version.folder()).join("usr/bin");
@@ -67,14 +67,14 @@ impl Packages {
         format!("{}:{}:{system}", shim.display(), tools.display())
     }
 
-    /// The directory of libseccomp for runc, in case the system has none.
+    /// Returns the directory of libseccomp for runc, in case the system has none.
     pub fn library_path(&self) -> PathBuf {
         let libraries = self.cache.join("tools/usr/lib");
         let architecture = std::env::consts::ARCH;
         libraries.join(format!("{architecture}-linux-gnu"))
     }
 
-    /// The docker-archive with the pause and the busybox image.
+    /// Returns the docker-archive with the pause and the busybox image.
     pub fn image(&self) -> PathBuf {
         self.cache.join("image.tar")
     }
@@ -85,7 +85,7 @@ pub fn on_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// A script in the directory of the tests.
+/// Returns a script in the directory of the tests.
 pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_runtime").join(name)
 }

@@ -1,4 +1,4 @@
-//! Pods with the fields that a kubelet sets, in the host's network.
+//! Runs pods on a private containerd, with the fields that a kubelet sets and in the host's network.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// A pod with this name in the namespace `default`, with its own UID.
+    /// Creates a pod with this name in the namespace `default`, with its own UID.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -167,7 +167,7 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// A container that sleeps. It ignores SIGTERM, because it is the first process of its namespace.
+    /// Creates a container that sleeps. It ignores SIGTERM, because it is the first process of its namespace.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -257,7 +257,7 @@ impl ContainerSpec {
     }
 }
 
-/// The output of a container, without the prefix that the CRI log format adds to each line.
+/// Returns the output of a container, without the prefix that the CRI log format adds to each line.
 pub fn written(runtime: &RealRuntime, pod: &Pod, container: &str) -> String {
     let metadata = pod.config.metadata.as_ref().unwrap();
     let folder = Path::new(&pod.config.log_directory);
@@ -393,12 +393,12 @@ impl RealRuntime {
         });
     }
 
-    /// All sandboxes.
+    /// Returns all sandboxes.
     pub fn list_pods(&self) -> Vec<PodSandbox> {
         self.calls.list_pods(TIME_LIMIT).unwrap()
     }
 
-    /// All containers.
+    /// Returns all containers.
     pub fn list_containers(&self) -> Vec<Container> {
         self.calls.list_containers(TIME_LIMIT).unwrap()
     }
@@ -448,7 +448,7 @@ async fn start_container(client: &Client, container_id: &str) -> Result<(), Stat
     within(TIME_LIMIT, call).await.map(drop)
 }
 
-/// A UID like the API server's, different for each pod of this process.
+/// Returns a UID like the API server's, different for each pod of this process.
 fn fresh_uid() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     format!("00000000-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))

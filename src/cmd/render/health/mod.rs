@@ -364,7 +364,8 @@ fn why(report: &HealthReport) -> String {
     format!("why: {} {}{}", primary.id, primary.confidence.as_str(), of_what(primary))
 }
 
-/// Names what a healthy report does not rest on. Other reports name the most important of it in the footer.
+/// Returns the line of a healthy report that names what was not checked. Other reports name the most important of it in
+/// the footer.
 fn not_looked_at(report: &HealthReport) -> Option<String> {
     if report.verdict != Verdict::Healthy || report.source.is_some() || report.not_checked.is_empty() {
         return None;
@@ -487,7 +488,7 @@ fn more(report: &HealthReport, primary: Option<&HealthFinding>, hidden: usize) -
     format!("with -o wide: {}{explain}", parts.join(", "))
 }
 
-/// Returns what of the things that were not checked may change the answer most.
+/// Returns the part of the node that was not checked and may change the answer most.
 fn most_important(not_checked: &[NotChecked]) -> Option<&str> {
     const FIRST: [&str; 5] = ["the rest", "lists and status calls", "processes", "who waits", "the journal"];
     let rank = |skipped: &&NotChecked| FIRST.iter().position(|what| skipped.what.starts_with(what));

@@ -3,7 +3,7 @@
 
 use crate::cmd::render::words::{width, wrapped};
 
-/// The first words by which a command is told from a text.
+/// The first words of commands. A step that begins with another word is a text.
 const PROGRAMS: [&str; 19] = [
     "cat",
     "crictl",

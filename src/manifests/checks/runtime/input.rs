@@ -1,4 +1,5 @@
-//! The input of the comparison with the runtime, in addition to the files and the running pods.
+//! [`CompareInput`]: what the comparison of manifest files with running pods needs to know about the kubelet and the
+//! time.
 
 use crate::clock::Wall;
 use crate::manifests::Kubelet;

@@ -43,14 +43,14 @@ impl Sink for ModelSink<'_> {
     }
 }
 
-/// How the session goes on after a happening.
+/// How the run goes on after a happening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The session continues.
+    /// The run continues.
     Continue,
     /// The command ends.
     Quit,
-    /// A new session plays the capture again from some time before this moment: see `seek`.
+    /// A new run plays the capture again from some time before this moment: see `seek`.
     Restart {
         /// The moment that the user wants to see.
         seek_to: Wall,
@@ -58,7 +58,7 @@ pub enum Flow {
 }
 
 /// One run of the engine: on a live node, or through a part of a capture.
-pub struct Session<'a> {
+pub struct EngineRun<'a> {
     pub context: &'a Context,
     pub endpoint: &'a Endpoint,
     model: Mutex<Model>,
@@ -102,18 +102,18 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
         let mut model = Model::new(clock.mono(), arguments.threshold, timeout);
         model.node.clone_from(&node);
         model.runtime = runtime.join(" ");
-        let session = Session {
+        let run = EngineRun {
             context,
             endpoint,
             model: Mutex::new(model),
             shared_state: Arc::new(SharedState::new(false)),
             silence: RefCell::default(),
-            // The first session of a replay seeks its own beginning, so that every replay begins in the same way.
+            // The first run of a replay seeks its own beginning, so that every replay begins in the same way.
             seek_to: Cell::new(context.playback().map(|_| wanted.unwrap_or_else(|| clock.wall()))),
             kubelet_read: Cell::default(),
         };
-        let mut generic = GenericPleg::new(Arc::clone(&session.shared_state), settings);
-        let flow = Box::pin(session.run(arguments, &client, &mut generic, &mut ui)).await?;
+        let mut generic = GenericPleg::new(Arc::clone(&run.shared_state), settings);
+        let flow = Box::pin(run.run(arguments, &client, &mut generic, &mut ui)).await?;
         let Flow::Restart { seek_to } = flow else { break };
         let Some(playback) = context.playback() else { break };
         let Some(start) = playback.capture().relist_before(seek_to.minus(WINDOW)) else { break };
@@ -129,7 +129,7 @@ pub async fn run(arguments: &TopArgs, context: &Context, endpoint: &Endpoint) ->
     Ok(Exit::Good)
 }
 
-impl Session<'_> {
+impl EngineRun<'_> {
     /// Locks the model.
     pub fn model(&self) -> MutexGuard<'_, Model> {
         locked(&self.model)
@@ -148,7 +148,7 @@ impl Session<'_> {
         Moment { mono: self.context.clock.mono(), wall: self.context.clock.wall() }
     }
 
-    /// Relists until something ends the session.
+    /// Relists until something ends the run.
     async fn run(
         &self,
         arguments: &TopArgs,
@@ -160,7 +160,7 @@ impl Session<'_> {
         let timing = PlegTiming { period: arguments.period, threshold: arguments.threshold };
         let mut timer = RelistTimer::start(timing, clock.mono());
         let mut ticks = Ticks::new();
-        // Whether the session has waited as long as the last step of the replay demanded.
+        // Whether the run has waited as long as the last step of the replay demanded.
         let mut waited = false;
         ui.watch_kubelet(self.context);
         ui.draw(self);
