@@ -91,7 +91,7 @@ pub enum PodsApiError {
 struct PodText(String);
 
 impl ListResponse for wire::ListPodsResponse {
-    type Entry = wire::Pod;
+    type ListItem = wire::Pod;
 }
 
 /// A connection to the Pods API of one kubelet.

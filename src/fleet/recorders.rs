@@ -215,7 +215,7 @@ async fn list(
         let text = session.get_at_most(&url, MAX_POD_LIST, timeout).await?.document(&url)?;
         let page: PodList =
             serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
-        for (node, pod) in page.items.into_iter().filter_map(super::recorder::PodItem::recorder) {
+        for (node, pod) in page.items.into_iter().filter_map(super::recorder::RecorderPodItem::recorder) {
             let of_node = found.by_node.entry(node).or_default();
             if of_node.len() < MAX_TRIED {
                 of_node.push(pod);

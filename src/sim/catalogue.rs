@@ -16,7 +16,7 @@ macro_rules! built_in {
 }
 
 /// The name and the file of each built-in scenario, in the order of the documentation.
-const BUILT_IN: [(&str, &str); 22] = built_in![
+const BUILT_IN: [(&str, &str); 23] = built_in![
     "quiet",
     "busy-deploy",
     "crash-loop",

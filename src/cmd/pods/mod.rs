@@ -43,8 +43,8 @@ use crate::cri::{Client, Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{KubeletVersion, go_duration};
 use crate::manifests::podconfig::{
-    Comparison, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod, add_comparison,
-    contradictions, pod_rows, suspects,
+    Comparison, PodRow, PodSource, PodVerdict, RuntimePod, SourceState, VerdictInput, WantedPod,
+    add_comparison, contradictions, pod_rows, suspects,
 };
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::report::document;

@@ -12,8 +12,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::kubelet_view::KubeletView;
 use super::sources;
-use super::{KUBELET_TIMEOUT, PodsArgs, States, kubelet_api};
+use super::{PodsArgs, States};
 use crate::clock::Wall;
 use crate::cmd::context::{Context, block_on};
 use crate::cmd::health;
@@ -25,7 +26,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::pod_holders::report::{PodHold, PodWhy};
 use crate::diagnosis::pod_holders::{self, Deletion, PodFacts, SpecVolume};
 use crate::diagnosis::{gather, judge};
-use crate::manifests::podconfig::{ApiPods, PodSource, WantedPod};
+use crate::manifests::podconfig::{PodSource, WantedPod};
 use crate::manifests::{Kubelet, PodIdentity};
 use crate::ordered;
 use crate::report::{PodRef, document, most_similar};
@@ -95,9 +96,9 @@ impl KnownPods {
             Err(Error::NoSource) => None,
             Err(why) => return Err(why),
         };
-        let api = kubelet_api(arguments, context)?;
+        let view = KubeletView::of(arguments, context, None)?;
         let states = async {
-            let (states, rows) = sources::read_once(configured?).await;
+            let (states, rows, _) = sources::read_once(configured?, &*context.clock).await;
             for row in rows {
                 if let Some(why) = row.error {
                     context.remark(&format!("source {}: {why}", row.name));
@@ -106,16 +107,10 @@ impl KnownPods {
             Some(states)
         };
         let of_kubelet = async {
-            let api = api?;
-            let url = api.url("/pods");
-            let answer = api.get("/pods", context.timeout.unwrap_or(KUBELET_TIMEOUT)).await;
-            let text = answer.and_then(|answer| answer.bytes(&url)).map_err(|why| why.to_string());
-            let list = text.and_then(|text| {
-                ApiPods::parse(&text, &kubelet.node_name).map_err(|why| format!("`{url}`: {why}"))
-            });
-            let list = list
+            let pods = view.read(context).await?;
+            let pods = pods
                 .inspect_err(|why| context.remark(&format!("the kubelet's own pods are not known: {why}")));
-            list.ok().map(|list| list.pods)
+            Some(pods.ok()?.pods.values().filter_map(|pod| pod.wanted().map(Arc::new)).collect())
         };
         let (states, of_kubelet) = tokio::join!(states, of_kubelet);
         Ok(Self { states: states.unwrap_or_default(), kubelet: of_kubelet, simulated: Vec::new() })

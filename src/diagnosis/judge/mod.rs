@@ -303,7 +303,7 @@ fn stacks_may_help(case: &Case<'_>, primary: &HealthFinding) -> bool {
         RuleId::D03 | RuleId::D04 | RuleId::D06 | RuleId::D38 => false,
         RuleId::D22 | RuleId::D32 => case.stuck(),
         // Many quick calls wait for nothing.
-        RuleId::D05 => !case.estimate.per_call.is_some_and(|took| took <= limits::CALL_SLOW / 2),
+        RuleId::D05 => case.estimate.per_call.is_none_or(|took| took > limits::CALL_SLOW / 2),
         _ => true,
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach, shims,
-    size, state, versions,
+    Case, certificates, clients, disk, growth, hang, journal, kernel, kubelet, load, node, pods, reach,
+    shims, size, state, versions,
 };
 use crate::diagnosis::report::{HealthFinding, RuleId};
 #[cfg(feature = "cli")]

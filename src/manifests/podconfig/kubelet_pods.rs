@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CompactJson, PodListError, PodSource};
+use super::{CompactJson, PodListError, PodSource, WantedPod, api};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
 
@@ -83,6 +83,11 @@ impl KubeletPod {
             node,
             json,
         })
+    }
+
+    /// Returns the pod in the form of a source's pods.
+    pub fn wanted(&self) -> Option<WantedPod> {
+        api::wanted(serde_json::from_value(self.json.read()).ok()?)
     }
 
     /// Returns the kubelet's status of the pod.
