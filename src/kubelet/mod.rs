@@ -25,6 +25,7 @@ mod kubeadm;
 #[cfg(feature = "cli")]
 pub(crate) mod kubeconfig;
 mod metrics;
+pub(crate) mod pod_status;
 mod process;
 mod release;
 mod settings;

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::clock::{Clock, Wall};
 use crate::cri::PodsApi;
 use crate::diagnosis::report::PodRef;
-use crate::manifests::podconfig::{KubeletPods, container_statuses, moment, transition};
+use crate::kubelet::pod_status::{container_statuses, moment, transition};
 
 /// The time limit for the answer. The kubelet has the list in memory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -40,6 +41,12 @@ pub struct StuckPod {
     pub is_ending: bool,
 }
 
+/// The pods that a kubelet knows, in the API server's form.
+#[derive(Deserialize)]
+struct PodList {
+    items: Vec<Value>,
+}
+
 /// Reads the pods that wait to start or should have ended. One call, with a time limit of its own.
 pub async fn read(
     source: &PodsSource,
@@ -53,8 +60,8 @@ pub async fn read(
         }
         PodsSource::Simulated(text) => text.clone(),
     };
-    let pods = KubeletPods::parse(&text, clock.wall()).map_err(|why| why.to_string())?;
-    Ok(pods.pods.values().filter_map(|pod| stuck(&pod.json.read())).collect())
+    let list: PodList = serde_json::from_slice(&text).map_err(|why| why.to_string())?;
+    Ok(list.items.iter().filter_map(stuck).collect())
 }
 
 /// Returns the pod if it waits to start or should have ended.

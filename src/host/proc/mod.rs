@@ -29,7 +29,9 @@ pub use node::{
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 pub use stat::ProcessStat;
-pub use tcp::{hexadecimal_address, is_connected};
+pub use tcp::hexadecimal_address;
+#[cfg(feature = "cli")]
+pub use tcp::is_connected;
 #[cfg(test)]
 pub(crate) use trust::tests as copies;
 pub use trust::{Disqualification, KubeletCandidate, KubeletChoice, ProcessTrust, is_service};
@@ -287,6 +289,7 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
 }
 
 /// Returns how long a process has run.
+#[cfg(feature = "cli")]
 pub fn process_age(proc: &Path, pid: u32) -> Option<Duration> {
     let stat = ProcessStat::parse(&kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
     Some(uptime(proc).saturating_sub(stat::of_ticks(stat.started_ticks)))

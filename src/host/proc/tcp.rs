@@ -1,57 +1,9 @@
 //! Finds out whether a process has an established TCP connection to an address, from its tables in `/proc`.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io;
+#[cfg(feature = "cli")]
+pub use connection::is_connected;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
-
-use super::waits_uninterruptibly;
-use crate::host::kernel_text;
-
-/// The kernel's number of the state `TCP_ESTABLISHED`.
-const ESTABLISHED: &str = "01";
-
-/// The maximum number of descriptors of a process that are read.
-const MAX_DESCRIPTORS: usize = 65_536;
-
-/// Whether the process `pid` has an established connection to this port and, if it is known, to this address. Fails if its
-/// tables or its descriptors cannot be read.
-pub fn is_connected(proc: &Path, pid: u32, address: Option<IpAddr>, port: u16) -> io::Result<bool> {
-    let dir = proc.join(pid.to_string());
-    // Reading the descriptors of a process in uninterruptible sleep could block.
-    if waits_uninterruptibly(&dir) {
-        return Err(io::Error::other("the process is in uninterruptible sleep"));
-    }
-    let mut sockets = BTreeSet::new();
-    for (index, table) in ["tcp", "tcp6"].into_iter().enumerate() {
-        match kernel_text(&dir.join("net").join(table)) {
-            Ok(text) => {
-                let lines = text.lines().filter_map(established);
-                let there =
-                    lines.filter(|(_, to, at)| *at == port && address.is_none_or(|address| *to == address));
-                sockets.extend(there.map(|(inode, ..)| format!("socket:[{inode}]")));
-            }
-            // A kernel without IPv6 has no such table.
-            Err(_) if index > 0 => {}
-            Err(why) => return Err(why),
-        }
-    }
-    // The table has the connections of every process in the network namespace.
-    let descriptors = fs::read_dir(dir.join("fd"))?.flatten().take(MAX_DESCRIPTORS);
-    let mut targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-    Ok(targets.any(|target| target.to_str().is_some_and(|target| sockets.contains(target))))
-}
-
-/// Parses a line of an established connection: the inode, the remote address and the remote port.
-fn established(line: &str) -> Option<(&str, IpAddr, u16)> {
-    let mut words = line.split_ascii_whitespace();
-    let (remote, state) = (words.nth(2)?, words.next()?);
-    let inode = words.nth(5)?;
-    let (address, port) = remote.split_once(':')?;
-    (state == ESTABLISHED).then_some(())?;
-    Some((inode, hexadecimal_address(address)?, u16::from_str_radix(port, 16).ok()?))
-}
 
 /// The kernel prints an address as words of 32 bits in the byte order of the machine; all machines of Kubernetes with
 /// this product are little-endian.
@@ -69,10 +21,70 @@ pub fn hexadecimal_address(text: &str) -> Option<IpAddr> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "cli")]
+mod connection {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::io;
+    use std::net::IpAddr;
+    use std::path::Path;
+
+    use super::hexadecimal_address;
+    use crate::host::kernel_text;
+    use crate::host::proc::waits_uninterruptibly;
+
+    /// The kernel's number of the state `TCP_ESTABLISHED`.
+    const ESTABLISHED: &str = "01";
+
+    /// The maximum number of descriptors of a process that are read.
+    const MAX_DESCRIPTORS: usize = 65_536;
+
+    /// Whether the process `pid` has an established connection to this port and, if it is known, to this address. Fails if its
+    /// tables or its descriptors cannot be read.
+    pub fn is_connected(proc: &Path, pid: u32, address: Option<IpAddr>, port: u16) -> io::Result<bool> {
+        let dir = proc.join(pid.to_string());
+        // Reading the descriptors of a process in uninterruptible sleep could block.
+        if waits_uninterruptibly(&dir) {
+            return Err(io::Error::other("the process is in uninterruptible sleep"));
+        }
+        let mut sockets = BTreeSet::new();
+        for (index, table) in ["tcp", "tcp6"].into_iter().enumerate() {
+            match kernel_text(&dir.join("net").join(table)) {
+                Ok(text) => {
+                    let lines = text.lines().filter_map(established);
+                    let there = lines
+                        .filter(|(_, to, at)| *at == port && address.is_none_or(|address| *to == address));
+                    sockets.extend(there.map(|(inode, ..)| format!("socket:[{inode}]")));
+                }
+                // A kernel without IPv6 has no such table.
+                Err(_) if index > 0 => {}
+                Err(why) => return Err(why),
+            }
+        }
+        // The table has the connections of every process in the network namespace.
+        let descriptors = fs::read_dir(dir.join("fd"))?.flatten().take(MAX_DESCRIPTORS);
+        let mut targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+        Ok(targets.any(|target| target.to_str().is_some_and(|target| sockets.contains(target))))
+    }
+
+    /// Parses a line of an established connection: the inode, the remote address and the remote port.
+    pub(super) fn established(line: &str) -> Option<(&str, IpAddr, u16)> {
+        let mut words = line.split_ascii_whitespace();
+        let (remote, state) = (words.nth(2)?, words.next()?);
+        let inode = words.nth(5)?;
+        let (address, port) = remote.split_once(':')?;
+        (state == ESTABLISHED).then_some(())?;
+        Some((inode, hexadecimal_address(address)?, u16::from_str_radix(port, 16).ok()?))
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
+    use std::path::Path;
+
+    use super::connection::established;
     use super::*;
 
     #[test]

@@ -15,12 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use super::api::{ApiPod, wanted};
 use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
-use super::kubelet_pods::moment;
 use super::{ApiPods, PodListError, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, KubeconfigSources};
+use crate::kubelet::pod_status::moment;
 use crate::manifests::PodIdentity;
 use crate::ordered::IntoOrdered;
 use crate::threads;

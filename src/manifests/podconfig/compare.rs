@@ -10,12 +10,13 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::kubelet_pods::{KubeletPod, KubeletPods, container_statuses, entries, moment, transition};
+use super::kubelet_pods::{KubeletPod, KubeletPods};
 use super::verdict::{PodRow, PodVerdict, RowLabels, VerdictInput};
 use super::views::add_views;
 use super::{GRACE, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
+use crate::kubelet::pod_status::{container_statuses, entries, moment, transition};
 use crate::ordered;
 use crate::report::Seconds;
 use crate::report::duration::elapsed;

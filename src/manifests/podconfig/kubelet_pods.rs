@@ -1,13 +1,13 @@
 //! [`KubeletPods`]: the pods that a kubelet knows, with the kubelet's own status, from its Pods API or its `/pods`.
 
 use std::collections::BTreeMap;
-use std::time::UNIX_EPOCH;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{CompactJson, PodListError, PodSource, WantedPod, api};
 use crate::clock::Wall;
+use crate::kubelet::pod_status::{container_statuses, entries, moment};
 use crate::manifests::PodIdentity;
 
 /// The annotation with the kubelet's source of the pod.
@@ -94,32 +94,6 @@ impl KubeletPod {
     pub fn status(&self) -> Value {
         self.json.read().get_mut("status").map(Value::take).unwrap_or_default()
     }
-}
-
-/// Reads a time of the API; `None` if it is absent or in another form.
-pub fn moment(time: Option<&Value>) -> Option<Wall> {
-    let time = humantime::parse_rfc3339(time?.as_str()?).ok()?;
-    Wall::known(i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()?)
-}
-
-/// Returns the entries of a status's list, such as `conditions`.
-pub fn entries<'a>(status: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    status.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Returns the time of the last transition of a condition.
-pub fn transition(status: &Value, condition: &str) -> Option<Wall> {
-    let mut conditions = entries(status, "conditions");
-    moment(
-        conditions
-            .find(|one| one.get("type").is_some_and(|name| name == condition))?
-            .get("lastTransitionTime"),
-    )
-}
-
-/// Returns the statuses of the containers, including init containers.
-pub fn container_statuses(status: &Value) -> impl Iterator<Item = &Value> {
-    entries(status, "containerStatuses").chain(entries(status, "initContainerStatuses"))
 }
 
 /// Returns the newest time that a status names and that is not later than `until`: the last change that is known of it.

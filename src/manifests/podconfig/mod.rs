@@ -34,7 +34,7 @@ pub use compare::{
 pub use file::{FileSource, RefusedFile};
 pub use file_watch::{SourceMessage, follow_files};
 pub use follow::{PodFollower, PodProgress, PodStage};
-pub use kubelet_pods::{KubeletPods, container_statuses, moment, transition};
+pub use kubelet_pods::KubeletPods;
 pub use merge::PodConfig;
 pub use mirror::mirror_findings;
 pub use runtime_pods::RuntimePod;

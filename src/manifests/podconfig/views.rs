@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::kubelet_pods::{moment, newest_change};
+use super::kubelet_pods::newest_change;
 use super::verdict::{PodRow, VerdictInput};
 use super::{PodSource, RuntimePod, WantedPod};
 use crate::clock::Wall;
+use crate::kubelet::pod_status::moment;
 use crate::manifests::PodIdentity;
 use crate::report::Seconds;
 
