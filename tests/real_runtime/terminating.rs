@@ -48,7 +48,7 @@ fn why(runtime: &RealRuntime, node: &Path, name: &str, pods: &[Value]) -> Value 
         ["pods", "-r", &endpoint, "--node-name", "n1", "--api-pods", file, "--why", &pod, "-o", "json"];
     let output = Invocation::new(&words).env("PLEGCTL_TEST_NODE", node).run();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
-    let code = if report["state"] == "held" { 1 } else { 0 };
+    let code = i32::from(report["state"] == "held");
     assert_eq!(output.code, Some(code), "{output}");
     report
 }
