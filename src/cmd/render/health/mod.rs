@@ -324,7 +324,7 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: ScreenStyle) -> io::
             style,
         ),
         Part::new(what_to_keep(report), report.keep.clone(), 6, style),
-        Part { bonus: 4, ..Part::new(what_to_do(report), next, 10, style) },
+        Part { bonus: 7, ..Part::new(what_to_do(report), next, 10, style) },
         also,
         Part::new("the kubelet was not queried", why_not_queried, 2, style),
     ];
