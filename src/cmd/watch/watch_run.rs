@@ -97,8 +97,6 @@ impl<'a> WatchRun<'a> {
         context: &'a Context,
         endpoint: &Endpoint,
     ) -> Result<Self, Error> {
-        // The diagnosis makes calls while a relist does.
-        context.share_calls();
         let client = context.client(endpoint, TIMEOUT)?;
         let version_deadline = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
         let version = client.clone().with_deadline(version_deadline).version().await.result?;
