@@ -15,7 +15,7 @@ use super::stop_signals;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, CaptureMoment, Playback, ReplayClock, ReplayServer};
 use crate::clock::{Clock, ShiftedClock, SystemClock, Wall};
-use crate::cri::{self, CallObserver, Client, Endpoint, SharedCalls};
+use crate::cri::{self, CallObserver, Client, Endpoint};
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
@@ -70,8 +70,6 @@ pub struct Context {
     simulator: OnceCell<Simulator>,
     /// The recorder, or the printer of `-vv`, which sees every call.
     observer: OnceCell<Arc<dyn CallObserver>>,
-    /// The open calls of all clients, if no two of them may have the same call open.
-    shared_calls: OnceCell<Arc<SharedCalls>>,
     /// The clock of a replayed capture, if the endpoint is a capture.
     replay_clock: Option<Arc<ReplayClock>>,
     replay_server: OnceCell<ReplayServer>,
@@ -128,7 +126,6 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            shared_calls: OnceCell::new(),
             replay_clock,
             replay_server: OnceCell::new(),
         }
@@ -278,19 +275,10 @@ impl Context {
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
             Endpoint::Custom { name, .. } => self.replay_server(name)?.client(deadline),
         };
-        let client = match self.observer.get() {
+        Ok(match self.observer.get() {
             Some(observer) => client.with_observer(Arc::clone(observer)),
             None => client,
-        };
-        Ok(match self.shared_calls.get() {
-            Some(shared_calls) => client.with_shared_calls(Arc::clone(shared_calls)),
-            None => client,
         })
-    }
-
-    /// Prevents the clients that are created from now on from having the same call open at the same time.
-    pub fn share_calls(&self) {
-        self.shared_calls.get_or_init(Arc::default);
     }
 
     /// Lets `observer` see the calls of every client that is created from now on.
@@ -387,7 +375,6 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             observer: OnceCell::new(),
-            shared_calls: OnceCell::new(),
             replay_clock: self.replay_clock.clone(),
             replay_server: OnceCell::new(),
         }

@@ -28,7 +28,6 @@ use super::generated as wire;
 use super::grpc_check::{CheckedChannel, NotGrpc};
 use super::observer::{CallGuard, CallObserver};
 use super::progress::AnswerProgress;
-use super::shared_calls::{SendPermit, SharedCalls};
 use super::{
     Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
@@ -81,7 +80,6 @@ pub struct Client {
     streamed_lists: bool,
     observer: Option<Arc<dyn CallObserver>>,
     outcome_override: Option<Arc<dyn OutcomeOverride>>,
-    shared_calls: Option<Arc<SharedCalls>>,
 }
 
 /// Provides the original error and duration of a recorded call. The server that replays a capture cannot transport them
@@ -143,7 +141,6 @@ impl Client {
             streamed_lists: false,
             observer: None,
             outcome_override: None,
-            shared_calls: None,
         }
     }
 
@@ -173,22 +170,6 @@ impl Client {
     pub fn with_outcome_override(mut self, outcome_override: Arc<dyn OutcomeOverride>) -> Self {
         self.outcome_override = Some(outcome_override);
         self
-    }
-
-    /// Sends no call that another client with the same [`SharedCalls`] has open.
-    #[cfg(feature = "cli")]
-    #[must_use]
-    pub(crate) fn with_shared_calls(mut self, shared_calls: Arc<SharedCalls>) -> Self {
-        self.shared_calls = Some(shared_calls);
-        self
-    }
-
-    /// Waits until no other client has this call open.
-    async fn permit(&self, rpc: Rpc, message: &impl Message) -> Option<SendPermit> {
-        match &self.shared_calls {
-            Some(shared_calls) => Some(shared_calls.permit(rpc, message.encode_to_vec()).await),
-            None => None,
-        }
     }
 
     /// Reports the start of a call to the observer, if there is one.
@@ -315,15 +296,7 @@ impl Client {
         exchange: impl Future<Output = Result<(A, usize), ExchangeError>>,
     ) -> Call<A> {
         let start = self.clock.mono();
-        let mut permit = None;
-        let ended = timeout(self.deadline, async {
-            permit = self.permit(rpc, message).await;
-            catch_panic_async(exchange).await
-        })
-        .await;
-        if let (Err(_), Some(permit)) = (&ended, &permit) {
-            permit.set_silent();
-        }
+        let ended = timeout(self.deadline, catch_panic_async(exchange)).await;
         let mut duration = self.clock.mono().since(start);
         if let (Ok(_), Some(known)) = (&ended, &self.outcome_override) {
             duration = known.duration(rpc, &message.encode_to_vec()).unwrap_or(duration);

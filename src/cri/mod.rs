@@ -44,7 +44,6 @@ pub(crate) mod rename;
 mod rpc;
 mod runtime;
 pub mod server;
-mod shared_calls;
 mod status;
 #[cfg(feature = "cli")]
 pub(crate) mod stream_guard;
@@ -66,5 +65,3 @@ pub(crate) use progress::report_progress;
 pub use progress::{ProgressObserver, observe_progress};
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};
-#[cfg(feature = "cli")]
-pub(crate) use shared_calls::SharedCalls;

@@ -184,25 +184,6 @@ fn diagnosis_does_not_repeat_a_call_that_timed_out() {
     }
 }
 
-/// The relist continues during the diagnosis, and comes to a call that the diagnosis already waits for.
-#[test]
-fn relist_does_not_make_the_call_that_its_diagnosis_waits_for() {
-    let fake = FakeRuntime::start(node().container("c2", "sidecar"));
-    let gates = ["c1", "c2"].map(|id| (id, Gate::new()));
-    for (id, gate) in &gates {
-        fake.on(Rpc::ContainerStatus).id(id).hold(gate);
-    }
-    let arguments = ["watch", "-r", &fake.endpoint(), "--until-slow", "2s"];
-    let running = Invocation::new(&arguments).with_short_silences().spawn();
-    // The relist waits for the first call, so only its diagnosis makes the second call.
-    fake.wait_for(Rpc::ContainerStatus, 2);
-    let first = fake.calls_of(Rpc::ContainerStatus)[0].id.clone();
-    gates.iter().filter(|(id, _)| *id == first).for_each(|(_, gate)| gate.open());
-    let output = running.wait();
-    assert_eq!(output.code, Some(1), "{output}");
-    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 2, "no call is made twice: {output}");
-}
-
 #[test]
 fn silent_call_gets_lines_and_a_diagnosis_that_does_not_repeat_it() {
     let fake = FakeRuntime::start(node());

@@ -204,8 +204,6 @@ pub fn from_the_start(endpoint: Endpoint) -> Endpoint {
 pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
     let endpoint = from_the_start(context.endpoint()?);
     block_on(async {
-        // The diagnosis makes calls while a relist does.
-        context.share_calls();
         let session = WatchRun::open(arguments, context, &endpoint).await?;
         Box::pin(session.run()).await
     })?
