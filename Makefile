@@ -25,17 +25,21 @@ static:
 static-flags:
 	@echo $(STATIC_FLAGS)
 
-# Run this before each commit: format, lints, unit tests, and the command tests that are not LONG.
+# Run this before each commit: format, lints, and the unit and command tests that are not LONG.
 quick: lint
-	$(UNIT) --lib
+	$(UNIT) --lib -- $(LONG_UNIT:%=--skip %)
 	$(UNIT) --test product -- $(LONG:%=--skip %)
 
-# Command tests that replay many recordings of kubelets, show every scenario or fill a disk: most of the processor time of
-# `make test`.
+# Tests that replay many recordings of kubelets, show every scenario, fill a disk, or need more than four seconds of a
+# processor: most of the processor time of `make test`.
 LONG = capture::anonymise:: capture::compare:: capture::disk:: capture::matrix:: capture::replay:: \
-	cli::evented::removed_pods_leave cli::hostile::ten_thousands cli::pods::scripts:: cli::screens:: \
-	cli::sim::kubelet_and_node cli::syscalls:: docs::the_walkthrough fleet::recorders::incident_on_five_hundred \
-	manifests::source::the_number_of_values manifests::uids:: releases:: recorded_history_of stacks::damaged
+	capture::signals::file_size_limit cli::evented::a_flood_of_pods cli::evented::removed_pods_leave \
+	cli::evented::ten_thousand_events cli::hostile::ten_thousands cli::pods::scripts:: cli::screens:: \
+	cli::sim::kubelet_and_node cli::syscalls:: docs::the_walkthrough fleet::nodes::one_look_at_two_thousand \
+	fleet::recorders::incident_on_five_hundred manifests::source::the_number_of_values manifests::uids:: releases:: recorded_history_of stacks::damaged
+LONG_UNIT = capture::hostile_tests::chain_of_differences capture::tests::file_truncated capture::tests::flipped_bit \
+	capture::tests::segment_deleted cmd::health::replay_tests::kubelet_that_does_not_relist \
+	cmd::health::replay_tests::stopped_or_dead pleg::compare::tests::a_flood sim::tests::big_node
 
 # Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint library unit doctests docs

@@ -112,9 +112,12 @@ fn headings(text: &str) -> BTreeSet<String> {
     titles.map(|title| title.chars().filter_map(letter).collect()).collect()
 }
 
-/// Replaces each figure that differs between runs with `#`, and several blanks with one.
+/// Replaces each figure that differs between runs with `#`, and several blanks with one. Omits the lines of a histogram,
+/// and the line about a relist that took long, which a busy machine adds.
 fn masked(text: &str) -> String {
-    text.lines().filter(|line| !line.trim_start().starts_with('≤')).map(|line| words(line) + "\n").collect()
+    let is_kept =
+        |line: &&str| !line.trim_start().starts_with('≤') && !line.contains("; its slowest call was ");
+    text.lines().filter(is_kept).map(|line| words(line) + "\n").collect()
 }
 
 /// Returns the sorted lines without repetitions. Each event becomes `an event`, and each call `a call`.

@@ -20,7 +20,7 @@ const AT_A_TIME: usize = 5;
 const MARKER: &str = "marker";
 
 /// The time limit for a watch that does not give the recorded events.
-const AT_MOST: &str = "50s";
+const AT_MOST: &str = "300s";
 
 /// Returns the delivered events of relists and of the stream.
 fn delivered(records: &[Value]) -> Events {

@@ -26,7 +26,7 @@ use std::time::Duration;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// The time limit for reading the stderr of a killed program.
-const STDERR_TIME_LIMIT: Duration = Duration::from_secs(30);
+const STDERR_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The host root of the empty node. Only a test build of plegctl accepts it (`PLEGCTL_TEST_NODE`).
 const EMPTY_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node");

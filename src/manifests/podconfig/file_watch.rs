@@ -18,6 +18,8 @@ use crate::host::{PathEvent, PathWatch};
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause before a retry of a failed file watch (maxRetryPeriod in the same file).
 const MAX_RETRY: Duration = Duration::from_secs(20);
+/// The number of events after which a due scan no longer waits for further events.
+const MAX_EVENTS_BEFORE_SCAN: usize = 1_000;
 
 /// A message of a source.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,20 +37,47 @@ pub async fn follow_files(mut source: FileSource, period: Duration, messages: Se
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut watch = FileWatch::default();
     loop {
-        let scan = tokio::select! {
+        let next_event = tokio::select! {
             biased;
-            _ = ticks.tick() => source.scan(),
-            next_event = watch.next_event(source.path()) => match next_event {
-                FileWatchEvent::Event(event) => on_event(&mut source, &event),
-                FileWatchEvent::Watching => continue,
-                // The kubelet sends an empty set for a missing path each time it tries to watch it.
-                FileWatchEvent::Missing => FileScan { set: Some(Vec::new()), ..FileScan::default() },
-                FileWatchEvent::Failed(why) => FileScan { error: Some(why), ..FileScan::default() },
-            },
+            _ = ticks.tick() => None,
+            next_event = watch.next_event(source.path()) => Some(next_event),
         };
-        if send_scan(scan, &messages).await.is_err() {
+        let sent = match next_event {
+            Some(event) => send_scan(on_watch_event(&mut source, event), &messages).await,
+            None => scan_after_pending_events(&mut source, &mut watch, &messages).await,
+        };
+        if sent.is_err() {
             return;
         }
+    }
+}
+
+/// Scans the path, but first handles the events that are already there. If a scan and an event are due at the same time,
+/// the kubelet takes either; plegctl always takes the event, so that a slow machine does not change the updates.
+async fn scan_after_pending_events(
+    source: &mut FileSource,
+    watch: &mut FileWatch,
+    messages: &Sender<SourceMessage>,
+) -> Result<(), ReceiverDropped> {
+    for _ in 0..MAX_EVENTS_BEFORE_SCAN {
+        let pending = tokio::select! {
+            biased;
+            event = watch.next_event(source.path()), if watch.running.is_some() => event,
+            () = std::future::ready(()) => break,
+        };
+        send_scan(on_watch_event(source, pending), messages).await?;
+    }
+    send_scan(source.scan(), messages).await
+}
+
+/// Passes a report of the watch to the source.
+fn on_watch_event(source: &mut FileSource, event: FileWatchEvent) -> FileScan {
+    match event {
+        FileWatchEvent::Event(event) => on_event(source, &event),
+        FileWatchEvent::Watching => FileScan::default(),
+        // The kubelet sends an empty set for a missing path each time it tries to watch it.
+        FileWatchEvent::Missing => FileScan { set: Some(Vec::new()), ..FileScan::default() },
+        FileWatchEvent::Failed(why) => FileScan { error: Some(why), ..FileScan::default() },
     }
 }
 
