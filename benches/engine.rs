@@ -124,16 +124,17 @@ fn differences(network: &Runtime) {
     }
 }
 
+/// Runs one relist in this process; no message crosses a socket.
 fn report(network: &Runtime, lists: Lists) -> RelistReport {
     let memory = Memory::default();
     memory.load(lists);
-    let order = RelistRequest {
+    let request = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
         era: Era::OnDemand,
         inspect: Inspect::Nothing,
     };
-    network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
+    network.block_on(relist(&memory, &SystemClock::start(), request)).expect("both lists answer")
 }
 
 /// Measures the growth of resident memory over many relists.

@@ -25,6 +25,7 @@ const ROUNDS: usize = 5;
 /// How long the reader pauses after each line of plegctl's output.
 const READER_PAUSE: Duration = Duration::from_millis(1);
 
+/// Creates an event of a container.
 fn event(number: usize) -> ContainerEventResponse {
     let metadata = PodSandboxMetadata {
         name: "web-0".to_owned(),

@@ -65,6 +65,7 @@ fn main() {
     ratio("plegctl preflight, one configuration", &ours, "plegctl --version", &start);
 }
 
+/// Writes this number of manifests; returns their paths.
 fn write(directory: &Path, size: usize) -> Vec<PathBuf> {
     fs::create_dir_all(directory).expect("the temporary directory can be written to");
     (0..size)

@@ -45,6 +45,7 @@ fn main() {
     whole_big_node(&big);
 }
 
+/// Compares the relist with a client that only makes the calls: in this process, and as whole processes.
 fn against_the_minimum(network: &Runtime, target: &Target, turns: usize) {
     heading(&format!("relist against the minimum, {}", target.name), "relist");
     let (ours, minimum, bytes) = network.block_on(async {
@@ -65,26 +66,31 @@ fn against_the_minimum(network: &Runtime, target: &Target, turns: usize) {
     whole_process(target, turns);
 }
 
+/// Measures the relist and the minimum in this process.
 fn in_process(network: &Runtime, client: &Client, mut minimum: BareClient, turns: usize) {
     let clock = SystemClock::start();
-    let order = RelistRequest {
+    let request = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
         era: Era::OnDemand,
         inspect: Inspect::Nothing,
     };
-    let containers =
-        network.block_on(relist(client, &clock, order.clone())).expect("both lists answer").counts.containers;
+    let containers = network
+        .block_on(relist(client, &clock, request.clone()))
+        .expect("both lists answer")
+        .counts
+        .containers;
     let containers = containers.created + containers.running + containers.exited + containers.unknown;
     figure("containers", &containers.to_string());
     let (ours, theirs) = in_turn(
         turns,
-        || time(|| network.block_on(relist(client, &clock, order.clone())).expect("both lists answer")),
+        || time(|| network.block_on(relist(client, &clock, request.clone())).expect("both lists answer")),
         || time(|| network.block_on(minimum.lists())),
     );
     ratio("in process: lists, grouping, report", &ours, "in process: minimum", &theirs);
 }
 
+/// Measures the relist and the minimum as whole processes.
 fn whole_process(target: &Target, turns: usize) {
     let this_bench = std::env::current_exe().expect("the bench has a path");
     let this_bench = text(&this_bench);

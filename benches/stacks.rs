@@ -59,6 +59,7 @@ fn main() {
     fs::remove_dir_all(&place).expect("it was made above");
 }
 
+/// Creates a goroutine dump with one holder and many waiters.
 fn dump(size: usize) -> String {
     let mut text = format!("goroutine 7 {HOLDER}\n");
     for id in 100..100 + size - 1 {

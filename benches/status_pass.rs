@@ -27,6 +27,7 @@ fn main() {
     health(&Target::simulated("quiet"));
 }
 
+/// Measures `relist --inspect all` with eight calls at a time, and with one.
 fn side_by_side(target: &Target, turns: Option<usize>) {
     heading(&format!("plegctl relist --inspect all, whole process, {}", target.name), "status_pass");
     let endpoint = target.endpoint();
@@ -41,6 +42,7 @@ fn side_by_side(target: &Target, turns: Option<usize>) {
     ratio("--concurrency 8", &eight, "--serial", &serial);
 }
 
+/// Measures `health`.
 fn health(target: &Target) {
     heading(&format!("plegctl health, whole process, {}", target.name), "status_pass");
     let endpoint = target.endpoint();

@@ -57,6 +57,7 @@ fn push_events(fake: &FakeRuntime, event: &ContainerEventResponse) {
     }
 }
 
+/// Measures how long plegctl's client takes for all events.
 fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
     push_events(fake, event);
     let clock = Arc::new(SystemClock::start());
@@ -75,6 +76,7 @@ fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse)
     })
 }
 
+/// Measures how long a client takes that only receives the events.
 fn minimum(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
     push_events(fake, event);
     let mut minimum = network.block_on(async {
@@ -85,6 +87,7 @@ fn minimum(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse
     time(|| network.block_on(minimum.events(EVENTS)))
 }
 
+/// Formats the number of events per second.
 fn per_second(samples: &Samples) -> String {
     format!("{:.0} /s", f64::from(EVENTS) / samples.median().as_secs_f64())
 }

@@ -29,6 +29,7 @@ const PROCESSOR_TIME: u32 = 30;
 /// The size limit of the file, so that the work that its budget allows ends within the test.
 const LARGEST_FILE: usize = 512 << 10;
 
+/// Encodes a number as a varint.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -74,6 +75,7 @@ fn session(id: u8, segment: u8) -> Vec<u8> {
     bytes_field(3, &[&varint_field(9, 1)[..], &varint_field(12, segment.into()), &id_field].concat())
 }
 
+/// Encodes the entry of a call that is sent.
 fn call_started(call: u64, rpc: u64) -> Vec<u8> {
     bytes_field(4, &[varint_field(1, call), varint_field(2, rpc), varint_field(4, call)].concat())
 }
@@ -83,10 +85,12 @@ fn call_finished(call: u64, messages: &[u8]) -> Vec<u8> {
     bytes_field(5, &[&varint_field(1, call)[..], &varint_field(2, 3_000_000_000), messages].concat())
 }
 
+/// Encodes the entry of a relist.
 fn relist(number: u64, began: u64, pods: u64) -> Vec<u8> {
     bytes_field(6, &[varint_field(1, number), varint_field(2, began), varint_field(4, pods)].concat())
 }
 
+/// Encodes the entry of a document.
 fn document(kind: u64, json: &str) -> Vec<u8> {
     let size = json.len().try_into().unwrap();
     bytes_field(
@@ -95,6 +99,7 @@ fn document(kind: u64, json: &str) -> Vec<u8> {
     )
 }
 
+/// Encodes the entry of a message of the event stream.
 fn stream_message(call: u64, message: &[u8]) -> Vec<u8> {
     bytes_field(12, &[varint_field(1, call), bytes_field(2, message)].concat())
 }

@@ -29,6 +29,7 @@ const LINKS: [&str; 3] = ["ns/pid", "ns/mnt", "exe"];
 /// The separator between two files or links of an input.
 const SEPARATOR: &[u8] = b"\n====\n";
 
+/// Joins the files and links of a process to an input.
 fn process(comm: &str, uids: &str, pids: &str, cgroup: &str, namespaces: [&str; 2], exe: &str) -> Vec<u8> {
     [
         &format!("7 ({comm}) S 1 7 7 0 -1 4194560 1 1 0 0 10 5 0 0 20 0 3 0 1234 1 1"),

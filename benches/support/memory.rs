@@ -35,6 +35,7 @@ impl Memory {
     }
 }
 
+/// Creates the result of a successful call.
 fn answer<T>(rpc: Rpc, value: T) -> Call<T> {
     Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, result: Ok(value) }
 }
@@ -111,11 +112,13 @@ fn id(pod: usize, number: usize) -> String {
     format!("{pod:032x}{number:032x}")
 }
 
+/// Returns the numbers of the pod and of the container in an id.
 fn numbers(id: &str) -> (usize, usize) {
     let number = |digits| usize::from_str_radix(digits, 16).expect("an id of ours");
     (number(&id[..32]), number(&id[32..]))
 }
 
+/// Returns the labels of a pod.
 fn pod_labels(pod: usize) -> Vec<(String, String)> {
     [
         (label::POD_UID, uid(pod)),

@@ -46,6 +46,7 @@ impl BareClient {
         [self.unary(Rpc::ListPodSandbox).await, self.unary(Rpc::ListContainers).await]
     }
 
+    /// Makes a call with an empty request; returns the size of the answer.
     async fn unary(&mut self, rpc: Rpc) -> usize {
         self.0.ready().await.expect("somebody listens");
         let path = PathAndQuery::from_static(rpc.path());

@@ -23,6 +23,7 @@ impl Samples {
     }
 }
 
+/// Returns the median.
 fn middle<T>(mut seconds: Vec<f64>, unit: impl Fn(f64) -> T) -> T {
     assert!(!seconds.is_empty(), "nothing was measured");
     seconds.sort_by(f64::total_cmp);

@@ -100,6 +100,7 @@ struct Simulator {
 }
 
 impl Simulator {
+    /// Starts `plegctl sim` with a scenario.
     fn play(scenario: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("plegctl-bench-{}-{scenario}", std::process::id()));
         std::fs::create_dir(&folder).expect("a folder for the socket");

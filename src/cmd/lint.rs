@@ -137,6 +137,7 @@ fn check_id(text: &str) -> Result<Check, String> {
     ))
 }
 
+/// Parses `FORMAT=FILE`.
 fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
     Output::of_file(text, &FORMATS)
 }
@@ -192,6 +193,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     Ok(if is_incomplete { Exit::NoAnswer } else { arguments.exit(report.worst()) })
 }
 
+/// Writes the report in a format.
 fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Output::Sarif => sarif::write(report, out),
@@ -260,6 +262,7 @@ struct Target {
 }
 
 impl Target {
+    /// Whether the manifest comes from stdin.
     fn is_stdin(&self) -> bool {
         self.path.as_os_str() == "-"
     }
@@ -324,6 +327,7 @@ impl Target {
     }
 }
 
+/// Reads stdin up to the size limit of a manifest.
 fn read_stdin() -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(SIZE_LIMIT).read_to_end(&mut bytes);
@@ -372,6 +376,7 @@ fn is_same_file(left: &Path, right: &Path) -> bool {
 }
 
 impl LintArgs {
+    /// Returns the kubelet whose rules apply.
     fn kubelet(&self, context: &Context) -> Kubelet {
         let release = note_release(context.assumed_release(self.kubelet_version), context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
@@ -380,6 +385,7 @@ impl LintArgs {
         Kubelet::new(release, node_name)
     }
 
+    /// Returns the files and directories to check.
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
         let kubelets_path = configured.unwrap_or(Path::new(KUBEADM_MANIFESTS));
         let node_path = context.host.path(kubelets_path);
@@ -473,6 +479,7 @@ impl LintArgs {
         Ok(runtime::compare(sources, &running, &input))
     }
 
+    /// Returns the exit status for the worst severity.
     fn exit(&self, worst: Option<Severity>) -> Exit {
         let bad = match self.fail_on {
             FailOn::Error => Severity::Error,

@@ -405,6 +405,7 @@ struct CommandSignals<'a> {
 }
 
 impl<'a> CommandSignals<'a> {
+    /// Begins to listen for signals.
     fn listen(arguments: &RecordArgs, output: &'a QueuedOutput) -> io::Result<Self> {
         Ok(Self {
             stop: StopSignals::listen(arguments.lasting)?,

@@ -106,6 +106,7 @@ impl NodeReader for SettingsReader {
     }
 }
 
+/// Lists the mirror pods of a node.
 async fn mirrors(
     session: &mut HttpSession<'_>,
     server: &str,
@@ -257,6 +258,7 @@ impl NodePreflight {
         is_known.then(|| self.restarting().count())
     }
 
+    /// Returns the static pods that restart.
     fn restarting(&self) -> impl Iterator<Item = &StaticPodRestart> {
         self.pods.iter().filter(|pod| pod.restarts == Some(true))
     }
@@ -307,6 +309,7 @@ pub fn judge(
     }
 }
 
+/// Formats the summary.
 fn sentence(counts: &StartCounts, target: KubeletVersion) -> String {
     let nodes = |count| if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
     let mut text = match counts.refused {
@@ -328,6 +331,7 @@ fn sentence(counts: &StartCounts, target: KubeletVersion) -> String {
     }
 }
 
+/// Decides the verdict for one node.
 fn node(reading: SettingsReading, target: KubeletVersion) -> NodePreflight {
     let SettingsReading { listed, configz, mirrors } = reading;
     let running = listed.kubelet_version.as_deref().and_then(|version| KubeletVersion::parse(version).ok());

@@ -99,6 +99,7 @@ pub enum KubeconfigError {
     Nothing,
 }
 
+/// Formats a list of names.
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
@@ -124,6 +125,7 @@ struct Named<T> {
 }
 
 impl File {
+    /// Reads and parses a kubeconfig.
     fn read(path: &Path) -> Result<Self, KubeconfigError> {
         let shape = |why: String| KubeconfigError::Shape { name: path.display().to_string(), why };
         let text = read(path)?;
@@ -560,6 +562,7 @@ fn boolean_to_text(value: Value) -> Value {
     }
 }
 
+/// Returns a scalar of YAML as text.
 fn text_of(value: Value) -> String {
     match value {
         Value::String(text) => text,

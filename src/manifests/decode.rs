@@ -71,6 +71,7 @@ struct PodDecoder {
     dropped: Vec<DroppedField>,
 }
 
+/// Returns an object without fields.
 fn empty_object(position: Position) -> ManifestNode {
     ManifestNode::new(position, Value::Map(Arc::default()))
 }
@@ -79,12 +80,14 @@ fn empty_object(position: Position) -> ManifestNode {
 const MAX_REPORTED: usize = 1_000;
 
 impl PodDecoder {
+    /// Records an error, up to the limit.
     fn report(&mut self, error: FieldError) {
         if self.errors.len() < MAX_REPORTED {
             self.errors.push(error);
         }
     }
 
+    /// Records a dropped field, up to the limit.
     fn note_dropped(&mut self, field: DroppedField) {
         if self.dropped.len() < MAX_REPORTED {
             self.dropped.push(field);
@@ -151,6 +154,7 @@ impl PodDecoder {
         });
     }
 
+    /// Decodes an integer in `range`.
     fn integer(
         &mut self,
         node: &ManifestNode,
@@ -181,6 +185,7 @@ impl PodDecoder {
         }
     }
 
+    /// Decodes a quantity, such as `100m`.
     fn quantity(&mut self, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let text = match &node.value {
             Value::Str(text) => text.to_string(),
@@ -247,6 +252,7 @@ impl PodDecoder {
         }
     }
 
+    /// Decodes a time.
     fn time(&mut self, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(text) = node.as_str() else {
             self.report_type(node, path, "a string");
@@ -267,6 +273,7 @@ impl PodDecoder {
         None
     }
 
+    /// Decodes the fields of a Go struct.
     fn object(
         &mut self,
         object: &GoStruct,
@@ -325,6 +332,7 @@ impl PodDecoder {
         Some(ManifestNode::new(node.position, Value::Map(Arc::new(decoded))))
     }
 
+    /// Decodes a list.
     fn list(&mut self, item: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(items) = node.as_list() else {
             self.report_type(node, path, "a list");
@@ -337,6 +345,7 @@ impl PodDecoder {
         Some(ManifestNode::new(node.position, Value::List(Arc::new(decoded.collect()))))
     }
 
+    /// Decodes a mapping with any keys.
     fn map(&mut self, value: &FieldType, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
             self.report_type(node, path, "a mapping");

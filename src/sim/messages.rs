@@ -132,6 +132,7 @@ impl MessageBuilder {
     }
 }
 
+/// Returns the type that the event has in the event stream.
 fn event_type(what: LifeEvent) -> ContainerEventType {
     match what {
         LifeEvent::Created => ContainerEventType::Created,
@@ -141,10 +142,12 @@ fn event_type(what: LifeEvent) -> ContainerEventType {
     }
 }
 
+/// Returns the state of a pod's sandbox.
 fn sandbox_state(pod: &PodLife, at: Nanos) -> SandboxState {
     if pod.is_ready(at) { SandboxState::Ready } else { SandboxState::NotReady }
 }
 
+/// Returns the state of a container.
 fn container_state(container: &ContainerLife, at: Nanos) -> ContainerState {
     if container.finished_by(at).is_some() {
         ContainerState::Exited
@@ -155,6 +158,7 @@ fn container_state(container: &ContainerLife, at: Nanos) -> ContainerState {
     }
 }
 
+/// Returns the name, the UID, the namespace and the attempt of a sandbox.
 fn sandbox_metadata(pod: &PodLife) -> SandboxMetadata {
     SandboxMetadata {
         name: pod.name(),
@@ -164,6 +168,7 @@ fn sandbox_metadata(pod: &PodLife) -> SandboxMetadata {
     }
 }
 
+/// Returns the name and the attempt of a container.
 fn container_metadata(pod: &PodLife, container: &ContainerLife) -> ContainerMetadata {
     ContainerMetadata {
         name: pod.container_name(container).to_owned(),
@@ -171,6 +176,7 @@ fn container_metadata(pod: &PodLife, container: &ContainerLife) -> ContainerMeta
     }
 }
 
+/// Whether the pod uses the network of the node.
 fn on_host_network(pod: &PodLife) -> bool {
     matches!(pod.group.owner, Owner::Static | Owner::DaemonSet)
 }
@@ -184,10 +190,12 @@ fn address(pod: &PodLife, at: Nanos) -> String {
     format!("10.244.{}.{}", seed.below(250), 2 + seed.nth(1).below(250))
 }
 
+/// Returns the image of a container, and its reference.
 fn image(pod: &PodLife, container: &ContainerLife) -> (Image, String) {
     image_called(pod.container_name(container))
 }
 
+/// Returns an image with this name, and its reference.
 fn image_called(name: &str) -> (Image, String) {
     let digest = Seed::new(0).of("image").of(name).id();
     let tag = format!("registry.example/{name}:v1");
@@ -206,6 +214,7 @@ pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
     stored.collect()
 }
 
+/// Returns the reason that the runtime gives for an exit code.
 fn reason(exit_code: i32) -> &'static str {
     match exit_code {
         0 => "Completed",
@@ -223,15 +232,18 @@ fn pod_labels(pod: &PodLife) -> [(&'static str, String); 3] {
     ]
 }
 
+/// Returns the labels of a sandbox.
 fn sandbox_labels(pod: &PodLife) -> Labels {
     [("app", pod.group.name.clone())].into_iter().chain(pod_labels(pod)).collect()
 }
 
+/// Returns the labels of a container.
 fn container_labels(pod: &PodLife, container: &ContainerLife) -> Labels {
     let name = pod.container_name(container).to_owned();
     [(label::CONTAINER_NAME, name)].into_iter().chain(pod_labels(pod)).collect()
 }
 
+/// Returns the annotations of a sandbox.
 fn sandbox_annotations(pod: &PodLife) -> Labels {
     let hash = (pod.group.owner == Owner::Static).then(|| ("kubernetes.io/config.hash", pod.uid()));
     let source = if hash.is_some() { "file" } else { "api" };
@@ -239,6 +251,7 @@ fn sandbox_annotations(pod: &PodLife) -> Labels {
     hash.into_iter().chain([source]).chain(padding(pod)).collect()
 }
 
+/// Returns the annotations of a container.
 fn container_annotations(pod: &PodLife, container: &ContainerLife) -> Labels {
     let hash = Seed::new(0).of(&pod.group.name).of(pod.container_name(container)).below(u64::from(u32::MAX));
     let annotations = [
@@ -251,6 +264,7 @@ fn container_annotations(pod: &PodLife, container: &ContainerLife) -> Labels {
     annotations.into_iter().chain(padding(pod)).collect()
 }
 
+/// Returns the annotation that makes the answers as large as the scenario wants.
 fn padding(pod: &PodLife) -> Option<(&'static str, String)> {
     let bytes = usize::try_from(pod.group.annotation_bytes).ok().filter(|bytes| *bytes > 0)?;
     Some((PADDING, "x".repeat(bytes)))

@@ -128,6 +128,8 @@ pub fn contentions(dump: &Dump, is_normal: &dyn Fn(&Goroutine) -> bool) -> Vec<C
     contentions
 }
 
+/// Returns the key of the lock for which a goroutine waits. The address of a mutex is the best key. Another lock is
+/// identified by the object that contains it, then by its address, then by the function that wants it.
 fn lock_key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     let owner = goroutine.frames.get(lock.owner);
     if lock.kind == LockKind::Mutex
@@ -161,6 +163,7 @@ fn is_daemon_wide(kind: &str) -> bool {
 /// What is known about one lock, by which its holder can be recognised.
 #[derive(Default)]
 struct Clues {
+    /// The goroutines that wait for the lock.
     waiters: BTreeSet<usize>,
     /// The receivers of the waiters' methods: type, address, and the number of frames outwards from the waiting frame.
     objects: Vec<(Name, u64, usize)>,
@@ -170,6 +173,7 @@ struct Clues {
     arguments: BTreeSet<u64>,
 }
 
+/// Collects the clues about one lock from the frames of its waiters.
 fn clues(dump: &Dump, key: &LockKey<'_>, waiters: &[(usize, Lock)]) -> Clues {
     let mut clues = Clues {
         waiters: waiters.iter().map(|(at, _)| *at).collect(),
@@ -272,6 +276,8 @@ fn find_candidates(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -
     found
 }
 
+/// Adds the goroutine `at` as a candidate for the lock with index `nth`, unless the goroutine waits for that lock. Keeps
+/// the better of two reasons.
 fn add_candidate(found: &mut CandidatesByLock, clues: &[Clues], nth: usize, at: usize, reason: HolderReason) {
     if clues.get(nth).is_some_and(|clue| clue.waiters.contains(&at)) {
         return;
@@ -340,6 +346,7 @@ fn idle_loop_frame(goroutine: &Goroutine) -> Option<usize> {
 struct AddressFilter(Vec<bool>);
 
 impl AddressFilter {
+    /// The number of slots. Each word belongs to two slots: its own, and that of the block of memory to which it points.
     const SLOTS: usize = 1 << 14;
 
     /// Creates a filter for the words in `exact`, and for the words up to [`MAX_LOCK_OFFSET`] before an address in
@@ -356,29 +363,34 @@ impl AddressFilter {
         filter
     }
 
+    /// Returns whether a word may match a clue.
     fn may_have(&self, word: u64) -> bool {
         let set = |slot: usize| self.0.get(slot).copied().unwrap_or(false);
         word >= MIN_ADDRESS && (set(Self::slot(word)) || set(Self::block(word / MAX_LOCK_OFFSET)))
     }
 
+    /// Marks a slot.
     fn set(&mut self, slot: usize) {
         if let Some(slot) = self.0.get_mut(slot) {
             *slot = true;
         }
     }
 
+    /// Returns the slot of a word.
     fn slot(word: u64) -> usize {
         // The low three bits of addresses are equal.
         Self::fold(word >> 3)
     }
 
+    /// Returns the slot of a block of [`MAX_LOCK_OFFSET`] bytes.
     fn block(number: u64) -> usize {
         Self::fold(number ^ 0x2f2f)
     }
 
+    /// Returns the slot for a number: its hash, modulo the number of slots.
     fn fold(word: u64) -> usize {
         let folded = word ^ (word >> 14) ^ (word >> 28);
-        usize::try_from(folded % (1 << 14)).unwrap_or(0)
+        usize::try_from(folded).unwrap_or(usize::MAX) % Self::SLOTS
     }
 }
 
@@ -414,7 +426,9 @@ fn best_candidates(candidates: BTreeMap<usize, HolderReason>) -> (Option<HolderR
 /// Which goroutine started which, as indexes in the dump.
 #[derive(Debug, Default)]
 pub struct Starts {
+    /// The goroutine that started each goroutine.
     starters: HashMap<usize, usize>,
+    /// The goroutines that each goroutine started.
     started: HashMap<usize, Vec<usize>>,
 }
 
@@ -460,6 +474,7 @@ impl Starts {
         starts
     }
 
+    /// Records that `starter` started `child`.
     fn add(&mut self, starter: usize, child: usize) {
         self.starters.insert(child, starter);
         self.started.entry(starter).or_default().push(child);

@@ -106,6 +106,7 @@ struct ProcessTable {
 }
 
 impl ProcessTable {
+    /// Reads all processes of the node, and finds the shims, conmons and OCI runtimes among them.
     fn read(node: &NodeView, trust: &ProcessTrust) -> Self {
         let proc = &node.proc;
         let mut table = Self {
@@ -142,6 +143,7 @@ impl ProcessTable {
         table
     }
 
+    /// Reads the `stat` file of a process.
     fn stat(&self, pid: u32) -> Option<ProcessStat> {
         ProcessStat::read(&self.proc.join(pid.to_string()))
     }
@@ -226,6 +228,7 @@ impl ProcessTable {
             .get_or_init(|| self.conmon_pids.iter().filter_map(|pid| Conmon::of(&self.proc, *pid)).collect())
     }
 
+    /// Returns the conmon of a container.
     fn conmon_of(&self, id: &str) -> Option<&Conmon> {
         self.conmons().iter().find(|conmon| conmon.id == id)
     }
@@ -337,6 +340,7 @@ impl DaemonProcess {
         text.bytes().all(|byte| byte.is_ascii_graphic()).then_some(text)
     }
 
+    /// Reads a container id from memory.
     fn id(&self, pointer: u64) -> Option<String> {
         self.string(pointer, ID_LENGTH).filter(|id| is_id(id))
     }

@@ -179,6 +179,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the beginning of a document, with its directives.
     fn document_start(&mut self, implicit: bool) -> Result<YamlEvent, YamlFault> {
         if !implicit {
             while matches!(self.scanner.peek()?.kind, TokenKind::DocumentEnd) {
@@ -212,6 +213,7 @@ impl<'t> YamlParser<'t> {
         Ok(YamlEvent { kind: EventKind::DocumentStart, start })
     }
 
+    /// Parses the directives before a document.
     fn directives(&mut self) -> Result<(), YamlFault> {
         let mut has_version = false;
         loop {
@@ -245,11 +247,13 @@ impl<'t> YamlParser<'t> {
         Ok(())
     }
 
+    /// Returns the prefix for which a tag handle stands.
     fn prefix_of(&self, handle: &str) -> Option<&str> {
         let directive = self.tag_directives.iter().find(|directive| directive.handle == handle)?;
         Some(&directive.prefix)
     }
 
+    /// Parses the content of a document; an empty document has an empty scalar.
     fn document_content(&mut self) -> Result<YamlEvent, YamlFault> {
         let token = self.scanner.peek()?;
         match token.kind {
@@ -266,6 +270,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the end of a document.
     fn document_end(&mut self) -> Result<YamlEvent, YamlFault> {
         let token = self.scanner.peek()?;
         let start = token.start;
@@ -279,6 +284,7 @@ impl<'t> YamlParser<'t> {
         Ok(YamlEvent { kind: EventKind::DocumentEnd { end }, start })
     }
 
+    /// Parses a node with its anchor and its tag.
     fn node(&mut self, style: NodeStyle) -> Result<YamlEvent, YamlFault> {
         let block = !matches!(style, NodeStyle::Flow);
         let start = self.scanner.peek()?.start;
@@ -403,6 +409,7 @@ impl<'t> YamlParser<'t> {
         Err(YamlFault::parser(problem, mark, Some((context, start))))
     }
 
+    /// Parses the next item of a block sequence, or its end.
     fn block_sequence_entry(&mut self) -> Result<YamlEvent, YamlFault> {
         let Token { kind, start, end } = self.scanner.peek()?;
         let (start, end) = (*start, *end);
@@ -425,6 +432,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the next item of a sequence that is not indented more than its mapping, or its end.
     fn indentless_sequence_entry(&mut self) -> Result<YamlEvent, YamlFault> {
         let Token { kind, start, end } = self.scanner.peek()?;
         let (start, end) = (*start, *end);
@@ -441,6 +449,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the next key of a block mapping, or the end of the mapping.
     fn block_mapping_key(&mut self) -> Result<YamlEvent, YamlFault> {
         let Token { kind, start, end } = self.scanner.peek()?;
         let (start, end) = (*start, *end);
@@ -454,6 +463,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses a value of a block mapping.
     fn block_mapping_value(&mut self) -> Result<YamlEvent, YamlFault> {
         let Token { kind, start, end } = self.scanner.peek()?;
         let (start, end) = (*start, *end);
@@ -472,6 +482,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the next item of a flow sequence, or its end.
     fn flow_sequence_entry(&mut self, first: bool) -> Result<YamlEvent, YamlFault> {
         if !first && !self.skip_flow_entry(|kind| matches!(kind, TokenKind::FlowSequenceEnd))? {
             let mark = self.scanner.peek()?.start;
@@ -504,6 +515,7 @@ impl<'t> YamlParser<'t> {
         Ok(is_end(kind))
     }
 
+    /// Parses the key of a mapping with one entry in a flow sequence: `[key: value]`.
     fn flow_sequence_entry_mapping_key(&mut self) -> Result<YamlEvent, YamlFault> {
         let token = self.scanner.peek()?;
         match token.kind {
@@ -517,12 +529,14 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses the value of such a mapping.
     fn flow_sequence_entry_mapping_value(&mut self) -> Result<YamlEvent, YamlFault> {
         self.flow_value(Expected::FlowSequenceEntryMappingEnd, |kind| {
             matches!(kind, TokenKind::FlowEntry | TokenKind::FlowSequenceEnd)
         })
     }
 
+    /// Parses the next key of a flow mapping, or the end of the mapping.
     fn flow_mapping_key(&mut self, first: bool) -> Result<YamlEvent, YamlFault> {
         if !first && !self.skip_flow_entry(|kind| matches!(kind, TokenKind::FlowMappingEnd))? {
             let mark = self.scanner.peek()?.start;
@@ -551,6 +565,7 @@ impl<'t> YamlParser<'t> {
         }
     }
 
+    /// Parses a value of a flow mapping.
     fn flow_mapping_value(&mut self) -> Result<YamlEvent, YamlFault> {
         self.flow_value(Expected::FlowMappingKey, |kind| {
             matches!(kind, TokenKind::FlowEntry | TokenKind::FlowMappingEnd)

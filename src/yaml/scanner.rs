@@ -231,6 +231,7 @@ impl<'t> Scanner<'t> {
         Ok(false)
     }
 
+    /// Returns an error if the text requires that this simple key is a key.
     fn check_not_required(&self, key: SimpleKey) -> Result<(), YamlFault> {
         if key.required {
             return self
@@ -260,6 +261,7 @@ impl<'t> Scanner<'t> {
         SimpleKey { possible: false, required: false, token_number, mark: self.text.mark }
     }
 
+    /// Removes the possible simple key of the current level.
     fn remove_simple_key(&mut self) -> Result<(), YamlFault> {
         if let Some(key) = self.simple_keys.last().copied().filter(|key| key.possible) {
             self.check_not_required(key)?;
@@ -324,6 +326,7 @@ impl<'t> Scanner<'t> {
         self.tokens.push_back(Token { kind, start, end: self.text.mark });
     }
 
+    /// Adds the token for the end of the stream.
     fn fetch_stream_end(&mut self) -> Result<(), YamlFault> {
         if self.text.mark.column != 0 {
             self.text.mark.column = 0;
@@ -334,6 +337,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
+    /// Adds the token for `[` or `{`.
     fn fetch_flow_start(&mut self, kind: TokenKind) -> Result<(), YamlFault> {
         self.save_simple_key()?;
         self.simple_keys.push(self.no_key());
@@ -346,6 +350,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
+    /// Adds the token for `]` or `}`.
     fn fetch_flow_end(&mut self, kind: TokenKind) -> Result<(), YamlFault> {
         self.remove_simple_key()?;
         if self.in_flow() {
@@ -359,6 +364,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
+    /// Adds the token for `-`.
     fn fetch_block_entry(&mut self) -> Result<(), YamlFault> {
         self.start_block(
             TokenKind::BlockSequenceStart,
@@ -370,6 +376,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
+    /// Adds the token for `?`.
     fn fetch_key(&mut self) -> Result<(), YamlFault> {
         self.start_block(TokenKind::BlockMappingStart, "mapping keys are not allowed in this context")?;
         self.remove_simple_key()?;
@@ -378,6 +385,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
+    /// Adds the token for `:`, and the token for a simple key before it.
     fn fetch_value(&mut self) -> Result<(), YamlFault> {
         let index = self.simple_keys.len() - 1;
         if self.simple_key_is_valid(index)?

@@ -5,6 +5,7 @@ use std::fs;
 use crate::support::captures::{CaptureDir, argument, record, replayed};
 use crate::support::plegctl::{Invocation, Output, command, copy_program, plegctl};
 
+/// Asserts that the command prints one error with these words.
 fn assert_refused(output: &Output, words: &str) {
     assert_eq!(output.code, Some(2), "{output}");
     let errors: Vec<_> = output.stderr.lines().filter(|line| line.starts_with("error: ")).collect();

@@ -31,6 +31,7 @@ const STARTED: i32 = 1;
 const STOPPED: i32 = 2;
 const DELETED: i32 = 3;
 
+/// Creates an event of the stream, with or without the status of its pod.
 fn event(kind: i32, id: &str, with_pod: bool) -> Event {
     let sandbox = with_pod.then(|| wire::PodSandboxStatus {
         id: "s1".to_owned(),

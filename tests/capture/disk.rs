@@ -31,6 +31,7 @@ impl Disk {
         is_mounted.then_some(Self(place))
     }
 
+    /// Creates the directory on which the small disk is mounted.
     fn target() -> (CaptureDir, PathBuf) {
         let place = CaptureDir::make();
         let target = place.path("disk");
@@ -39,6 +40,7 @@ impl Disk {
     }
 }
 
+/// Whether the program can be run and succeeds.
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }

@@ -41,6 +41,7 @@ fn live_and_replayed(scenario: &str, length: &[&str]) -> [Output; 2] {
     [live, replayed]
 }
 
+/// Asserts that the replayed diagnosis names the same culprit as the live one.
 fn assert_same_culprit(scenario: &str, length: [&str; 2]) {
     let [live, replayed] = live_and_replayed(scenario, &length);
     assert_eq!(culprit(&replayed), culprit(&live), "{scenario}\nlive {live}\nreplayed {replayed}");

@@ -110,6 +110,7 @@ fn happened(kind: i32, id: &str, uid: &str) -> Event {
     aged(kind, id, uid, Duration::ZERO)
 }
 
+/// Creates an event that was created some time before it is sent.
 fn aged(kind: i32, id: &str, uid: &str, age: Duration) -> Event {
     Event::aged(message(kind, id, Some(uid)), i64::try_from(age.as_nanos()).unwrap())
 }
@@ -135,15 +136,18 @@ fn message(kind: i32, id: &str, uid: Option<&str>) -> ContainerEventResponse {
     }
 }
 
+/// Returns the command line of an evented watch.
 fn watch(fake: &FakeRuntime, more: &[&str]) -> Invocation {
     let endpoint = fake.endpoint();
     Invocation::new(&[&["watch", "--mode", "evented", "-o", "jsonl", "-r", &endpoint], more].concat())
 }
 
+/// Returns the states of the stream in the order of the records.
 fn states(records: &[Value]) -> Vec<String> {
     of_kind(records, "Stream").iter().map(|stream| text(&stream["state"])).collect()
 }
 
+/// Returns the summary at the end of a watch.
 fn summary(output: &Output) -> Value {
     assert_eq!(output.code, Some(0), "{output}");
     of_kind(&records(&output.stdout), "WatchSummary")[0].clone()
@@ -160,10 +164,12 @@ fn next(running: &mut Running, mut wanted: impl FnMut(&Value) -> bool) -> Value 
     }
 }
 
+/// Waits for the record of the stream's change to this state.
 fn next_stream(running: &mut Running, state: &str) -> Value {
     next(running, |record| record["kind"] == "Stream" && record["state"] == state)
 }
 
+/// Counts the event streams that the fake has in this state.
 fn in_state(calls: &[ReceivedCall], state: CallState) -> usize {
     let streams = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
     streams.filter(|call| call.state == state).count()
@@ -179,12 +185,14 @@ fn guard_of(running: &Running) -> String {
     guard
 }
 
+/// Whether the process runs.
 fn is_alive(pid: &str) -> bool {
     // A zombie counts as ended.
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
+/// Waits until the process has ended.
 fn wait_until_gone(pid: &str) {
     wait_until("is still there", pid, || !is_alive(pid));
 }

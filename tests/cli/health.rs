@@ -36,6 +36,7 @@ struct Row {
     exit: i32,
 }
 
+/// Creates a row of the expected reports.
 const fn row(verdict: &'static str, phase: &'static str, primary: &'static str, exit: i32) -> Row {
     Row { verdict, phase, primary, exit }
 }
@@ -492,6 +493,7 @@ struct Kubelet {
 }
 
 impl Kubelet {
+    /// Serves a page of metrics on a free port.
     fn serve(text: String) -> Self {
         use std::io::{BufRead, BufReader, Write};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -14,15 +14,18 @@ fn a_pod() -> Node {
     Node::new().pod("shop/db-0", "uid-0").sandbox("s0").container("c0", "postgres")
 }
 
+/// Returns the path of the state file.
 fn state(fake: &FakeRuntime) -> PathBuf {
     fake.folder().join("state.json")
 }
 
+/// Runs `health` as node-problem-detector does.
 fn npd(fake: &FakeRuntime) -> Output {
     let path = state(fake).display().to_string();
     plegctl(&["health", "--npd", "--state", &path, "-r", &fake.endpoint()])
 }
 
+/// Counts the calls of an RPC that the fake received.
 fn count(fake: &FakeRuntime, rpc: Rpc) -> usize {
     fake.calls_of(rpc).len()
 }

@@ -26,6 +26,7 @@ fn config(text: &str) -> (TempDir, String) {
     (directory, path)
 }
 
+/// Checks a configuration file.
 fn checked(text: &str, more: &[&str]) -> Output {
     let (_directory, path) = config(text);
     plegctl(&[&["preflight", "--config", &path], more].concat())
@@ -52,6 +53,7 @@ impl TestNode {
     }
 }
 
+/// Creates a node with a kubelet that has this command line and cgroup, and with further files.
 pub fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TestNode {
     let node = TempDir::new();
     let runtime = FakeRuntime::start_as(RuntimeKind::Crio, Node::new());
@@ -78,6 +80,7 @@ pub fn node(command: &str, cgroup: &str, files: &[(&str, &str)]) -> TestNode {
     TestNode { directory: node, runtime }
 }
 
+/// Runs `preflight` on a test node.
 pub fn on_node(node: &Path, more: &[&str]) -> Output {
     Invocation::new(&[&["preflight"], more].concat()).env("PLEGCTL_TEST_NODE", node).run()
 }

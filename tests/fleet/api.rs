@@ -147,6 +147,7 @@ fn certificates(name: &str) -> Vec<CertificateDer<'static>> {
         .collect()
 }
 
+/// Creates the server's side of TLS.
 fn acceptor(certificate: &str, clients: Clients) -> TlsAcceptor {
     let provider = Arc::new(ring::default_provider());
     let key = PrivateKeyDer::from_pem_file(file(&format!("tests/fleet/pki/{certificate}.key"))).unwrap();
@@ -166,6 +167,7 @@ fn acceptor(certificate: &str, clients: Clients) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates(certificate), key).unwrap()))
 }
 
+/// Answers the requests on one connection.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     script: &Script,

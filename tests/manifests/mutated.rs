@@ -7,11 +7,13 @@ use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, Manif
 
 const HEAD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n";
 
+/// Judges a manifest as the newest known kubelet does.
 fn judge(text: impl AsRef<[u8]>) -> FileReport {
     let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
     inspect_bytes(Path::new("/manifests/p.yaml"), text.as_ref(), &kubelet)
 }
 
+/// Whether the newest known kubelet loads the manifest.
 fn loads(text: &str) -> bool {
     let report = judge(text);
     assert_ne!(report.verdict, FileVerdict::NotJudged, "{text}");
@@ -23,6 +25,7 @@ fn container(fields: &str) -> String {
     format!("{HEAD}spec:\n  containers:\n  - name: c\n    image: img:1\n    {fields}")
 }
 
+/// Returns a manifest that has an unknown field with this value.
 fn unknown(value: &str) -> String {
     format!("{HEAD}unknown: {value}\nspec: {{containers: [{{name: c, image: img}}]}}\n")
 }
@@ -34,6 +37,7 @@ fn texts(text: &str, field: &str) -> Option<Vec<String>> {
     list.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
+/// Returns the arguments that the kubelet reads for `args: value`.
 fn args(value: &str) -> Option<Vec<String>> {
     texts(&container(&format!("args: {value}")), "args")
 }
@@ -168,11 +172,13 @@ fn deep_nesting_is_read_in_linear_time() {
     assert!(judge(unknown("[]")).document.unwrap().root.as_ref().and_then(ManifestNode::as_map).is_some());
 }
 
+/// Returns why a release rejects the manifest.
 fn reason(text: &str, minor: u8) -> Option<String> {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     inspect_bytes(Path::new("/manifests/p.yaml"), text.as_bytes(), &kubelet).kubelet_reason
 }
 
+/// Returns a manifest with a volume of this source.
 fn volume(source: &str) -> String {
     format!("{HEAD}spec:\n  volumes: [{{name: v, {source}}}]\n  containers: [{{name: c, image: img}}]\n")
 }

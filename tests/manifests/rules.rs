@@ -6,11 +6,13 @@ use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, inspe
 
 const ALL: [u8; 4] = [28, 31, 32, 36];
 
+/// Judges a manifest as a release does.
 fn judge(text: &str, minor: u8) -> FileReport {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     inspect_bytes(Path::new("/manifests/p.yaml"), text.as_bytes(), &kubelet)
 }
 
+/// Whether a release loads the manifest.
 fn loads(text: &str, minor: u8) -> bool {
     judge(text, minor).verdict == FileVerdict::Loaded
 }

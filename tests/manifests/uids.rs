@@ -23,11 +23,13 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
     }
 
+    /// Is true once in this many calls, on average.
     fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 }
 
+/// Returns the UID that a release gives the pod.
 fn uid(text: &str, minor: u8) -> String {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let path = Path::new("/etc/kubernetes/manifests/p.yaml");
@@ -36,6 +38,7 @@ fn uid(text: &str, minor: u8) -> String {
     report.uid.and_then(Result::ok).unwrap_or_else(|| panic!("{why}"))
 }
 
+/// Returns the pod that is mutated.
 fn seed() -> Value {
     json!({
         "apiVersion": "v1",
@@ -119,6 +122,7 @@ fn random_text(value: &Value, random: &mut Random) -> String {
     text
 }
 
+/// Returns the entries in random order.
 fn shuffled<'a>(map: &'a Map<String, Value>, random: &mut Random) -> Vec<(&'a String, &'a Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     for last in (1..entries.len()).rev() {

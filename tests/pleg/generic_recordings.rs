@@ -24,6 +24,7 @@ struct Expected {
     calls: Vec<(String, String)>,
 }
 
+/// Groups the delivered events by pod.
 fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
     let mut pods: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for event in events.iter().filter(|event| event.delivered) {
@@ -34,6 +35,7 @@ fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
     pods
 }
 
+/// Plays a recorded history, and compares the events and the calls of each relist.
 async fn replay(history: &History, era: Era) {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
@@ -51,6 +53,7 @@ async fn replay(history: &History, era: Era) {
     }
 }
 
+/// Plays all recorded histories of a release.
 async fn replay_all(version: &str, histories: usize) {
     let recorded: Vec<History> = crate::pleg::recording::lines(&format!("pleg-{version}.jsonl.gz"));
     assert_eq!(recorded.len(), histories);

@@ -26,6 +26,7 @@ impl WatchedNode {
         Self::with(SharedState::new(false), PlegSettings::default())
     }
 
+    /// Creates a node that is watched as kubelets of this era do.
     pub fn of_era(era: Era) -> Self {
         let settings = PlegSettings { era, ..PlegSettings::default() };
         Self::with(SharedState::new(false), settings)
@@ -55,6 +56,7 @@ impl WatchedNode {
         self.runtime.set(|state| state.sandboxes = sandboxes);
     }
 
+    /// Sets a fault of the calls with this key.
     pub fn fault(&self, key: &str, fault: Fault) {
         self.runtime.set(|state| drop(state.faults.insert(key.to_owned(), fault)));
     }
@@ -83,6 +85,7 @@ impl WatchedNode {
         calls.map(|(rpc, id)| if id.is_empty() { rpc } else { format!("{rpc} {id}") }).collect()
     }
 
+    /// Returns the cached status of a pod.
     pub fn cached(&self, uid: &str) -> CachedStatus {
         self.shared_state.lock().cache.get(uid)
     }

@@ -99,6 +99,7 @@ fn victim() {
     }
 }
 
+/// Whether this machine has no real containerd.
 fn real_is_skipped() -> bool {
     real(Containerd::V1_7).is_none()
 }
@@ -110,6 +111,7 @@ fn victim_command() -> Command {
     command
 }
 
+/// Starts the test process that will be killed.
 fn run_victim(place: &Path) -> Child {
     victim_command().env("TMPDIR", place).arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap()
 }
@@ -123,6 +125,7 @@ fn run_without_packages(ci: &str) -> Output {
         .unwrap()
 }
 
+/// Returns the directory of the victim's containerd.
 fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
     let stdout = BufReader::new(victim.stdout.take().unwrap());
     let socket = stdout.lines().find_map(|line| {
@@ -133,6 +136,7 @@ fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
     Path::new(&socket.expect("the victim prints its endpoint")).parent().unwrap().to_owned()
 }
 
+/// Returns the process that cleans up the directory after the end of the test process.
 fn watcher_of(directory: &Path) -> Pid {
     let directory = directory.to_str().unwrap();
     let mut all = processes();

@@ -60,6 +60,7 @@ impl<'a> Driver<'a> {
         Self { runtime, random: SEED, pods: Vec::new(), made: 0 }
     }
 
+    /// Returns a random number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         // Xorshift is random enough for a choice among a few changes.
         self.random ^= self.random << 13;
@@ -97,6 +98,7 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Creates a pod with a container, or a container of a pod that has the same name.
     fn run_pod(&mut self) -> Expected {
         // Pods reuse names but not UIDs, like pods of a StatefulSet.
         let name = format!("pod-{}", self.made % 4);
@@ -111,6 +113,7 @@ impl<'a> Driver<'a> {
         expected
     }
 
+    /// Creates a container.
     fn create(&mut self, chosen: usize) -> Expected {
         let living = &mut self.pods[chosen];
         if living.stopped {
@@ -123,12 +126,14 @@ impl<'a> Driver<'a> {
         Expected::new()
     }
 
+    /// Starts a container.
     fn start(&mut self, chosen: usize, id: &str) -> Expected {
         self.runtime.start_container(id);
         self.pods[chosen].containers.insert(id.to_owned(), ContainerFate::Runs);
         Expected::from([event("ContainerStarted", id)])
     }
 
+    /// Sends a signal to a container's process, and waits for the end of the container.
     fn end(&mut self, chosen: usize, id: &str, signal: Signal) -> Expected {
         let process = self.runtime.container_pid(id);
         let status = wait_for("the container to end", || {
@@ -143,6 +148,7 @@ impl<'a> Driver<'a> {
         Expected::from([died(id, i64::from(status.exit_code))])
     }
 
+    /// Kills a container's process.
     fn kill(&mut self, chosen: usize, id: &str) -> Expected {
         self.runtime.kill_container_process(id);
         self.runtime.wait_for_state(id, ContainerState::ContainerExited);
@@ -150,6 +156,7 @@ impl<'a> Driver<'a> {
         Expected::from([died(id, 137)])
     }
 
+    /// Removes a container.
     fn remove(&mut self, chosen: usize, id: &str, was: ContainerFate) -> Expected {
         self.runtime.remove_container(id);
         self.pods[chosen].containers.remove(id);
@@ -160,6 +167,7 @@ impl<'a> Driver<'a> {
         expected
     }
 
+    /// Stops a pod's sandbox.
     fn stop_pod(&mut self, chosen: usize) -> Expected {
         let living = &mut self.pods[chosen];
         self.runtime.stop_pod(&living.pod.sandbox_id);
@@ -174,6 +182,7 @@ impl<'a> Driver<'a> {
         expected
     }
 
+    /// Removes a pod's sandbox with its containers.
     fn remove_pod(&mut self, chosen: usize) -> Expected {
         let living = self.pods.swap_remove(chosen);
         self.runtime.remove_pod(&living.pod.sandbox_id);

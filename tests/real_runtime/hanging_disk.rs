@@ -21,6 +21,7 @@ pub struct HangingDisk {
 }
 
 impl HangingDisk {
+    /// Mounts a file system whose server never answers.
     pub fn mount(mount: PathBuf) -> Self {
         /// Opens the server's side of the file system and never reads from it.
         const SERVER: &str = "exec 3<>/dev/fuse; mount -i -t fuse \

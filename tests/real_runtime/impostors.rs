@@ -207,6 +207,7 @@ impl NamedFiles {
         Self { files, sockets: ["debug.sock", "cri.sock"].map(listening).into() }
     }
 
+    /// Whether anybody opened a file or a socket of the impostor.
     fn was_opened(&self) -> bool {
         Reader::new(&self.files, &mut [MaybeUninit::uninit(); 4096]).next().is_ok()
             || self.sockets.iter().any(|socket| socket.accept().is_ok())

@@ -53,6 +53,7 @@ mod lint;
 pub mod plegctl;
 #[path = "../support/pods_api.rs"]
 pub mod pods_api;
+mod pods_command;
 mod replay;
 mod smoke;
 mod soak;
@@ -64,7 +65,6 @@ mod terminating;
 mod top;
 mod views;
 mod waits;
-mod wanted;
 mod watch;
 
 use std::io::Write;

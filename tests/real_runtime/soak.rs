@@ -89,6 +89,7 @@ fn copied(folder: &Path) -> PathBuf {
     copy
 }
 
+/// Reads the recorder's metrics.
 fn scrape(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: soak\r\n\r\n").unwrap();
@@ -110,6 +111,7 @@ struct ChangingNode<'a> {
 }
 
 impl ChangingNode<'_> {
+    /// Counts a change of this kind.
     fn count(&mut self, what: &'static str) {
         *self.changes.entry(what).or_default() += 1;
     }

@@ -99,6 +99,7 @@ impl Watch {
     }
 }
 
+/// Returns the totals of the comparison.
 fn comparison(records: &[Value]) -> Value {
     let summary = records.iter().find(|record| record["kind"] == "WatchSummary").unwrap();
     summary["compare"].clone()
@@ -181,6 +182,7 @@ fn assert_relists_miss_short_containers(version: Containerd) {
     assert_eq!(compare["unexplained"], 0, "{compare}");
 }
 
+/// Returns a container whose events are large.
 fn large(number: usize) -> ContainerSpec {
     let attempt = u32::try_from(number).unwrap();
     ContainerSpec::new("large").attempt(attempt).annotation("padding", &"x".repeat(ANNOTATION_BYTES))
@@ -196,6 +198,7 @@ fn create_many(runtime: &RealRuntime, what: &str, time_limit: Duration) -> Optio
     failed
 }
 
+/// Creates containers until one cannot be created in time; returns its number.
 fn create_until_blocked(runtime: &RealRuntime, pod: &Pod, time_limit: Duration) -> Option<usize> {
     (0..MANY).find(|number| !runtime.can_create_container(pod, &large(*number), time_limit))
 }
@@ -208,6 +211,7 @@ fn clear(runtime: &RealRuntime) {
     }
 }
 
+/// Returns the process id of the guard.
 fn guard_of(running: &Running) -> u32 {
     let pid = running.pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -218,6 +222,7 @@ fn guard_of(running: &Running) -> u32 {
 struct Stopped(Pid);
 
 impl Stopped {
+    /// Stops a process; it continues when the value is dropped.
     fn stop(pid: u32) -> Self {
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();

@@ -45,18 +45,22 @@ impl RuntimeKind {
         }
     }
 
+    /// Whether this runtime also sends lists in batches.
     fn streams_lists(self) -> bool {
         !matches!(self, Self::Containerd16 | Self::Containerd17 | Self::Containerd21)
     }
 
+    /// Returns how this runtime answers `GetContainerEvents` by default.
     pub(super) fn stream(self) -> Attempt {
         if self == Self::Crio { Attempt::eof() } else { Attempt::open() }
     }
 
+    /// Whether this runtime is CRI-O.
     fn is_crio(self) -> bool {
         matches!(self, Self::Crio | Self::CrioWithEvents)
     }
 
+    /// Returns the answer to `Version`.
     fn version(self) -> wire::VersionResponse {
         let (name, version) = match self {
             Self::Containerd16 => ("containerd", "1.6.20~ds1"),
@@ -73,6 +77,7 @@ impl RuntimeKind {
         }
     }
 
+    /// Returns the answer to `Status`.
     fn status(self) -> wire::StatusResponse {
         let mut names = vec!["RuntimeReady", "NetworkReady"];
         if !self.is_crio() {
@@ -87,6 +92,7 @@ impl RuntimeKind {
         wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions }) }
     }
 
+    /// Returns the answer to `RuntimeConfig`.
     fn config(self) -> wire::RuntimeConfigResponse {
         let driver = if self.is_crio() { wire::CgroupDriver::Systemd } else { wire::CgroupDriver::Cgroupfs };
         wire::RuntimeConfigResponse {
@@ -105,6 +111,7 @@ pub(super) enum RequestTarget {
 }
 
 impl RequestTarget {
+    /// Decodes a request.
     pub(super) fn decode(rpc: Rpc, bytes: Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match rpc {
             Rpc::ListPodSandbox => {
@@ -149,6 +156,7 @@ impl RequestTarget {
     }
 }
 
+/// Describes a filter for the log of calls.
 fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair]) -> String {
     let ids = ids.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}"));
     let state = state.map(|state| format!("state={state}"));
@@ -183,6 +191,7 @@ pub(super) fn plain(
     Ok(vec![one])
 }
 
+/// Returns the answer to `PodSandboxStatus`.
 fn sandbox_status(
     kind: RuntimeKind,
     node: &Node,
@@ -201,6 +210,7 @@ fn sandbox_status(
     Ok(answer)
 }
 
+/// Returns the answer to `ContainerStatus`.
 fn container_status(
     node: &Node,
     id: &str,
@@ -217,6 +227,7 @@ fn container_status(
     Ok(wire::ContainerStatusResponse { status: Some(status) })
 }
 
+/// Returns the messages that answer a list call for sandboxes.
 fn sandbox_list(node: &Node, rpc: Rpc, filter: &wire::PodSandboxFilter, pad: usize) -> Vec<Bytes> {
     if rpc == Rpc::ListPodSandbox && pad == 0 && *filter == wire::PodSandboxFilter::default() {
         return vec![node.sandbox_list()];
@@ -232,6 +243,7 @@ fn sandbox_list(node: &Node, rpc: Rpc, filter: &wire::PodSandboxFilter, pad: usi
     batches.map(|batch| encode(&wire::StreamPodSandboxesResponse { pod_sandboxes: batch.to_vec() })).collect()
 }
 
+/// Returns the messages that answer a list call for containers.
 fn container_list(node: &Node, rpc: Rpc, filter: &wire::ContainerFilter, pad: usize) -> Vec<Bytes> {
     if rpc == Rpc::ListContainers && pad == 0 && *filter == wire::ContainerFilter::default() {
         return vec![node.container_list()];
@@ -247,6 +259,7 @@ fn container_list(node: &Node, rpc: Rpc, filter: &wire::ContainerFilter, pad: us
     batches.map(|batch| encode(&wire::StreamContainersResponse { containers: batch.to_vec() })).collect()
 }
 
+/// Returns an annotation of this size.
 fn padding(bytes: usize) -> Option<wire::Pair> {
     (bytes > 0).then(|| pair("plegctl.test/padding", &"x".repeat(bytes)))
 }

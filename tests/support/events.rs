@@ -86,6 +86,7 @@ impl Event {
         Self { message, age_nanos: Some(age_nanos) }
     }
 
+    /// Encodes the event. An event with an age gets the creation time that it has now.
     pub(super) fn encode(mut self) -> Bytes {
         if let Some(age) = self.age_nanos {
             self.message.created_at = unix_nanos() - age;
@@ -101,6 +102,7 @@ impl From<ContainerEventResponse> for Event {
     }
 }
 
+/// Returns the time in nanoseconds since the Unix epoch.
 pub(super) fn unix_nanos() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since_epoch.as_nanos().try_into().unwrap()
@@ -122,6 +124,7 @@ impl OpenStreams {
         Self { competing, ..Self::default() }
     }
 
+    /// Adds a receiver, which first gets the backlog.
     pub(super) fn subscribe(&mut self) -> UnboundedReceiver<Pushed> {
         let (sender, receiver) = mpsc::unbounded_channel();
         for event in self.backlog.drain(..) {

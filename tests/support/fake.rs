@@ -228,6 +228,7 @@ impl Script {
         (reply.unwrap_or_else(Reply::normal), self.kind, Arc::clone(&step.node))
     }
 
+    /// Returns how the next `GetContainerEvents` is answered; the last attempt repeats.
     pub(super) fn next_attempt(&mut self) -> Option<Attempt> {
         if self.attempts.len() == 1 { self.attempts.front().cloned() } else { self.attempts.pop_front() }
     }

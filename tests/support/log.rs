@@ -46,6 +46,7 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// Records a call that was received.
     pub(super) fn begin(self: &Arc<Self>, call: ReceivedCall) -> OpenCall {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let number = calls.len();
@@ -54,6 +55,7 @@ impl Log {
         OpenCall { log: Arc::clone(self), number, end: CallState::Cancelled }
     }
 
+    /// Returns all calls so far.
     pub(super) fn calls(&self) -> Vec<ReceivedCall> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -83,10 +85,12 @@ impl OpenCall {
         self.record(CallState::Streaming);
     }
 
+    /// Notes that the call is answered, not given up.
     pub(super) fn answered(&mut self) {
         self.end = CallState::Answered;
     }
 
+    /// Changes the recorded state of the call.
     fn record(&self, state: CallState) {
         let mut calls = self.log.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls[self.number].state = state;

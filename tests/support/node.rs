@@ -32,7 +32,8 @@ pub struct Node {
     containers: Vec<ContainerInSandbox>,
     pod: Option<Pod>,
     last: LastAdded,
-    born: i64,
+    /// The number of objects that got a creation time.
+    created: i64,
     index: OnceLock<Index>,
 }
 
@@ -45,6 +46,7 @@ pub struct ContainerInSandbox {
     pub status: ContainerStatus,
 }
 
+/// The pod to which further sandboxes and containers are added.
 #[derive(Clone, Debug)]
 struct Pod {
     namespace: String,
@@ -53,6 +55,7 @@ struct Pod {
     sandboxes: u32,
 }
 
+/// Which kind of object was added last.
 #[derive(Clone, Copy, Debug, Default)]
 enum LastAdded {
     #[default]
@@ -60,7 +63,8 @@ enum LastAdded {
     Container,
 }
 
-/// Built at the first call, because a node of 50 000 containers gets many calls.
+/// The encoded lists, and the place of each object by its id. Built at the first call, because a node of 50 000 containers
+/// gets many calls.
 #[derive(Debug)]
 struct Index {
     sandboxes: HashMap<String, usize>,
@@ -102,7 +106,7 @@ impl Node {
 
     /// Adds a ready sandbox with an address; a further sandbox of the same pod is one attempt later.
     pub fn sandbox(mut self, id: &str) -> Self {
-        let created_at = self.next_birth();
+        let created_at = self.next_creation_time();
         let number = self.sandboxes.len() + 1;
         let pod = self.pod.as_mut().expect("a sandbox needs a pod");
         let metadata = wire::PodSandboxMetadata {
@@ -130,7 +134,7 @@ impl Node {
 
     /// Adds a running container to the last sandbox.
     pub fn container(mut self, id: &str, name: &str) -> Self {
-        let created_at = self.next_birth();
+        let created_at = self.next_creation_time();
         let sandbox_id = self.sandboxes.last().expect("a container needs a sandbox").id.clone();
         let mut labels = self.pod.as_ref().expect("a container needs a pod").labels();
         labels.push(pair("io.kubernetes.container.name", name));
@@ -274,10 +278,11 @@ impl Node {
         }
     }
 
-    fn next_birth(&mut self) -> i64 {
-        let born = EPOCH_NANOS + self.born * NANOS_PER_SECOND;
-        self.born += 1;
-        born
+    /// Returns the creation time of the next object.
+    fn next_creation_time(&mut self) -> i64 {
+        let time = EPOCH_NANOS + self.created * NANOS_PER_SECOND;
+        self.created += 1;
+        time
     }
 }
 
@@ -330,6 +335,7 @@ impl Node {
         self.index().container_list.clone()
     }
 
+    /// Returns the index, which the first call builds.
     fn index(&self) -> &Index {
         self.index.get_or_init(|| Index {
             sandboxes: places(self.sandboxes.iter().map(|sandbox| &sandbox.id)),
@@ -345,6 +351,7 @@ impl Node {
 }
 
 impl Pod {
+    /// Returns the labels that the kubelet gives to a sandbox of this pod.
     fn labels(&self) -> Vec<wire::Pair> {
         vec![
             pair("io.kubernetes.pod.name", &self.name),
@@ -359,19 +366,23 @@ pub fn encode(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
+/// Maps each id to its index.
 fn places<'a>(ids: impl Iterator<Item = &'a String>) -> HashMap<String, usize> {
     ids.enumerate().map(|(place, id)| (id.clone(), place)).collect()
 }
 
+/// Whether the labels contain all labels of the selector.
 fn has_labels(labels: &[wire::Pair], selector: &[wire::Pair]) -> bool {
     selector.iter().all(|wanted| labels.contains(wanted))
 }
 
+/// Creates the part of a sandbox status that says which network the sandbox uses.
 fn linux(network: wire::NamespaceMode) -> wire::LinuxPodSandboxStatus {
     let options = wire::NamespaceOption { network: network.into() };
     wire::LinuxPodSandboxStatus { namespaces: Some(wire::Namespace { options: Some(options) }) }
 }
 
+/// Creates the list entry of a sandbox.
 fn sandbox_entry(status: &PodSandboxStatus) -> wire::PodSandbox {
     wire::PodSandbox {
         id: status.id.clone(),
@@ -383,6 +394,7 @@ fn sandbox_entry(status: &PodSandboxStatus) -> wire::PodSandbox {
     }
 }
 
+/// Creates the list entry of a container.
 fn container_entry(ContainerInSandbox { sandbox_id, status }: &ContainerInSandbox) -> wire::Container {
     wire::Container {
         id: status.id.clone(),

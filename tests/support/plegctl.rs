@@ -64,6 +64,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// Whether this process ignores a signal other than SIGPIPE; a child process would ignore it too.
 fn signals_are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
@@ -272,6 +273,7 @@ impl Running {
         }
     }
 
+    /// Waits for the end of stdout, and then for the end of the program.
     fn finish(mut self, stdout: &Receiver<Vec<u8>>) -> Output {
         match stdout.recv_timeout(self.time_limit) {
             Ok(stdout) => self.end(stdout),
@@ -279,6 +281,7 @@ impl Running {
         }
     }
 
+    /// Waits for the end of the program; returns its output.
     fn end(&mut self, stdout: Vec<u8>) -> Output {
         let Ok(status) = self.ended.recv_timeout(self.time_limit) else { self.fail("did not end") };
         self.over = true;
@@ -296,6 +299,7 @@ impl Running {
         }
     }
 
+    /// Kills the program if it still runs.
     fn kill(&mut self) {
         if !self.over && self.ended.try_recv().is_err() {
             send_signal(self.pid, "KILL");
@@ -303,6 +307,7 @@ impl Running {
         self.over = true;
     }
 
+    /// Kills the program and fails the test.
     fn fail(&mut self, what: &str) -> ! {
         self.kill();
         // A child of the program may keep stderr open, so this waits only for a limited time.
@@ -346,6 +351,7 @@ impl fmt::Display for Output {
     }
 }
 
+/// Writes the text to the program's stdin, in a thread.
 fn feed(mut stdin: ChildStdin, text: Vec<u8>) {
     thread::spawn(move || {
         // Writing fails if the program does not read its stdin, which is allowed.
@@ -353,6 +359,7 @@ fn feed(mut stdin: ChildStdin, text: Vec<u8>) {
     });
 }
 
+/// Reads a stream to its end, in a thread.
 fn drained(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -363,6 +370,7 @@ fn drained(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
+/// Waits for the end of the program, in a thread.
 fn awaited(mut child: Child) -> Receiver<ExitStatus> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -377,6 +385,7 @@ fn send_signal(pid: u32, name: &str) {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
 }
 
+/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -126,6 +126,7 @@ impl RawAnswer {
         Self { generated: Some(MessageSource(Arc::new(generate))), ..Self::of(Vec::<Bytes>::new()) }
     }
 
+    /// Creates the HTTP response.
     fn respond(&self) -> Response<RawBody> {
         let mut response = Response::new(RawBody {
             data: self.data.iter().rev().cloned().collect(),
@@ -235,6 +236,7 @@ fn socket_in(folder: &TempDir) -> PathBuf {
     path.join("cri.sock")
 }
 
+/// Accepts connections, in a thread.
 fn serve<F>(
     listener: std::os::unix::net::UnixListener,
     answer: Arc<F>,

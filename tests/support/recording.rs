@@ -41,6 +41,7 @@ impl FakeRuntime {
     }
 }
 
+/// Reads one step: the node, and what the event stream sends.
 fn step(recorded: &Value) -> Step {
     let mut node = Node::new();
     for recorded in list(&recorded["sandboxes"]) {
@@ -72,6 +73,7 @@ fn faulty(step: Step, key: &str, fault: &Value) -> Step {
     }
 }
 
+/// Reads the recorded attempts to open the event stream.
 fn attempts(stream: &Map<String, Value>) -> Vec<Attempt> {
     let failure = match text(&stream["kind"]).as_str() {
         "eof" => Attempt::eof(),
@@ -85,6 +87,7 @@ fn attempts(stream: &Map<String, Value>) -> Vec<Attempt> {
     attempts
 }
 
+/// Reads an event of the stream.
 fn event(recorded: &Value) -> Event {
     let message = wire::ContainerEventResponse {
         container_id: text(&recorded["id"]),
@@ -96,6 +99,7 @@ fn event(recorded: &Value) -> Event {
     Event::aged(message, number(&recorded["age"]))
 }
 
+/// Reads the status of a sandbox.
 fn sandbox(recorded: &Value) -> wire::PodSandboxStatus {
     let metadata = wire::PodSandboxMetadata {
         name: text(&recorded["name"]),
@@ -123,6 +127,7 @@ fn sandbox(recorded: &Value) -> wire::PodSandboxStatus {
     }
 }
 
+/// Reads the status of a container.
 fn container(recorded: &Value) -> wire::ContainerStatus {
     let metadata =
         wire::ContainerMetadata { name: text(&recorded["name"]), attempt: number(&recorded["attempt"]) };
@@ -146,23 +151,28 @@ fn container(recorded: &Value) -> wire::ContainerStatus {
     }
 }
 
+/// Reads the labels of an object.
 fn labels(recorded: &Value) -> Vec<wire::Pair> {
     let labels = recorded["labels"].as_object();
     labels.into_iter().flatten().map(|(key, value)| pair(key, &text(value))).collect()
 }
 
+/// Whether the recorded object has metadata.
 fn has_metadata(recorded: &Value) -> bool {
     !recorded["no_metadata"].as_bool().unwrap_or_default()
 }
 
+/// Returns the items of a list; none if the value is no list.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// Returns a text; an empty text if the value is no text.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// Returns a number; 0 if the value is no number.
 fn number<T: TryFrom<i64, Error: std::fmt::Debug>>(value: &Value) -> T {
     value.as_i64().unwrap_or_default().try_into().unwrap()
 }

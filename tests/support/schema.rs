@@ -92,6 +92,7 @@ fn faults(value: &Value, schema: &Value, root: &Value, at: &str) -> Vec<String> 
     }
 }
 
+/// Returns the faults of an object's fields.
 fn object_faults(fields: &Map<String, Value>, schema: &Value, root: &Value, at: &str) -> Vec<String> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let mut all: Vec<String> =

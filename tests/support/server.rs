@@ -63,6 +63,7 @@ impl Drop for Server {
     }
 }
 
+/// Accepts connections, and serves each in its own task.
 async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     let listener = tokio::net::UnixListener::from_std(listener).unwrap();
     for number in 0.. {
@@ -244,6 +245,7 @@ struct Answer {
 }
 
 impl Answer {
+    /// Creates the answer to a list call.
     fn listed(mut open_call: OpenCall, mut messages: VecDeque<Pushed>) -> Result<Self, ServiceError> {
         if matches!(messages.front(), Some(Err(_)))
             && let Some(Err(status)) = messages.pop_front()

@@ -42,6 +42,7 @@ pub fn mutated_files() -> Vec<(String, Vec<u8>, Value)> {
         .collect()
 }
 
+/// Decompresses a recording.
 fn unpacked(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
     let mut text = String::new();
@@ -49,6 +50,7 @@ fn unpacked(name: &str) -> String {
     text
 }
 
+/// Decodes base64.
 fn base64(text: &str) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits: Vec<usize> = text

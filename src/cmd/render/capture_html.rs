@@ -88,6 +88,7 @@ fn escape_html(text: &str) -> String {
     safe
 }
 
+/// Writes the section with the incidents.
 fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<section><h2>Incidents</h2>")?;
     if report.incidents.is_empty() {
@@ -161,6 +162,7 @@ fn figures(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</dl>")
 }
 
+/// Returns the histogram of the relists' durations.
 fn latencies(report: &CaptureReport) -> LatencyHistogram {
     let mut latencies = LatencyHistogram::default();
     for point in &report.relists {
@@ -212,11 +214,13 @@ struct DrawingScale {
 }
 
 impl DrawingScale {
+    /// Returns the horizontal position of a time.
     fn x(&self, time: Wall) -> f64 {
         (time.seconds_since(self.from) / self.seconds * WIDTH).clamp(0.0, WIDTH)
     }
 }
 
+/// Writes the drawing: the durations of the relists, the age of PLEG, and the calls and events of each pod.
 fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let scale = DrawingScale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
     let mut shapes = Vec::new();
@@ -270,6 +274,7 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     legend(report, out)
 }
 
+/// Writes the legend of the drawing.
 fn legend(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let took = super::words::took;
     let slow = format!("from {} on, a relist is slow", took(report.slow_seconds.duration()));
@@ -351,6 +356,7 @@ fn axis_label(y: f64, seconds: f64) -> String {
     format!("<b style=\"top:{y:.1}px\"><span>{} {unit}</span></b>", (value * 100.0).round() / 100.0)
 }
 
+/// Draws a horizontal line.
 fn level(class: &str, y: f64) -> String {
     format!("<line class=\"{class}\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.2}\" y2=\"{y:.2}\"/>")
 }
@@ -536,6 +542,7 @@ fn lanes(
     y
 }
 
+/// Draws a call as a bar.
 fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
     let (from, to) = (scale.x(call.time), scale.x(call.time.plus(call.duration_seconds.duration())));
     format!(
@@ -549,10 +556,12 @@ fn bar(call: &CallBar, y: f64, scale: &DrawingScale) -> String {
     )
 }
 
+/// Returns the text at a JSON pointer; an empty text if there is none.
 fn text_at<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
     value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
+/// Draws an event as a short vertical line.
 fn tick(event: &serde_json::Value, y: f64, scale: &DrawingScale) -> Option<String> {
     let time = event.get("time").and_then(|time| Wall::deserialize(time).ok())?;
     Some(format!(
@@ -566,6 +575,7 @@ fn tick(event: &serde_json::Value, y: f64, scale: &DrawingScale) -> Option<Strin
     ))
 }
 
+/// Writes a table, and the number of rows that were left out.
 fn table(
     out: &mut dyn Write,
     title: &str,
@@ -592,6 +602,7 @@ fn table(
     writeln!(out, "</section>")
 }
 
+/// Writes the table of calls.
 fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.calls.iter().map(|call| {
         let whose = call.subject();
@@ -603,6 +614,7 @@ fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
 }
 
+/// Writes the table of events.
 fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.events.iter().map(|event| {
         let text = |path: &str| text_at(event, path).to_owned();

@@ -144,6 +144,7 @@ impl Columns {
         columns.line(time, &columns.pod(&event.pod), &columns.subject(event), &tail)
     }
 
+    /// Formats a line: three cells and its end, which has its own columns.
     fn line(&self, time: &str, pod: &str, subject: &str, tail: &str) -> String {
         let subject = cut(subject, if self.limit.is_some() { self.subject } else { usize::MAX });
         let cells = [padded(time, self.time), padded(pod, self.pod), padded(&subject, self.subject)];
@@ -501,6 +502,7 @@ fn explained_p99(relists: u64) -> String {
     "          p99: 99 of 100 relists took at most this long".to_owned()
 }
 
+/// Formats the quantiles of a duration.
 fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
     format!(
         "{what:<8}  p50 {}   p90 {}   p99 {}   max {}",
@@ -511,6 +513,7 @@ fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
     )
 }
 
+/// Formats the totals of the event stream.
 fn stream_lines(stream: &StreamSummary) -> Vec<String> {
     let mut line = format!(
         "stream    opened {}   ended {}   events {}   ignored {}   dropped {}   {}",
@@ -535,6 +538,7 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
     std::iter::once(line).chain(latency).collect()
 }
 
+/// Formats the totals of `--mode compare`.
 fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "compare   both {} (stream first {}, relists first {})   only stream {}   only relists {} (no event \
@@ -593,6 +597,7 @@ pub fn not_seen(what: &str) -> String {
     format!("Also, {what}.")
 }
 
+/// Formats a slow call with its pod and its id.
 fn slow_call(call: &SlowCall) -> String {
     format!(
         "{}  {}{}",
@@ -602,6 +607,7 @@ fn slow_call(call: &SlowCall) -> String {
     )
 }
 
+/// Formats a histogram, one line for each range.
 fn histogram(ranges: &[(Duration, u64)]) -> Vec<String> {
     let largest = ranges.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     let bars = ranges.iter().map(|(bound, count)| {

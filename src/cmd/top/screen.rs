@@ -108,6 +108,7 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// Divides a screen of this height among its parts.
     fn of(height: u16, kubelet: bool, replay: bool) -> Self {
         let (chart, calls, pods) = match height {
             ..20 => (1, 1, 0),
@@ -120,10 +121,12 @@ impl Sizes {
     }
 }
 
+/// Returns the style of bold text.
 const fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
+/// Returns the style of text in this color.
 const fn colored(color: Color) -> Style {
     Style::new().fg(color)
 }
@@ -168,6 +171,7 @@ impl Painter<'_> {
         self.line += 1;
     }
 
+    /// Draws a line with one text.
     fn text(&mut self, text: &str, style: Style) {
         self.parts(&[(text, style)]);
     }
@@ -198,6 +202,7 @@ impl Painter<'_> {
         self.line += 1;
     }
 
+    /// Draws the first line: the node, the runtime, the number of relists and the time.
     fn heading(&mut self, model: &Model, view: &View, moment: Moment) {
         let time = time_of_day(moment.wall);
         let time = format!("{} UTC", time.get(..8).unwrap_or(&time));
@@ -368,6 +373,7 @@ impl Painter<'_> {
         self.text(&text, Style::new());
     }
 
+    /// Draws the pending calls.
     fn calls(&mut self, calls: &[SilentCall], selected: Option<&RowId>, height: usize) {
         let (title, note) = match calls {
             [] => ("PENDING CALLS  none".to_owned(), String::new()),
@@ -390,6 +396,7 @@ impl Painter<'_> {
         }
     }
 
+    /// Draws the pods with the slowest status calls.
     fn slow_pods(&mut self, pods: &[SlowPod], selected: Option<&RowId>, height: usize) {
         self.section("SLOWEST PODS", if pods.is_empty() { "no status call yet" } else { "slowest call" });
         let chosen = selected.and_then(|id| pods.iter().position(|pod| pod.row() == *id));
@@ -403,6 +410,7 @@ impl Painter<'_> {
         }
     }
 
+    /// Draws the transitions and the notices, the newest first.
     fn entries(&mut self, entries: &[&Entry], view: &View, height: usize) {
         let title = if view.filter.is_empty() {
             "TRANSITIONS".to_owned()
@@ -450,6 +458,7 @@ impl Painter<'_> {
         self.line += 1;
     }
 
+    /// Draws the last line: the input of the user, a message, or the keys.
     fn footer(&mut self, view: &View) {
         let style = Style::new().add_modifier(Modifier::REVERSED);
         let text = match (&view.page, &view.message) {
@@ -490,6 +499,7 @@ fn window<T>(rows: &[T], height: usize, chosen: Option<usize>) -> impl Iterator<
     clippy::cast_precision_loss,
     reason = "few steps"
 )]
+/// Returns the height of a duration in the chart, which is logarithmic: `top` has the height `steps`.
 fn level(value: Duration, top: Duration, steps: usize) -> usize {
     let decades = |value: Duration| (value.as_secs_f64() / FLOOR.as_secs_f64()).max(1.0).log10();
     let part = decades(value) / decades(top) * steps as f64;
@@ -506,6 +516,7 @@ fn countdown(time: Duration) -> String {
     }
 }
 
+/// Returns the beginning of an id.
 fn short(id: &str) -> String {
     id.chars().take(SHORT_ID).collect()
 }
@@ -542,6 +553,7 @@ fn change(event: &Event) -> String {
     text
 }
 
+/// Returns the style of an event, by its new state.
 fn event_style(event: &Event) -> Style {
     match event.to {
         Some(PlegState::Running) => colored(Color::Green),
@@ -552,6 +564,7 @@ fn event_style(event: &Event) -> Style {
     }
 }
 
+/// Returns the style of a notice.
 const fn level_style(level: Level) -> Style {
     match level {
         Level::Good => Style::new(),

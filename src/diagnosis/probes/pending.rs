@@ -41,6 +41,7 @@ struct ReceivedSoFar {
 }
 
 impl ReceivedSoFar {
+    /// Creates the progress of a call that was just sent.
     fn nothing_yet(listening: &Arc<ListeningClock>) -> Arc<Self> {
         Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
     }
@@ -75,6 +76,7 @@ impl<T> Drop for PendingCall<T> {
 }
 
 impl<T: Send + 'static> PendingCall<T> {
+    /// Starts a task that makes the call.
     pub(super) fn start(
         listening: &Arc<ListeningClock>,
         rpc: Rpc,
@@ -146,6 +148,7 @@ impl<T: Send + 'static> PendingCall<T> {
         }
     }
 
+    /// Converts the end of the task into the result of the call.
     fn to_call(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
         let waited = self.before + self.listening.now().since(self.started);
         match ended {
@@ -181,6 +184,7 @@ struct PendingStatusCall {
 }
 
 impl PendingStatusCall {
+    /// Returns for how long no byte has arrived.
     fn waited(&self, now: Mono) -> Duration {
         match self.progress_so_far.so_far() {
             Some((_, last)) => now.since(last),
@@ -188,6 +192,7 @@ impl PendingStatusCall {
         }
     }
 
+    /// Returns the time since the call was sent.
     fn took(&self, now: Mono) -> Duration {
         self.before + now.since(self.started)
     }
@@ -245,6 +250,7 @@ impl PendingStatusCalls {
         left.filter(|left| !left.is_zero()).min()
     }
 
+    /// Whether a status call for this target is pending.
     pub(super) fn is_pending(&self, target: &StatusTarget) -> bool {
         self.pending.values().any(|call| call.target == *target)
     }
@@ -261,6 +267,7 @@ impl PendingStatusCalls {
         Some(self.finished_record(ended, listening))
     }
 
+    /// Removes a finished call, and returns its record.
     fn finished_record(
         &mut self,
         ended: Result<(task::Id, StatusRecord), task::JoinError>,
@@ -299,6 +306,7 @@ impl PendingStatusCalls {
         self.tasks.detach_all();
     }
 
+    /// Returns a record for each pending call: it is silent.
     fn so_far(&self, now: Mono) -> impl Iterator<Item = StatusRecord> {
         self.pending
             .values()

@@ -181,6 +181,7 @@ fn message(bytes: &[u8]) -> Option<UnixSocket> {
     Some(found)
 }
 
+/// Returns the four bytes at `at` as a number in the kernel's byte order.
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }

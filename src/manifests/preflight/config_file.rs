@@ -96,10 +96,12 @@ struct ConfigDecoder<'a> {
 }
 
 impl ConfigDecoder<'_> {
+    /// Returns the result with the findings so far.
     fn decoded(self, root: Option<ManifestNode>, text: Arc<str>) -> DecodedConfig {
         DecodedConfig { root, text, findings: self.findings }
     }
 
+    /// Returns a position in this file as the origin of a setting.
     fn origin(&self, position: Position) -> Origin {
         Origin::File { file: Arc::clone(self.file.path), position }
     }
@@ -306,6 +308,7 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks an integer of this many bits.
     fn integer(&mut self, node: &ManifestNode, shown: &str, structure: &str, go_type: &str, bits: u32) {
         let limit = 1_i128 << bits;
         let smallest = if go_type == "v1.VerbosityLevel" { 0 } else { -limit };
@@ -314,6 +317,7 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks a list.
     fn list(
         &mut self,
         node: &ManifestNode,
@@ -333,6 +337,7 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks a mapping with any keys.
     fn map(
         &mut self,
         node: &ManifestNode,
@@ -352,6 +357,7 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks a duration.
     fn duration(&mut self, node: &ManifestNode, shown: &str, structure: &str) {
         let error = match node.as_str() {
             None => {
@@ -380,6 +386,7 @@ impl ConfigDecoder<'_> {
         }
     }
 
+    /// Checks a quantity.
     fn quantity(&mut self, node: &ManifestNode, shown: &str) {
         let text = match &node.value {
             Value::Str(text) => text.to_string(),
@@ -463,10 +470,12 @@ impl ConfigDecoder<'_> {
     }
 }
 
+/// Whether the value is a text.
 fn is_text(node: &ManifestNode) -> bool {
     node.as_str().is_some()
 }
 
+/// Whether the value is a number.
 fn is_number(node: &ManifestNode) -> bool {
     matches!(node.value, Value::Int(_) | Value::Float(_))
 }

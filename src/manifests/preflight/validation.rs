@@ -42,6 +42,7 @@ pub fn validate(
     validator.findings
 }
 
+/// The settings, and the findings about them so far.
 struct Validation<'a> {
     settings: &'a MergedSettings,
     gates: &'a [GateSetting],
@@ -92,14 +93,17 @@ impl Validation<'_> {
         self.findings.push(finding);
     }
 
+    /// Adds a finding about a value that breaks a rule.
     fn invalid(&mut self, path: &str, text: impl Display) {
         self.refuse(StartCheck::ValueRefused, path, &format!("invalid configuration: {text}"));
     }
 
+    /// Adds a finding about values that contradict each other.
     fn contradiction(&mut self, path: &str, text: impl Display) {
         self.refuse(StartCheck::ValuesContradict, path, &format!("invalid configuration: {text}"));
     }
 
+    /// Adds a finding about a setting whose feature gate is off.
     fn needs_gate(&mut self, path: &str, text: impl Display) {
         self.refuse(StartCheck::NeedsGate, path, &format!("invalid configuration: {text}"));
     }
@@ -124,6 +128,7 @@ impl Validation<'_> {
         self.gate(name) == Some(false)
     }
 
+    /// Checks the limits of numbers.
     fn check_numbers(&mut self) {
         for (path, flag) in NOT_NEGATIVE {
             if let Some(found) = self.settings.int(path).filter(|found| found.value < 0) {
@@ -507,6 +512,7 @@ impl Validation<'_> {
         self.check_pull_credentials();
     }
 
+    /// Checks the longest time between two restarts of a container.
     fn check_restart_period(&mut self) {
         const PATH: &str = "crashLoopBackOff.maxContainerRestartPeriod";
         let Some(period) = self.settings.nanoseconds(PATH).filter(|_| self.release.at_least(32)) else {
@@ -524,6 +530,7 @@ impl Validation<'_> {
         }
     }
 
+    /// Checks the policy for the credentials of images that are on the node already.
     fn check_pull_credentials(&mut self) {
         const POLICY: &str = "imagePullCredentialsVerificationPolicy";
         const LIST: &str = "preloadedImagesVerificationAllowlist";
@@ -601,6 +608,7 @@ impl Validation<'_> {
         }
     }
 
+    /// Checks that the kubelet accepts the node's version of cgroups.
     fn check_cgroups(&mut self, version: CgroupVersion) {
         if version == CgroupVersion::V2 || !self.release.at_least(31) {
             return;

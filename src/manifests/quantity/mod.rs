@@ -119,6 +119,7 @@ impl<'a> QuantityParts<'a> {
         Ok(Self { negative, whole, fraction, suffix, has_digits })
     }
 
+    /// Returns the value with the sign of this number.
     fn signed(&self, value: i64) -> i64 {
         if self.negative { value.wrapping_neg() } else { value }
     }
@@ -201,14 +202,17 @@ impl<'a> QuantityParts<'a> {
 
 const ONE: Decimal = Decimal { unscaled: 1, scale: 0 };
 
+/// Returns the number without its sign.
 const fn absolute(number: Decimal) -> Decimal {
     Decimal { unscaled: number.unscaled.abs(), scale: number.scale }
 }
 
+/// Returns the number of digits.
 fn length(digits: &str) -> i32 {
     i32::try_from(digits.len()).unwrap_or(i32::MAX / 4)
 }
 
+/// Whether the kubelet would need seconds or more to compute the digits of a number of this scale.
 const fn is_endless(scale: i32) -> bool {
     scale.unsigned_abs() > ENDLESS_POWER.unsigned_abs()
 }
@@ -222,6 +226,7 @@ enum Suffix {
 }
 
 impl Suffix {
+    /// Parses a suffix.
     fn of(text: &str) -> Result<Self, NotAQuantity> {
         let si = |exponent| Self::Ten { exponent, format: Format::DecimalSi };
         Ok(match text {
@@ -251,6 +256,7 @@ impl Suffix {
         })
     }
 
+    /// Returns the format in which the kubelet prints a quantity with this suffix.
     const fn format(&self) -> Format {
         match self {
             Self::Two(_) => Format::BinarySi,

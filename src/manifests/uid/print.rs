@@ -28,6 +28,7 @@ struct PodPrinter {
 }
 
 impl PodPrinter {
+    /// Prints a Go struct with all its fields.
     fn object(&mut self, object: &GoStruct, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push('{');
         let minor = self.minor;
@@ -41,6 +42,7 @@ impl PodPrinter {
         Ok(())
     }
 
+    /// Prints a field: its name, its Go type and its value.
     fn field(&mut self, field: &SchemaField, parent: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push_str(field.name);
         self.text.push_str(":(");
@@ -53,6 +55,7 @@ impl PodPrinter {
         self.value(&field.ty, node)
     }
 
+    /// Prints a value of this type; the zero value if the manifest has none.
     fn value(&mut self, ty: &FieldType, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         match ty {
             FieldType::Str => self.text.push_str(node.and_then(ManifestNode::as_str).unwrap_or_default()),
@@ -84,15 +87,18 @@ impl PodPrinter {
         Ok(())
     }
 
+    /// Prints an integer.
     fn number(&mut self, number: i128) {
         self.append(format_args!("{number}"));
     }
 
+    /// Appends formatted text.
     fn append(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
         let _ = self.text.write_fmt(text);
     }
 
+    /// Prints a Go slice.
     fn list(&mut self, item: &FieldType, items: &[ManifestNode]) -> Result<(), UidUnknown> {
         self.text.push('[');
         for (number, node) in items.iter().enumerate() {
@@ -105,6 +111,7 @@ impl PodPrinter {
         Ok(())
     }
 
+    /// Prints a Go map, sorted by key.
     fn map(&mut self, value: &FieldType, map: &Map) -> Result<(), UidUnknown> {
         let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
         ordered::sort_by(&mut entries, |left, right| left.key.cmp(&right.key));
@@ -121,6 +128,7 @@ impl PodPrinter {
         Ok(())
     }
 
+    /// Prints the fields of a Go `Quantity`.
     fn quantity(&mut self, amount: Option<&Quantity>) {
         let zero = Quantity::ZERO;
         let quantity = amount.unwrap_or(&zero);
@@ -178,6 +186,7 @@ impl PodPrinter {
         Ok(())
     }
 
+    /// Prints the fields of a Go `IntOrString`.
     fn int_or_string(&mut self, node: Option<&ManifestNode>) {
         let text = node.and_then(ManifestNode::as_str);
         let number = node.and_then(ManifestNode::as_int).unwrap_or_default();

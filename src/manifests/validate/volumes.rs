@@ -164,6 +164,7 @@ fn validate_source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &
     iscsi_directory_name(validator, volume);
 }
 
+/// Validates one field of a volume source.
 fn apply_rule(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRule) {
     match rule {
         Required(field) => {
@@ -192,6 +193,7 @@ fn apply_rule(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRul
     }
 }
 
+/// Validates `hostPath`.
 fn host_path(validator: &mut Validator, at: &PodField<'_>) {
     const TYPES: &[&str] = &[
         "",
@@ -216,6 +218,7 @@ fn host_path(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `gitRepo`.
 fn git_repo(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("repository").is_empty() {
         validator.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
@@ -225,6 +228,7 @@ fn git_repo(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `nfs`.
 fn nfs(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("server").is_empty() {
         validator.required(Check::Volume, &at.get("server"), "is required for this type of volume");
@@ -234,6 +238,7 @@ fn nfs(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `iscsi`.
 fn iscsi(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("targetPortal").is_empty() {
         validator.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
@@ -304,6 +309,7 @@ fn is_iqn(rest: &str) -> bool {
         })
 }
 
+/// Validates `flocker`.
 fn flocker(validator: &mut Validator, at: &PodField<'_>) {
     let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
     if name.is_empty() == uuid.is_empty() {
@@ -314,6 +320,7 @@ fn flocker(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `quobyte`.
 fn quobyte(validator: &mut Validator, at: &PodField<'_>) {
     let registry = at.get("registry");
     if registry.is_empty() {
@@ -328,6 +335,7 @@ fn quobyte(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Whether a text is `HOST:PORT`, as Go splits it.
 fn is_host_port(pair: &str) -> bool {
     match pair.strip_prefix('[') {
         Some(rest) => rest
@@ -339,6 +347,7 @@ fn is_host_port(pair: &str) -> bool {
     }
 }
 
+/// Validates `fc`.
 fn fibre_channel(validator: &mut Validator, at: &PodField<'_>) {
     let (targets, wwids, lun) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
     if targets.is_empty() == wwids.is_empty() {
@@ -358,6 +367,7 @@ fn fibre_channel(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `flexVolume`.
 fn flex_volume(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("driver").is_empty() {
         validator.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
@@ -371,6 +381,7 @@ fn flex_volume(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `azureDisk`.
 fn azure_disk(validator: &mut Validator, at: &PodField<'_>) {
     for field in ["diskName", "diskURI"] {
         if at.get(field).is_empty() {
@@ -390,6 +401,7 @@ fn azure_disk(validator: &mut Validator, at: &PodField<'_>) {
     }
 }
 
+/// Validates `csi`.
 fn csi(validator: &mut Validator, at: &PodField<'_>) {
     let driver = at.get("driver");
     if driver.is_empty() {

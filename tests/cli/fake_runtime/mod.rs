@@ -20,6 +20,7 @@ use crate::support::{
     CallState, ConnectionFault, FakeRuntime, Gate, Node, Reply, RuntimeKind, STREAM_BATCH, recording,
 };
 
+/// Returns a node with two pods.
 fn two_pods() -> Node {
     Node::new()
         .pod("default/web-0", "uid-web")
@@ -355,10 +356,12 @@ async fn recorded_faults_occur_in_their_recorded_step() {
     }
 }
 
+/// Returns the ids in a recorded list.
 fn recorded_ids(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().map(|entry| entry["id"].as_str().unwrap())
 }
 
+/// Returns what went wrong with a recorded status call.
 fn recorded_fault(faults: &Value, id: &str) -> &'static str {
     let no_status = faults.get(format!("nil:{id}")).is_some();
     if faults.get(id).is_some() {
@@ -370,6 +373,7 @@ fn recorded_fault(faults: &Value, id: &str) -> &'static str {
     }
 }
 
+/// Returns what went wrong with a status call.
 fn fault_of<T>(answer: &Result<Option<T>, Status>) -> &'static str {
     match answer {
         Err(_) => "failed",

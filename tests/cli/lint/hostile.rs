@@ -10,6 +10,7 @@ use std::process::Command;
 use super::{GOOD, directory, ids, lint, report};
 use crate::support::socket::TempDir;
 
+/// Lints one file; returns its verdict and the ids of its findings.
 fn only_file(bytes: &[u8]) -> (String, Vec<String>) {
     let directory = TempDir::new();
     fs::write(directory.path().join("a.yaml"), bytes).unwrap();

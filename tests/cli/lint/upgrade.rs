@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{GOOD, directory, ids, lint, report};
 
+/// Lints files for an upgrade; returns the exit status and the report.
 fn upgrade(files: &[(&str, &str)], from: &str, to: &str) -> (Option<i32>, Value) {
     let directory = directory(files);
     let output = lint(

@@ -12,6 +12,7 @@ use crate::support::static_pods::{content, nine_releases};
 /// The directory in which the recorded kubelets had the files.
 const DIRECTORY: &str = "/etc/kubernetes/manifests";
 
+/// Returns the recorded verdict of a kubelet, with the namespace and the name of the pod.
 fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
     match kubelet["ok"].as_bool() {
         Some(true) => ("loaded", kubelet["namespace"].as_str(), kubelet["name"].as_str()),

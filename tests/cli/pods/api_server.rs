@@ -43,6 +43,7 @@ impl Drop for TestDir {
     }
 }
 
+/// Creates a pod of the API server.
 pub fn pod(name: &str, version: u32, phase: &str) -> Value {
     json!({
         "kind": "Pod", "apiVersion": "v1",
@@ -53,19 +54,23 @@ pub fn pod(name: &str, version: u32, phase: &str) -> Value {
     })
 }
 
+/// Creates the answer to a list request.
 pub fn list(version: u32, pods: &[Value]) -> ServerAction {
     let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}, "items": pods});
     ServerAction::ok(list.to_string())
 }
 
+/// Creates an event of a watch request.
 fn event(kind: &str, object: &Value) -> String {
     json!({"type": kind, "object": object}).to_string()
 }
 
+/// Creates a bookmark event, which only has a resource version.
 fn bookmark(version: u32) -> String {
     event("BOOKMARK", &json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}}))
 }
 
+/// Creates an error event.
 fn status(code: u16) -> String {
     event("ERROR", &json!({"kind": "Status", "code": code, "message": "too old resource version"}))
 }
@@ -259,6 +264,7 @@ fn namespace_and_labels_select_updates() {
     assert_eq!(watch.next(), "ADD c");
 }
 
+/// Runs `pods` once.
 fn once(scratch: &TestDir, server: &Server, more: &[&str]) -> Output {
     let config = scratch.kubeconfig(&server.url(), "token: x");
     let arguments = ["pods", "-o", "json", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];

@@ -26,6 +26,7 @@ fn pod(name: &str, image: &str) -> String {
     .to_string()
 }
 
+/// Lints the manifest behind a URL.
 fn lint_url(body: &str) -> Output {
     let body = body.to_owned();
     let server = Server::start(move |_, _| ServerAction::ok(body.clone()));
@@ -111,6 +112,7 @@ fn with_pods(scratch: &TestDir, age: Duration, pods: &Value) -> Output {
     lint(&[directory.to_str().unwrap(), "--api-pods", &list])
 }
 
+/// Returns the ids of the findings about the runtime.
 fn found(output: &Output) -> Vec<String> {
     let report = report(output);
     let findings = report["runtimeFindings"].as_array().unwrap().iter();

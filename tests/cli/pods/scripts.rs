@@ -64,6 +64,7 @@ struct Action {
     pods: Value,
 }
 
+/// Reads the recorded scripts.
 fn scripts() -> Vec<Script> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/podconfig-1.36.2.jsonl.gz");
     let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
@@ -73,6 +74,7 @@ fn scripts() -> Vec<Script> {
 /// The current answer of the URL.
 type Page = Arc<Mutex<(u16, String)>>;
 
+/// Serves a page that may change, and returns its URL.
 fn serve(page: &Page) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/pods", listener.local_addr().unwrap());
@@ -85,6 +87,7 @@ fn serve(page: &Page) -> String {
     url
 }
 
+/// Answers one request with the current page.
 fn answer(mut stream: TcpStream, page: &Page) {
     let mut request = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
@@ -160,6 +163,7 @@ impl Drop for Watched {
     }
 }
 
+/// Starts `pods --watch` for a script.
 fn start(script: &Script, url: &str) -> Watched {
     let mut command = command(env!("CARGO_BIN_EXE_plegctl"));
     command.args(["pods", "--watch", "-o", "jsonl", "--no-cri", "--quiet", "--kubelet-version", "1.36"]);
@@ -181,6 +185,7 @@ fn start(script: &Script, url: &str) -> Watched {
     Watched { child, updates }
 }
 
+/// Sends the updates in the output to the channel.
 fn forward(stdout: impl Read, sender: &Sender<Value>) {
     for line in BufReader::new(stdout).lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
