@@ -341,11 +341,6 @@ impl Playback {
         *locked(&self.mode)
     }
 
-    /// Whether the mode is *played*.
-    pub fn is_played(&self) -> bool {
-        matches!(self.mode(), ReplayMode::Played(..))
-    }
-
     /// Returns the node's name.
     pub fn node(&self) -> Option<String> {
         let run = self.capture.sessions.get(self.start.0.session)?;

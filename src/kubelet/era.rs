@@ -38,11 +38,6 @@ impl Era {
         matches!(self, Self::OnDemand)
     }
 
-    /// Whether the kubelet relists a single pod on demand.
-    pub const fn relists_on_demand(self) -> bool {
-        matches!(self, Self::OnDemand)
-    }
-
     /// Returns the warning about what a kubelet of this era sees and a relist of all pods cannot show.
     pub const fn unseen(self) -> Option<&'static str> {
         match self {
