@@ -61,7 +61,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Lines that certainly begin a goroutine: the reader may find more of them, never fewer.
+/// Counts the lines that certainly begin a goroutine. The reader may find more goroutines, but never fewer.
 fn headers(text: &[u8]) -> u64 {
     let whole = |line: &&str| {
         let digits = line.strip_prefix("goroutine ").and_then(|rest| rest.strip_suffix(" [select]:"));

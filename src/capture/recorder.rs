@@ -49,9 +49,13 @@ const MAX_LOST_ENDS: usize = 1024;
 /// The lost entries that the capture does not mention yet.
 #[derive(Debug, Default)]
 struct LostEntries {
+    /// The number of lost entries.
     entries: u64,
+    /// When the first of them was lost, by the monotonic clock.
     since: u64,
+    /// The calls whose ends were lost.
     ends: Vec<LostEnd>,
+    /// Whether there are more such calls than `ends` can have.
     more_ends: bool,
 }
 

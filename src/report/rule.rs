@@ -21,12 +21,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule without texts of an id that a table lacks; the tests of each table rule it out.
+    /// A rule without texts, for an id that is missing in its table. The tests of each table check that no id is missing.
     pub(crate) const MISSING: &Self =
         &Self { id: "", title: "", means: "", shows: "", confirm: &[], never: &[], act: &[] };
 
-    /// Reads a table of rules, such as `diagnosis/rules/rules.txt`: blocks of `[ID] title` and lines `key: value`. The
-    /// lists are never freed, as the table is not either.
+    /// Reads a table of rules, such as `diagnosis/rules/rules.txt`. Each block of the table has a line `[ID] title` and lines
+    /// `key: value`. The lists are never freed, because the text of the table stays in memory too.
     pub(crate) fn table(table: &'static str) -> Vec<Self> {
         let rule = |block: &'static str| {
             let (id, title) = block.strip_prefix('[')?.lines().next()?.split_once("] ")?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
+/// The minor releases whose rules are tested.
 const ALL: [u8; 4] = [28, 31, 32, 36];
 
 /// Judges a manifest as a release does.
@@ -24,24 +25,28 @@ fn pod(metadata: &str, spec: &str, container: &str) -> String {
     )
 }
 
-/// Indents a compact flow-style addition and inserts it.
+/// Returns a pod with this line in its spec.
 fn in_spec(addition: &str) -> String {
     pod("", &format!("  {addition}"), "")
 }
 
+/// Returns a pod with this line in its container.
 fn in_container(addition: &str) -> String {
     pod("", "", &format!("    {addition}"))
 }
 
+/// Returns a pod with this line in its metadata.
 fn in_metadata(addition: &str) -> String {
     pod(&format!("  {addition}"), "", "")
 }
 
+/// Returns a pod with a volume of this source.
 fn with_volume(source: &str) -> String {
     in_spec(&format!("volumes: [{{name: v, {source}}}]"))
 }
 
-/// Checks every text in four recorded releases.
+/// Asserts that each of four releases loads the manifests with the additions `good`, and rejects those with the additions
+/// `bad`. `place` makes a manifest with an addition.
 fn table(place: fn(&str) -> String, good: &[&str], bad: &[&str]) {
     for addition in good {
         for minor in ALL {

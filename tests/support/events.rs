@@ -114,8 +114,10 @@ pub(super) type Pushed = Result<Bytes, ServiceError>;
 /// The open streams, and which of them get an event.
 #[derive(Debug, Default)]
 pub(super) struct OpenStreams {
+    /// Whether only one stream gets each event.
     competing: bool,
     subscribers: VecDeque<UnboundedSender<Pushed>>,
+    /// The events that wait for the first stream.
     backlog: Vec<Bytes>,
 }
 

@@ -19,13 +19,21 @@ pub struct Reply {
 /// What the fake runtime does with a call; [`Reply`] has a constructor for each action.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
+    /// It sends the default answer.
     Normal,
+    /// It sends a gRPC status.
     Fail(Code, String),
+    /// It never answers.
     Hang,
+    /// It answers as soon as the gate is open.
     Held(Gate),
+    /// It sends the default answer with at least this number of bytes.
     Oversize(usize),
+    /// It sends these messages.
     Raw(Vec<Bytes>),
+    /// It sends this number of messages, and then a gRPC status.
     Broken(usize, Code, String),
+    /// It breaks the connection.
     Cut(ConnectionFault),
 }
 
@@ -119,6 +127,7 @@ impl Gate {
         self.0.send_replace(true);
     }
 
+    /// Waits until the gate is open.
     pub(super) async fn passed(&self) {
         let _ = self.0.subscribe().wait_for(|open| *open).await;
     }
@@ -135,15 +144,19 @@ impl Default for Gate {
 pub(super) struct Rule {
     rpc: Rpc,
     id: Option<String>,
+    /// The replies to the next calls.
     replies: VecDeque<Reply>,
+    /// Whether the last reply is used for all later calls too.
     last_stays: bool,
 }
 
 impl Rule {
+    /// Creates a rule with one reply for all calls.
     pub(super) fn always(rpc: Rpc, id: Option<String>, reply: Reply) -> Self {
         Self::sequence(rpc, id, [reply], true)
     }
 
+    /// Creates a rule with a reply for each of the next calls.
     pub(super) fn sequence(
         rpc: Rpc,
         id: Option<String>,

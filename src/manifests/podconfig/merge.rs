@@ -1,5 +1,6 @@
-//! Compares each new set of a source with the set before, and returns the updates for the sync loop
-//! (`podStorage.Merge` in pkg/kubelet/config/config.go).
+//! Finds out what changes for the sync loop when a source of pods (files, a URL or the API server) sends its pods. A source
+//! always sends all of its pods, its *set*. [`PodConfig`] compares each new set with the set before, and returns the updates,
+//! as `podStorage.Merge` in pkg/kubelet/config/config.go does.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,10 +23,15 @@ pub struct PodConfig {
 /// The changes between two sets of a source.
 #[derive(Default)]
 struct Changes {
+    /// Pods that the new set does not have.
     removed: Vec<Arc<WantedPod>>,
+    /// Pods that only the new set has.
     added: Vec<Arc<WantedPod>>,
+    /// Pods with other content.
     updated: Vec<Arc<WantedPod>>,
+    /// Pods with other content that the API server deletes.
     deleted: Vec<Arc<WantedPod>>,
+    /// Pods of which only the status is different.
     reconciled: Vec<Arc<WantedPod>>,
 }
 
