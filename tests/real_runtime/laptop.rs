@@ -99,9 +99,11 @@ fn document(document: &Value) -> Vec<u8> {
 /// Sends a request to the recorder, and returns its whole answer.
 fn forward(recorder: &str, page: &str, headers: &[&String]) -> Vec<u8> {
     let mut stream = TcpStream::connect(recorder).unwrap();
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-    let more = "Host: n1\r\nX-Forwarded-For: 10.0.0.1\r\n";
-    stream.write_all(format!("GET {page} HTTP/1.1\r\n{more}{headers}\r\n").as_bytes()).unwrap();
+    let mut request = format!("GET {page} HTTP/1.1\r\nHost: n1\r\nX-Forwarded-For: 10.0.0.1\r\n");
+    for header in headers {
+        request.extend([header, "\r\n"]);
+    }
+    stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     answer

@@ -195,7 +195,7 @@ impl Body for RawBody {
 pub struct RawServer {
     folder: TempDir,
     /// Each call with its `traceparent`.
-    traces: Arc<Mutex<Vec<(Rpc, Option<String>)>>>,
+    traces: TracedCalls,
 }
 
 impl RawServer {
@@ -236,12 +236,12 @@ fn socket_in(folder: &TempDir) -> PathBuf {
     path.join("cri.sock")
 }
 
+/// The received calls, each with its `traceparent`.
+type TracedCalls = Arc<Mutex<Vec<(Rpc, Option<String>)>>>;
+
 /// Accepts connections, in a thread.
-fn serve<F>(
-    listener: std::os::unix::net::UnixListener,
-    answer: Arc<F>,
-    log: Arc<Mutex<Vec<(Rpc, Option<String>)>>>,
-) where
+fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>, log: TracedCalls)
+where
     F: Fn(Rpc) -> Option<RawAnswer> + Send + Sync + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
