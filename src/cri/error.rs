@@ -6,7 +6,7 @@ use super::{Outcome, Rpc};
 use crate::report::bytes::bytes;
 use crate::report::word_enum;
 
-/// The reason why a call has no answer.
+/// The reason why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -196,14 +196,15 @@ impl Error {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
     }
 
-    /// Whether the runtime answered but plegctl did not read the whole answer, because of a time or memory limit. The
-    /// runtime is then neither silent nor failing.
+    /// Whether the runtime answered but plegctl did not read the whole answer, because of the time limit
+    /// or of the estimated memory for its content. The runtime is then neither silent nor failing.
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Unfinished { .. } | Self::Implausible { .. })
     }
 
-    /// Whether the runtime failed. A silent runtime, an answer that plegctl did not read completely, and an unknown id are no
-    /// failures.
+    /// Whether the call failed, for any reason but these: the runtime is silent, plegctl did not read the whole answer, or
+    /// the runtime does not know the id. The reason is not always the runtime: plegctl itself may be at fault
+    /// (`Internal`), or a capture may not contain the answer (`Unanswerable`).
     pub const fn is_failure(&self) -> bool {
         !matches!(self, Self::Silent { .. }) && !self.is_unread() && !self.is_not_found()
     }

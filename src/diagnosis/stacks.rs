@@ -1,5 +1,6 @@
-//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump once, only
-//! while a call has no answer, and only from a source that needs no signal.
+//! Fetches and judges the runtime's goroutine dump, which may show why a call is silent. It fetches the dump at most once,
+//! from a source that needs no signal: while a call has no answer, or because the user wants a bundle (`--bundle`: an
+//! archive with everything that the report is based on).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ pub enum WantedDump {
 /// What a run knows from the runtime's goroutine dump.
 #[derive(Default)]
 pub(super) struct GoroutineDump {
-    /// The judged dump, if a call is silent.
+    /// The judged dump, if a call is silent or a capture contains the dump.
     pub(super) report: Option<StackReport>,
     /// The unparsed dump, if a bundle is written.
     pub(super) input_file: Option<InputFile>,
@@ -55,7 +56,8 @@ impl GoroutineDump {
     }
 }
 
-/// Fetches and judges the dump, if a call is silent. For a bundle, it fetches the dump in any case.
+/// Fetches and judges the dump, if a call is silent or a bundle is written; never, if the user does not want a dump or the
+/// time budget is used up.
 pub(super) async fn judge_dump<R>(run: HealthRun<'_, R>, evidence: &Evidence) -> GoroutineDump {
     let inputs = run.inputs;
     let hanging = silent_calls(evidence);

@@ -353,7 +353,8 @@ pub struct HttpSession<'a> {
     client: &'a HttpClient,
     /// The largest answer in bytes.
     largest: usize,
-    open: Option<(String, Connection)>,
+    /// The connection that is still open, with its address and whether it uses TLS.
+    open: Option<(String, bool, Connection)>,
 }
 
 /// An open connection to a server.
@@ -425,8 +426,9 @@ impl HttpSession<'_> {
         received: &mut usize,
     ) -> Result<HttpAnswer, RequestFailure> {
         let mut kept = None;
-        if let Some((address, mut connection)) = self.open.take()
-            && address == parts.address
+        if let Some((address, tls, mut connection)) = self.open.take()
+            // A request with a token must not use a connection without TLS to the same address.
+            && (address.as_str(), tls) == (parts.address.as_str(), parts.tls)
             && connection.sender.ready().await.is_ok()
         {
             kept = Some(connection);
@@ -438,7 +440,7 @@ impl HttpSession<'_> {
         let response = self.client.send(&mut connection, parts).await?;
         *begun = true;
         let answer = read_answer(response, received, self.largest).await?;
-        self.open = Some((parts.address.clone(), connection));
+        self.open = Some((parts.address.clone(), parts.tls, connection));
         Ok(answer)
     }
 }

@@ -186,8 +186,8 @@ impl KubeletSettings {
         headers.collect()
     }
 
-    /// Returns a setting: the flag if present, otherwise the configuration key. Fails if a file or a path that may
-    /// contain the setting cannot be read.
+    /// Returns a setting: the flag if present, otherwise the configuration key, as far as the files could be read. Fails
+    /// if no file that could be read has the key, and another file could not be read.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         if let Some(why) = self.unresolved_path(flag) {
             return Err(Arc::new(why));

@@ -9,11 +9,11 @@ use crate::support::socket::TempDir;
 fn list_names_every_scenario() {
     let output = plegctl(&["sim", "list", "--no-headers"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stdout.lines().count(), 22, "{output}");
+    assert_eq!(output.stdout.lines().count(), 23, "{output}");
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
     let json = plegctl(&["sim", "list", "-o", "json"]);
     let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 22));
+    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 23));
     assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
     let names = plegctl(&["sim", "list", "-o", "name"]);
     assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");
@@ -128,11 +128,7 @@ fn kubelet_and_node_of_a_scenario_are_judged() {
     let report: serde_json::Value = serde_json::from_str(&deaf.stdout).unwrap();
     let pods = report["pods"].as_array().unwrap();
     let count = |verdict: &str| pods.iter().filter(|pod| pod["verdict"] == verdict).count();
-    assert_eq!(
-        (deaf.code, count("deaf"), count("terminating"), count("starting")),
-        (Some(1), 2, 9, 3),
-        "{deaf}"
-    );
+    assert_eq!((deaf.code, count("deaf"), count("stuck"), count("starting")), (Some(1), 2, 9, 3), "{deaf}");
     let shim = plegctl(&["health", "-r", "sim:stopped-shim", "-o", "json"]);
     assert!(shim.stdout.contains("containerd-shim") && shim.stdout.contains("db-0"), "{shim}");
 }

@@ -123,7 +123,7 @@ mod tests {
         let mut out = Vec::new();
         list(&crate::sim::built_in().unwrap(), PLAIN, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().count(), 23);
+        assert_eq!(text.lines().count(), 24);
         assert!(text.starts_with("ENDPOINT "), "{text}");
         assert!(text.contains("sim:quiet "), "{text}");
     }

@@ -1,4 +1,5 @@
-//! Parses the JSON list of pods that the API server or kubectl prints, and selects the pods of one node.
+//! Parses the JSON list of pods that the API server or kubectl prints, and leaves out the pods that are bound to another
+//! node. A pod without a node stays in the list, because the list of one node may omit `nodeName`.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub enum PodListError {
 /// A parsed list of pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApiPods {
-    /// The pods of this node.
+    /// The pods that are not bound to another node.
     pub pods: Vec<Arc<WantedPod>>,
     /// The number of pods in the list that belong to other nodes. They are left out.
     pub elsewhere: usize,
@@ -115,12 +116,13 @@ pub(super) struct ApiMetadata {
 }
 
 impl ApiPods {
-    /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods of `node`.
+    /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods that are not
+    /// bound to another node than `node`.
     pub fn parse(text: &[u8], node: &str) -> Result<Self, PodListError> {
         Self::of(serde_json::from_slice(text)?, node)
     }
 
-    /// Returns the pods of `node` in a parsed document.
+    /// Returns the pods of a parsed document that are not bound to another node than `node`.
     pub fn of(list: PodListDocument, node: &str) -> Result<Self, PodListError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
             return Err(PodListError::Kind(list.kind));
@@ -147,7 +149,7 @@ impl From<serde_json::Error> for PodListError {
     }
 }
 
-/// Converts a pod. Returns `None` if the pod has no name or no UID.
+/// Converts a pod to the form that all sources of pods share. Returns `None` if the pod has no name or no UID.
 pub(super) fn wanted(pod: ApiPod) -> Option<WantedPod> {
     let ApiMetadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
     if name.is_empty() || uid.is_empty() {

@@ -186,6 +186,7 @@ fn head(report: &HealthReport, style: ScreenStyle) -> Vec<String> {
 fn impact(report: &HealthReport) -> Option<&'static str> {
     let primary = report.primary.as_ref().filter(|_| report.verdict == Verdict::Unhealthy)?;
     Some(match (primary.id, primary.phase) {
+        (RuleId::D41, _) => "impact: pods run on; none starts or ends here, although PLEG works",
         (RuleId::D32, _) => "impact: pods run on; nothing restarts or probes them; evicted 5m after NotReady",
         (_, Phase::Connect) => "impact: pods run on; none starts or ends; evicted 5m after NotReady",
         _ => "impact: pods run on; while NotReady none starts or ends; evicted after 5m of it",
