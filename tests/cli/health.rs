@@ -239,10 +239,10 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
         (first.code, without_age(&first.stdout)),
         "{first}{again}"
     );
-    let second = again.stdout.lines().nth(1).unwrap();
+    let saved = again.stdout.lines().nth(2).unwrap();
     assert!(
-        second.starts_with("SAVED ")
-            && second.contains("s ago, ")
+        saved.starts_with("SAVED ")
+            && saved.contains("s ago, ")
             && again.stdout.contains("\nwhy: D29 certain "),
         "{again}"
     );
