@@ -238,7 +238,7 @@ const PHRASES: &[&str] = &[
     "pod {pod} still runs {time} after its end", "{number} pods still run after their end", "the kubelet's own pods",
     "the node is NotReady, its conditions say why: kubectl describe node {text}",
     "it comes and goes: plegctl watch --until-slow {time}   # waits, then says why",
-    "pods do not start or end: plegctl pods   # what should run, and what runs",
+    "pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD",
     "lists and status calls", "the runtime does not answer Version, so plegctl made no further calls",
     "the status of the items of this list",
     "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",

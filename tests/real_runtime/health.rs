@@ -263,12 +263,12 @@ fn bundle_of_a_hang_is_readable_and_has_no_secrets(version: Containerd) {
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&output.stdout)), "{again}");
     let screen = plegctl_on_this_machine(&["health", "--from", &bundle]);
-    // The first line has the verdict and the culprit, the next one the estimate, and the third one the age of the bundle.
+    // The first line has the verdict and the culprit, the next one the estimate, and the fourth one the age of the bundle.
     let first_lines = format!(
         "UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped:\n  NotReady already, or within "
     );
     assert!(screen.stdout.starts_with(&first_lines), "{screen}");
-    assert!(screen.stdout.lines().nth(2).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");
+    assert!(screen.stdout.lines().nth(3).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");
     println!(
         "{version:?}: {} files, {} bytes\n{}",
         names.len(),

@@ -241,7 +241,7 @@ pub fn nothing_found(case: &Case<'_>, possible: &[HealthFinding]) -> HealthFindi
         if node.is_empty() { "NODE" } else { node }
     ));
     finding.next.push("it comes and goes: plegctl watch --until-slow 2s   # waits, then says why".into());
-    finding.next.push("pods do not start or end: plegctl pods   # what should run, and what runs".into());
+    finding.next.push("pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD".into());
     finding.next.push("pod states are late or wrong: plegctl watch --mode compare".into());
     finding.next.push("a static pod is missing, old or still runs: plegctl static-pods lint".into());
     if population.exited >= MANY_EXITED && population.exited * 3 >= population.containers {

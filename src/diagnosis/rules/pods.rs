@@ -1,4 +1,5 @@
-//! D41: the kubelet's own status and the runtime's lists show that pods neither start nor end, while PLEG is healthy.
+//! Rule D41 ("ready and dead"): the kubelet's own status and the runtime's lists show that pods do not end, do not start, or
+//! both, although the runtime answers.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +15,10 @@ use crate::report::duration::elapsed;
 /// The most pods that the evidence names.
 const MAX_NAMED: usize = 5;
 
-/// Applies D41. Two independent proofs make it certain: pods that should have ended still run in the runtime, and pods wait
-/// while nothing at all starts on the node. One of them alone has other explanations.
+/// Applies D41. There are two proofs: pods that should have ended still run in the runtime, and pods of at least
+/// `STUCK_OWNERS` owners (such as Deployments) wait while nothing at all starts on the node. With both, and a kubelet that
+/// has run for longer than `STUCK_POD`, the finding is certain if the pods that do not end have as many owners too, and
+/// otherwise likely. One proof alone has other explanations, so the finding is then only possible.
 pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
     let evidence = case.evidence;
     let (sandboxes, containers) =
@@ -46,7 +49,7 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         stuck().filter(|pod| !pod.is_ending && !present.contains(&pod.pod.uid) && newest < pod.since.nanos()),
     );
     let (starts, ends) = (owners(&waiting), owners(&ending));
-    // Fewer pods than these may wait for one volume, secret or network.
+    // Pods of fewer owners than these may wait for one volume, secret or network.
     let cannot_start = starts >= limits::STUCK_OWNERS;
     let first = ending.first().or_else(|| waiting.first().filter(|_| cannot_start))?;
     let both = cannot_start && ends > 0 && settled;
