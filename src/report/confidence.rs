@@ -10,9 +10,11 @@ word_enum! {
     pub json enum Confidence: as_str {
         /// The evidence shows the fault itself.
         Certain = "certain",
-        /// Two independent pieces of evidence agree.
+        /// The evidence fits the fault, and another explanation is improbable. A second, independent piece of evidence can
+        /// make the finding certain.
         Likely = "likely",
-        /// One circumstantial piece of evidence. This level never changes a verdict.
+        /// The evidence fits the fault, but does not show it: other explanations are as good. This level never changes a
+        /// verdict.
         Possible = "possible",
     }
 }

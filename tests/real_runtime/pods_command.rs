@@ -158,8 +158,8 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
             "running twice-node1",
             "stale edited-node1",
             "starting starts-node1",
+            "stuck ending",
             "terminating edited-node1",
-            "terminating ending",
         ],
         "{output}"
     );
