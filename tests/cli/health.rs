@@ -239,10 +239,10 @@ fn a_saved_report_is_shown_again_with_its_exit_status() {
         (first.code, without_age(&first.stdout)),
         "{first}{again}"
     );
-    let saved = again.stdout.lines().nth(2).unwrap();
+    let third = again.stdout.lines().nth(2).unwrap();
     assert!(
-        saved.starts_with("SAVED ")
-            && saved.contains("s ago, ")
+        third.starts_with("SAVED ")
+            && third.contains("s ago, ")
             && again.stdout.contains("\nwhy: D29 certain "),
         "{again}"
     );
