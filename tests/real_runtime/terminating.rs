@@ -121,10 +121,12 @@ fn a_program_that_waits_for_a_silent_volume_holds_its_pod(version: Containerd) {
     let volume = csi_volume(&runtime, uid);
     let disk = HangingDisk::mount(volume.join("mount"));
     // The mount of the directory above brings the silent file system with it.
-    let reads = ContainerSpec::new("app").mount(&volume, "/data").shell("cat /data/mount/file; sleep 1000");
+    // The file's name tells this program from those of the tests that run at the same time.
+    let file = format!("/data/mount/{}", runtime.daemon_pid().as_raw_nonzero());
+    let command = format!("cat {file}; sleep 1000");
+    let reads = ContainerSpec::new("app").mount(&volume, "/data").shell(&command);
     let pod = runtime.run_pod(&spec.uid(uid), &[reads]);
-    let waits =
-        |pid: &Pid| arguments(*pid).contains(&"/data/mount/file".to_owned()) && state_of(*pid) == Some('D');
+    let waits = |pid: &Pid| arguments(*pid).contains(&file) && state_of(*pid) == Some('D');
     let reader = wait_for("the program to wait for its file", || processes().find(waits));
     let reader = reader.as_raw_nonzero().get();
     let node = runtime.node_with(&[]);
