@@ -5,8 +5,10 @@
 
 use clap::Command;
 
+use crate::report::packed::PackedText;
+
 /// A section for each command: a heading `== name: options`, then the examples.
-const HELP: &str = include_str!("help.txt");
+static HELP: PackedText = PackedText::new("cmd/help.txt");
 
 /// Adds the examples to the help of a command, and hides the global options that the command does not use. Does the same
 /// for its sub-commands when clap builds them.

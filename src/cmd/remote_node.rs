@@ -12,7 +12,6 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
@@ -23,7 +22,6 @@ use crate::capture::Capture;
 use crate::fleet::{self, RecorderPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
-use crate::report::{API_VERSION, fits_in_memory};
 
 /// The default time limit for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -90,20 +88,8 @@ pub fn cluster(
 }
 
 /// Parses a document of a recorder. Any program may answer, so the answer is checked first.
-pub fn parse<T: DeserializeOwned>(text: &str, wanted: &str) -> Result<T, String> {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Heading {
-        kind: String,
-        api_version: String,
-    }
-    if !fits_in_memory(text.as_bytes()) {
-        return Err("it is too large".to_owned());
-    }
-    let heading: Heading = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    if (heading.kind.as_str(), heading.api_version.as_str()) != (wanted, API_VERSION) {
-        return Err(format!("it is `{}` of `{}`", heading.kind, heading.api_version));
-    }
+pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
+    fleet::check_document(text, kind)?;
     serde_json::from_str(text).map_err(|why| why.to_string())
 }
 

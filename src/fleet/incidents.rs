@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::recorders::{RecorderFinding, check, clock_ahead, corrected, shortened};
+use super::recorders::{RecorderFinding, check_document, clock_ahead, corrected, shortened};
 use super::{FleetRequest, ListedNode, NodeReader, RecorderPods, read_each};
 use crate::clock::Wall;
 use crate::kubelet::http::{HttpSession, encoded};
@@ -191,7 +191,7 @@ struct RecordedIncident {
 
 impl RecorderIncidents {
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
-        check(text, "IncidentList")?;
+        check_document(text, "IncidentList")?;
         let mut list: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
         list.clock_ahead = clock_ahead(list.taken_at, date);
         list.incidents.truncate(MAX_INCIDENTS);

@@ -38,7 +38,9 @@ pub use self::preflight::{
     FleetPreflight, NodePreflight, SettingsReading, StartVerdict, judge as judge_settings,
 };
 pub use self::recorder::{RecorderError, RecorderPod, recorder_pods};
-pub use self::recorders::{RecorderPods, RecorderReport, RecorderWord, find as find_recorders};
+pub use self::recorders::{
+    RecorderPods, RecorderReport, RecorderWord, check_document, find as find_recorders,
+};
 #[cfg(test)]
 pub use self::report::NodeCounts;
 pub use self::report::{NodeReport, NodeRuntime, NodeVerdict, NodesReport, RelistSeconds};

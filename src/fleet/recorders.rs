@@ -281,7 +281,7 @@ impl RecorderPods {
 }
 
 /// Checks that a text is a document of this kind which needs little memory.
-pub(super) fn check(text: &str, kind: &str) -> Result<(), String> {
+pub fn check_document(text: &str, kind: &str) -> Result<(), String> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Heading {
@@ -342,7 +342,7 @@ impl RecorderFinding {
 impl RecorderState {
     /// Parses the answer to `/verdict`. `date` is the API server's time.
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
-        check(text, "RecorderVerdict")?;
+        check_document(text, "RecorderVerdict")?;
         let mut state: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
         state.clock_ahead = clock_ahead(state.taken_at, date);
         state.summary = shortened(state.summary);

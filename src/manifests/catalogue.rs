@@ -38,8 +38,10 @@ macro_rules! check_table {
             /// Returns the row of the table.
             pub fn row(self) -> $crate::manifests::catalogue::CheckRow {
                 use $crate::report::{Rule, Severity};
+                use $crate::report::packed::PackedText;
+                static TEXTS: PackedText = PackedText::new($texts);
                 static RULES: std::sync::LazyLock<Vec<Rule>> =
-                    std::sync::LazyLock::new(|| Rule::table(include_str!($texts)));
+                    std::sync::LazyLock::new(|| Rule::table(TEXTS.get()));
                 let rule = RULES.iter().find(|rule| rule.id == self.id()).unwrap_or(Rule::MISSING);
                 let (section, severity) = match self {
                     $($(Self::$name => ($section, Severity::$severity),)*)*
@@ -93,7 +95,7 @@ pub(super) use check_table;
 check_table! {
     /// A check of a manifest, printed as `SP053`. Some numbers are not used: they are reserved, or plegctl does not
     /// have the check because the check would have to guess.
-    Check "checks.txt"
+    Check "manifests/checks.txt"
     "Path and directory" {
         PathMissing "SP001" Error;
         PathOfOtherKind "SP002" Error;

@@ -11,6 +11,7 @@ use super::{
 use crate::diagnosis::report::{HealthFinding, RuleId};
 #[cfg(feature = "cli")]
 use crate::report::Rule;
+use crate::report::packed::PackedText;
 
 /// One entry of the catalogue.
 pub struct HealthRule {
@@ -26,7 +27,8 @@ pub struct HealthRule {
 impl HealthRule {
     /// Returns the rule's texts.
     pub fn rule(&self) -> &'static Rule {
-        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(include_str!("rules.txt")));
+        static TEXTS: PackedText = PackedText::new("diagnosis/rules/rules.txt");
+        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| Rule::table(TEXTS.get()));
         let id = self.id.to_string();
         RULES.iter().find(|rule| rule.id == id).unwrap_or(Rule::MISSING)
     }
