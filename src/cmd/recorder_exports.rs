@@ -181,7 +181,7 @@ impl Exports {
 
 /// Returns a JSON document with the time at which it was made.
 fn timed(time: Wall, text: &str) -> Option<Vec<u8>> {
-    let mut document: Value = serde_json::from_str(text).ok()?;
+    let mut document: Value = json::parse(text).ok()?;
     document.as_object_mut()?.insert("time".to_owned(), time.to_string().into());
     pretty(&document).ok()
 }

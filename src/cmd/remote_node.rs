@@ -22,6 +22,7 @@ use crate::capture::Capture;
 use crate::fleet::{self, RecorderPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigSources};
+use crate::report::json;
 
 /// The default time limit for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -90,7 +91,7 @@ pub fn cluster(
 /// Parses a document of a recorder. Any program may answer, so the answer is checked first.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     fleet::check_document(text, kind)?;
-    serde_json::from_str(text).map_err(|why| why.to_string())
+    json::parse(text).map_err(|why| why.to_string())
 }
 
 /// A node that is reached through the API server.

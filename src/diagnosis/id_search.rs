@@ -22,6 +22,7 @@ use super::proc::{ProcessTrust, Role, command_line, conmon_container, is_conmon,
 use super::report::PodRef;
 use crate::host::{Arguments, KernelDir, kernel_text};
 use crate::ordered::IntoOrdered;
+use crate::report::json;
 
 /// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
@@ -196,7 +197,7 @@ fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
         .find_map(|name| fs::File::open(dir.join(name)).ok())?;
     let mut text = String::new();
     file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
-    serde_json::from_str::<BundleConfig>(&text).ok().map(|config| config.annotations)
+    json::parse::<BundleConfig>(&text).ok().map(|config| config.annotations)
 }
 
 fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> OutsideId {

@@ -15,6 +15,7 @@ use crate::clock::Wall;
 use crate::kubelet::http::{HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 use crate::ordered::{self, IntoOrdered};
+use crate::report::json;
 use crate::report::{PodRef, fits_in_memory};
 
 /// The maximum number of incidents of one recorder. A recorder keeps twenty.
@@ -192,7 +193,7 @@ struct RecordedIncident {
 impl RecorderIncidents {
     fn parse(text: &str, date: Option<f64>) -> Result<Self, String> {
         check_document(text, "IncidentList")?;
-        let mut list: Self = serde_json::from_str(text).map_err(|why| why.to_string())?;
+        let mut list: Self = json::parse(text).map_err(|why| why.to_string())?;
         list.clock_ahead = clock_ahead(list.taken_at, date);
         list.incidents.truncate(MAX_INCIDENTS);
         for incident in &mut list.incidents {
@@ -262,8 +263,7 @@ impl NodeReader for ImageReader {
         let url = format!("{server}/api/v1/namespaces/{namespace}/pods/{name}");
         let answer = session.get_at_most(&url, MAX_POD, self.timeout).await;
         let text = answer.and_then(|answer| answer.document(&url)).ok()?;
-        let read: Pod =
-            fits_in_memory(text.as_bytes()).then(|| serde_json::from_str(&text).ok()).flatten()?;
+        let read: Pod = fits_in_memory(text.as_bytes()).then(|| json::parse(&text).ok()).flatten()?;
         let containers = read.spec.containers.into_iter();
         let images = containers.map(|container| (container.name, shortened(container.image)));
         Some((pod, images.filter(|(_, image)| !image.is_empty()).into_map()))

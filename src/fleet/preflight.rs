@@ -19,6 +19,7 @@ use crate::manifests::preflight::{
     unlisted_gates_and_flags,
 };
 use crate::ordered;
+use crate::report::json;
 use crate::report::{NotChecked, PodRef, Severity};
 
 /// The number of pods in one page of the list. A node has some hundred at most.
@@ -123,7 +124,7 @@ async fn mirrors(
         let answer = session.get_as(&url, METADATA, timeout).await;
         let text = answer.and_then(|answer| answer.document(&url)).map_err(|why| error_text(&why))?;
         let page: PodPage =
-            serde_json::from_str(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
+            json::parse(&text).map_err(|why| format!("the answer is not a list of pods: {why}"))?;
         found.extend(page.items.into_iter().filter_map(PodMetadataItem::mirrored));
         next = page.metadata.next;
         if next.is_empty() {

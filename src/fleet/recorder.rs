@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::kubelet::http::{self, HttpSession, encoded};
 use crate::kubelet::kubeconfig::Cluster;
+use crate::report::json;
 
 /// The label of the recorder's pods (deploy/base/kustomization.yaml).
 pub(super) const SELECTOR: &str = "app.kubernetes.io/name=plegctl";
@@ -150,7 +151,7 @@ pub async fn recorder_pods(
         }
         answer => answer?,
     };
-    let list: PodList = serde_json::from_str(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
+    let list: PodList = json::parse(&text).map_err(|why| RecorderError::NoList(why.to_string()))?;
     Ok(list.items.into_iter().filter_map(|item| item.recorder_on(node)).take(MAX_TRIED).collect())
 }
 

@@ -1,4 +1,4 @@
-//! Writes documents as JSON on one line.
+//! Writes documents as JSON on one line, and parses JSON.
 //!
 //! `indented` uses the same serde serializer, and adds line breaks and blanks to its output. A second serializer would
 //! be compiled for each type of report and make the program a tenth larger.
@@ -8,12 +8,17 @@ mod indented;
 
 use std::io::{self, Write};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "cli")]
 pub use indented::pretty;
 
 use super::escape::is_hostile;
+
+/// Parses JSON from text. `serde_json::from_str` would compile a second parser for each type that is also read from bytes.
+pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    serde_json::from_slice(text.as_bytes())
+}
 
 /// Writes a document on one line.
 pub fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Removes secret values from command lines, configurations and mount options that plegctl puts into reports and
 //! bundles. A value is secret if its name contains a word such as `token` or `password`. Other text stays unchanged.
 
+use crate::report::json;
 use serde_json::Value;
 
 /// Parts of a name that mark its value as secret.
@@ -41,7 +42,7 @@ pub(crate) fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<S
 
 /// Removes the values of keys with secret names from YAML or JSON.
 pub(crate) fn without_secret_values(text: &str) -> String {
-    match serde_json::from_str(text) {
+    match json::parse(text) {
         Ok(mut document) => {
             leave_out_secrets(&mut document);
             format!("{document:#}\n")

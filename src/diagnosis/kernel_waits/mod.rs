@@ -13,6 +13,7 @@ use super::proc::waits::{self, DiskCounters, TaskLook, WaitLook};
 use super::proc::{ProcPaths, Process, Role};
 use super::{HealthRun, offload, overdue_processes};
 use crate::clock::Mono;
+use crate::ordered::IntoOrdered;
 use owner::OwnerSearch;
 pub use reason::KernelWaitReason;
 
@@ -126,7 +127,7 @@ pub(super) async fn second_look<R>(
     evidence: &Evidence,
     first: FirstLook,
 ) -> Vec<KernelWait> {
-    let pids: BTreeSet<u32> = first.look.tasks.iter().map(|task| task.pid).collect();
+    let pids: BTreeSet<u32> = first.look.tasks.iter().map(|task| task.pid).into_set();
     if pids.is_empty() {
         return Vec::new();
     }

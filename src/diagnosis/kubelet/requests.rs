@@ -16,6 +16,7 @@ use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Configz, Metrics, http};
 use crate::report::NotChecked;
+use crate::report::json;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::redaction::without_secret_values;
 
@@ -293,7 +294,7 @@ async fn configz(
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
     let wrong = || FetchError::Failed(format!("the answer of `{url}` is not a kubelet configuration"));
-    let indented = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
+    let indented = json::parse::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
     Ok((parsed.ok_or_else(wrong)?, indented.unwrap_or_default()))
 }
 

@@ -23,7 +23,7 @@ use crate::host::disks::resolve;
 use crate::host::kernel_text;
 use crate::host::proc::usage::{PathUser, SignalSets, command_line_if_safe, runs_as_root, users_below};
 use crate::host::proc::{NodeMount, ProcPaths, ProcSample, Process, Role, command_line};
-use crate::ordered;
+use crate::ordered::{self, IntoOrdered};
 
 /// The time limit for reading mounts, their users and signals.
 const READ_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -177,7 +177,7 @@ fn in_sample(evidence: &Evidence, sample: &ProcSample, uid: &str) -> PodLook {
         .runtime
         .listed_ids()
         .filter(|id| evidence.names.pod(id).is_some_and(|pod| pod.uid == uid))
-        .collect();
+        .into_set();
     let parts = ids.iter().flat_map(|id| {
         let parts = parts_of(evidence, id);
         parts.shim.into_iter().chain(parts.oci).map(|process| process.pid).collect::<Vec<_>>()

@@ -31,13 +31,13 @@ pub(super) fn ready_and_dead(case: &Case<'_>) -> Option<HealthFinding> {
         .filter_map(|sandbox| {
             uid_of(&sandbox.labels).or_else(|| Some(sandbox.metadata.as_ref()?.uid.clone()))
         })
-        .collect();
+        .into_set();
     let is_running = |state: ContainerState| state == ContainerState::Running;
     let running: BTreeSet<String> = containers
         .iter()
         .filter(|container| is_running(container.state))
         .filter_map(|container| uid_of(&container.labels))
-        .collect();
+        .into_set();
     let births =
         sandboxes.iter().map(|one| one.created_at).chain(containers.iter().map(|one| one.created_at));
     let newest = births.max().unwrap_or_default();

@@ -13,6 +13,7 @@ use rustix::net::{
 };
 
 use super::{Process, same_socket};
+use crate::ordered::IntoOrdered;
 
 /// The most bytes of the kernel's answer that are read: about 100 bytes for each unix socket of the node.
 const MAX_BYTES: usize = 4 << 20;
@@ -62,13 +63,13 @@ pub fn read(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> O
     let is_server = |found: &&UnixSocket| same_socket(&found.path, socket);
     let servers: Vec<&UnixSocket> = sockets.iter().filter(is_server).collect();
     let accepted = servers.iter().filter(|found| !found.is_listening);
-    let peers: BTreeSet<u32> = accepted.clone().map(|found| found.peer).filter(|peer| *peer != 0).collect();
+    let peers: BTreeSet<u32> = accepted.clone().map(|found| found.peer).filter(|peer| *peer != 0).into_set();
     let waiting = servers.iter().filter(|found| found.is_listening).map(|found| found.queue).sum();
     let unread: BTreeMap<u32, u32> = sockets
         .iter()
         .filter(|found| peers.contains(&found.inode))
         .map(|found| (found.inode, found.queue))
-        .collect();
+        .into_map();
     let mut clients: Vec<SocketClient> = processes
         .values()
         .filter(|process| !process.is_kernel_thread && process.state != 'D' && !process.is_zombie())

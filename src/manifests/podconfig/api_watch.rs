@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::api::{ApiPod, wanted};
 use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
-use super::{ApiPods, PodListError, PodSource, WantedPod};
+use super::{ApiPods, CompactJson, PodListError, PodSource, WantedPod};
 use crate::clock::Wall;
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
@@ -115,7 +115,7 @@ impl From<ReceiverDropped> for WatchEnd {
 struct WatchLine {
     r#type: String,
     #[serde(default)]
-    object: Value,
+    object: CompactJson,
 }
 
 /// The known pods and their resource version.
@@ -140,16 +140,16 @@ impl PodStore {
         let bad_line = |why: String| ApiServerError::NoEvent { url: url.to_owned(), why };
         let event: WatchLine = serde_json::from_slice(line).map_err(|why| bad_line(why.to_string()))?;
         if event.r#type == "ERROR" {
-            let code = event.object.get("code").and_then(Value::as_u64).unwrap_or_default();
-            let message = event.object.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let status = event.object.read();
+            let code = status.get("code").and_then(Value::as_u64).unwrap_or_default();
+            let message = status.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
             return Err(if code == u64::from(GONE) {
                 WatchFailure::Gone
             } else {
                 ApiServerError::Ended { code, message }.into()
             });
         }
-        let mut object: ApiPod =
-            serde_json::from_value(event.object).map_err(|why| bad_line(why.to_string()))?;
+        let mut object: ApiPod = event.object.parsed().map_err(|why| bad_line(why.to_string()))?;
         let version = std::mem::take(&mut object.metadata.resource_version);
         let changed = match event.r#type.as_str() {
             "BOOKMARK" => false,

@@ -1,6 +1,8 @@
 //! Stores a JSON value as compact text instead of a tree, because text needs less memory: trees of ten thousand pods
 //! would need more memory than the kubelet itself.
 
+use crate::report::json;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -18,7 +20,12 @@ impl CompactJson {
 
     /// Parses the text.
     pub fn read(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_default()
+        self.parsed().unwrap_or_default()
+    }
+
+    /// Parses the text as a type. Fails if the text has another form.
+    pub fn parsed<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        json::parse(&self.0)
     }
 }
 

@@ -87,7 +87,7 @@ impl KubeletPod {
 
     /// Returns the pod in the form of a source's pods.
     pub fn wanted(&self) -> Option<WantedPod> {
-        api::wanted(serde_json::from_value(self.json.read()).ok()?)
+        api::wanted(self.json.parsed().ok()?)
     }
 
     /// Returns the kubelet's status of the pod.

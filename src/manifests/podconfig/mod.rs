@@ -94,12 +94,12 @@ impl WantedPod {
 
     /// Returns the deletion timestamp, which is the end of the grace period.
     pub fn deletion_at(&self) -> Option<Wall> {
-        serde_json::from_value(self.content.deleted.read()).ok()
+        self.content.deleted.parsed().ok()
     }
 
     /// Returns the names of the finalizers.
     pub fn finalizer_names(&self) -> Vec<String> {
-        serde_json::from_value(self.finalizers.read()).unwrap_or_default()
+        self.finalizers.parsed().unwrap_or_default()
     }
 }
 

@@ -106,7 +106,7 @@ impl RowLabels {
     pub fn read(&self) -> BTreeMap<String, String> {
         match self {
             Self::None => BTreeMap::new(),
-            Self::WantedPod(labels) => serde_json::from_value(labels.read()).unwrap_or_default(),
+            Self::WantedPod(labels) => labels.parsed().unwrap_or_default(),
             Self::RuntimePod(labels) => labels.clone(),
         }
     }
