@@ -210,9 +210,12 @@ fn pod_list(pods: &[PodText]) -> Vec<u8> {
 }
 
 /// Creates a JSON object from the fields that have a value.
-fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let known = fields.into_iter().filter(|(_, value)| !value.is_null());
-    Value::Object(known.map(|(key, value)| (key.to_owned(), value)).collect())
+fn object(fields: &mut [(&str, Value)]) -> Value {
+    let mut object = Map::new();
+    for (key, value) in fields.iter_mut().filter(|(_, value)| !value.is_null()) {
+        object.insert((*key).to_owned(), value.take());
+    }
+    Value::Object(object)
 }
 
 /// Returns `null` for an empty text, as the API server leaves it out.
@@ -236,16 +239,19 @@ fn list<T>(values: Vec<T>, convert: impl Fn(T) -> Value) -> Value {
     if values.is_empty() { Value::Null } else { values.into_iter().map(convert).collect() }
 }
 
-fn map(pairs: Vec<wire::Pair>, keep: impl Fn(&str) -> bool) -> Value {
-    let kept = pairs.into_iter().filter(|pair| keep(&pair.key));
-    let kept: Map<String, Value> = kept.map(|pair| (pair.key, Value::String(pair.value))).collect();
+/// Creates a JSON object from the pairs whose keys begin with `prefix`; `null` if there is none.
+fn map(pairs: Vec<wire::Pair>, prefix: &str) -> Value {
+    let mut kept = Map::new();
+    for pair in pairs.into_iter().filter(|pair| pair.key.starts_with(prefix)) {
+        kept.insert(pair.key, Value::String(pair.value));
+    }
     if kept.is_empty() { Value::Null } else { Value::Object(kept) }
 }
 
 impl From<wire::Pod> for PodText {
     fn from(pod: wire::Pod) -> Self {
         let wire::Pod { metadata, spec, status } = pod;
-        let pod = object([
+        let pod = object(&mut [
             ("metadata", metadata.map_or(Value::Null, metadata_json)),
             ("spec", spec.map_or(Value::Null, spec_json)),
             ("status", status.map_or(Value::Null, status_json)),
@@ -255,19 +261,23 @@ impl From<wire::Pod> for PodText {
 }
 
 fn metadata_json(metadata: wire::ObjectMeta) -> Value {
-    object([
+    object(&mut [
         ("name", text(metadata.name)),
         ("namespace", text(metadata.namespace)),
         ("uid", text(metadata.uid)),
         ("creationTimestamp", time(metadata.creation_timestamp)),
         ("deletionTimestamp", time(metadata.deletion_timestamp)),
         ("deletionGracePeriodSeconds", metadata.deletion_grace_period_seconds.into()),
-        ("labels", map(metadata.labels, |_| true)),
-        ("annotations", map(metadata.annotations, |key| key.starts_with(OWN_ANNOTATIONS))),
+        ("labels", map(metadata.labels, "")),
+        ("annotations", map(metadata.annotations, OWN_ANNOTATIONS)),
         (
             "ownerReferences",
             list(metadata.owner_references, |owner| {
-                object([("kind", text(owner.kind)), ("name", text(owner.name)), ("uid", text(owner.uid))])
+                object(&mut [
+                    ("kind", text(owner.kind)),
+                    ("name", text(owner.name)),
+                    ("uid", text(owner.uid)),
+                ])
             }),
         ),
         ("finalizers", list(metadata.finalizers, Value::String)),
@@ -275,7 +285,7 @@ fn metadata_json(metadata: wire::ObjectMeta) -> Value {
 }
 
 fn spec_json(spec: wire::PodSpec) -> Value {
-    object([
+    object(&mut [
         ("nodeName", text(spec.node_name)),
         ("restartPolicy", text(spec.restart_policy)),
         ("terminationGracePeriodSeconds", spec.termination_grace_period_seconds.into()),
@@ -288,29 +298,30 @@ fn spec_json(spec: wire::PodSpec) -> Value {
 fn container_json(container: wire::Container) -> Value {
     let handler = |handler: Option<_>| handler.map_or(Value::Null, |_| Value::Object(Map::new()));
     let lifecycle = container.lifecycle.map_or(Value::Null, |lifecycle| {
-        object([("postStart", handler(lifecycle.post_start)), ("preStop", handler(lifecycle.pre_stop))])
+        object(&mut [("postStart", handler(lifecycle.post_start)), ("preStop", handler(lifecycle.pre_stop))])
     });
-    object([("name", text(container.name)), ("lifecycle", lifecycle)])
+    object(&mut [("name", text(container.name)), ("lifecycle", lifecycle)])
 }
 
 fn volume_json(volume: wire::Volume) -> Value {
     let source = volume.volume_source.unwrap_or_default();
-    let nfs = |nfs: wire::NfsVolumeSource| object([("server", text(nfs.server)), ("path", text(nfs.path))]);
-    object([
+    let nfs =
+        |nfs: wire::NfsVolumeSource| object(&mut [("server", text(nfs.server)), ("path", text(nfs.path))]);
+    object(&mut [
         ("name", text(volume.name)),
         ("nfs", source.nfs.map_or(Value::Null, nfs)),
         (
             "persistentVolumeClaim",
             source
                 .persistent_volume_claim
-                .map_or(Value::Null, |claim| object([("claimName", text(claim.claim_name))])),
+                .map_or(Value::Null, |claim| object(&mut [("claimName", text(claim.claim_name))])),
         ),
-        ("csi", source.csi.map_or(Value::Null, |csi| object([("driver", text(csi.driver))]))),
+        ("csi", source.csi.map_or(Value::Null, |csi| object(&mut [("driver", text(csi.driver))]))),
     ])
 }
 
 fn status_json(status: wire::PodStatus) -> Value {
-    object([
+    object(&mut [
         ("phase", text(status.phase)),
         ("message", text(status.message)),
         ("reason", text(status.reason)),
@@ -318,7 +329,7 @@ fn status_json(status: wire::PodStatus) -> Value {
         (
             "conditions",
             list(status.conditions, |condition| {
-                object([
+                object(&mut [
                     ("type", text(condition.r#type)),
                     ("status", text(condition.status)),
                     ("reason", text(condition.reason)),
@@ -333,7 +344,7 @@ fn status_json(status: wire::PodStatus) -> Value {
 }
 
 fn container_status_json(status: wire::ContainerStatus) -> Value {
-    object([
+    object(&mut [
         ("name", text(status.name)),
         ("containerID", text(status.container_id)),
         ("ready", status.ready.into()),
@@ -345,23 +356,25 @@ fn container_status_json(status: wire::ContainerStatus) -> Value {
 
 fn state_json(state: wire::ContainerState) -> Value {
     let terminated = |ended: wire::ContainerStateTerminated| {
-        object([
+        object(&mut [
             ("exitCode", ended.exit_code.into()),
             ("reason", text(ended.reason)),
             ("startedAt", time(ended.started_at)),
             ("finishedAt", time(ended.finished_at)),
         ])
     };
-    object([
+    object(&mut [
         (
             "waiting",
             state.waiting.map_or(Value::Null, |waiting| {
-                object([("reason", text(waiting.reason)), ("message", text(waiting.message))])
+                object(&mut [("reason", text(waiting.reason)), ("message", text(waiting.message))])
             }),
         ),
         (
             "running",
-            state.running.map_or(Value::Null, |running| object([("startedAt", time(running.started_at))])),
+            state
+                .running
+                .map_or(Value::Null, |running| object(&mut [("startedAt", time(running.started_at))])),
         ),
         ("terminated", state.terminated.map_or(Value::Null, terminated)),
     ])

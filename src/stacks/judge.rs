@@ -335,7 +335,7 @@ fn stuck_goroutines(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
                 && goroutine.id.and_then(|id| before.get(&id)).is_some_and(|earlier| same(earlier, goroutine))
         })
         .map(|(at, _)| at)
-        .collect()
+        .into_set()
 }
 
 /// The role of a goroutine according to the signatures. The number is the index of the signature.
@@ -924,7 +924,7 @@ impl<'a> Judge<'a> {
             if by.is_some() || waiting < 2 {
                 continue;
             }
-            let waiters = contention.waiters.iter().copied().collect();
+            let waiters = contention.waiters.iter().copied().into_set();
             let lock_name = words::lock_name(&contention.at);
             let mut finding = self.assemble(
                 &lock,

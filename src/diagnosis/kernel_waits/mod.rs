@@ -162,5 +162,5 @@ fn stalled_disks(
             before.in_flight > 0 && now.in_flight > 0 && before.completed == now.completed
         })
     };
-    second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).collect()
+    second.iter().filter(is_stalled).map(|(device, disk)| (device.clone(), disk.clone())).into_map()
 }
