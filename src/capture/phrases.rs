@@ -5,6 +5,7 @@
 //! text, to which the same rules apply again.
 
 use crate::cri::{Code, Rpc};
+use crate::report::packed::PackedText;
 
 /// The keys in the documents that a recorder writes. A field with any other key is removed.
 #[rustfmt::skip]
@@ -104,147 +105,14 @@ const OPERATIONS: &[&str] = &[
     "update_container_resources", "update_runtime_config", "version",
 ];
 
-/// The known messages of the recorder, of a diagnosis, of runtimes and of gRPC, of this release and of earlier ones.
-#[rustfmt::skip]
-const PHRASES: &[&str] = &[
-    // A recorder.
-    "told to", "a signal or --for", "--count", "nobody reads what it says", "nothing reads its output",
-    "not over when the record ended", "still open when the recording ended",
-    "the disk did not keep up", "a document does not fit a segment", "an event does not fit a segment",
-    "{rpc} has not been answered for {time}", "{rpc} of {pod} has not been answered for {time}",
-    "the relist has not been answered for {time}", "the last relist is {time} old",
-    "{rpc} of {pod} took {time}", "{rpc} took {time}", "relist {number} took {time}",
-    "{rpc} of {pod}: {text}", "{rpc}: {text}",
-    // A call.
-    "{rpc} did not answer within {time}",
-    "the answer to {rpc} was not read to its end within {time}: {number} of it had come",
-    "the answer to {rpc} did not arrive completely within {time}: {number} had arrived",
-    "cannot reach the runtime at `{endpoint}`: {text}", "no such socket", "it is a file, not a socket",
-    "it is a directory, not a socket", "it is a regular file, not a socket",
-    "it is a pipe or a device, not a socket", "permission denied", "connection refused",
-    "`{endpoint}` does not speak gRPC: {text}", "the runtime closed the connection during {rpc}: {text}",
-    "{rpc} is not implemented by this runtime: {text}", "the answer to {rpc} is too large: {text}",
-    "cannot decode the answer to {rpc}: {text}", "the answer to {rpc} is refused: {text}",
-    "plegctl itself failed over the answer to {rpc}: {text}",
-    "plegctl itself failed while it processed the answer to {rpc}: {text}", "{rpc} is not recorded: {text}",
-    "its answer was not kept", "closed by the recorder", "{rpc} failed: {code}: {text}",
-    // A runtime.
-    "an error occurred when try to find container: not found",
-    "an error occurred when try to find sandbox: not found",
-    "an error occurred when try to find container \"{id}\": not found",
-    "an error occurred when try to find sandbox \"{id}\": not found",
-    "container with ID starting with {id} not found: ID does not exist",
-    "could not find container \"{id}\": container with ID starting with {id} not found: ID does not exist",
-    "could not find pod \"{id}\": pod sandbox with ID starting with {id} not found: ID does not exist",
-    "unknown service runtime.v1.RuntimeService", "unknown method {rpc} for service runtime.v1.RuntimeService",
-    "method {rpc} not implemented", "server is not initialized yet", "not found",
-    // A transport.
-    "context deadline exceeded", "context canceled", "transport is closing", "broken pipe",
-    "connection reset by peer", "error reading from server: EOF", "EOF",
-    "grpc: received message larger than max ({number} vs. {number})",
-    "trying to send message larger than max ({number} vs. {number})",
-    "received message larger than max ({number} vs. {number})",
-    // A kubelet.
-    "the kubelet is gone", "the kubelet is stopped: process {number}", "the kubelet was restarted",
-    "the kubelet was restarted: process {number} is gone, process {number} runs",
-    "the kubelet has not relisted for longer than its threshold",
-    "pleg has yet to be successful", "pleg was last seen active {time} ago; threshold is {time}",
-    // A diagnosis.
-    "HEALTHY: {text} ({rule}, {confidence})", "DEGRADED: {text} ({rule}, {confidence})",
-    "UNHEALTHY: {text} ({rule}, {confidence})", "UNKNOWN: {text} ({rule}, {confidence})",
-    "HEALTHY: {text}", "DEGRADED: {text}", "UNHEALTHY: {text}", "UNKNOWN: {text}",
-    "every probe is answered", "every probe is answered; a relist takes {time}",
-    "all calls are answered; a relist takes {time}", "all calls are answered; a relist takes {time}; kubelet not checked",
-    "PLEG works, but {text}", "far below the {time} without a relist that make PLEG unhealthy",
-    "restarted most often: {pod} {number} times", "restarted most often: {pod} {number} times, {pod} {number} times",
-    "{text}: this node stays Ready", "{text}: NotReady in {time} ({clock} UTC)",
-    "{text}: NotReady already, or within {time} ({clock} UTC)", "{text}: NotReady since {clock} UTC",
-    "{rpc} of {pod} ({id}) did not answer within {time}", "{rpc} of {pod} ({id}) did not answer within {time}, and {text}",
-    "both lists answer, and so do {number} other status calls", "both lists answer, and so do 1 other status call",
-    "the kubelet gives up such a call after {time}, before its threshold of {time}: the node stays Ready",
-    "the kubelet waits {time} for each call and makes {number} such calls in a relist: so it relists every {time}, and the node is NotReady after {time}",
-    "the node stays Ready, but the state of its pods is up to {time} old",
-    "one hung call costs one time-out, which is below the threshold",
-    "{rpc} does not answer, nor does {rpc} of {pod}", "{rpc} and {rpc} do not answer, nor does {rpc} of {pod}",
-    "Version is answered in {time} at the same time, so the daemon is alive and waits for something internally",
-    "Version is not answered within {time} at the same time: the whole daemon is blocked, not one lock",
-    "Version answered in {time} just before", "no sandbox is known without the list, so none can be named",
-    "no container is known without the list, so none can be named",
-    "{rpc} is answered for each of the {text} that are known without the list: no culprit is named",
-    "the runtime accepts connections and does not answer",
-    "Version did not answer within {time}, nor within {time} on a second connection",
-    "nothing listens on the runtime's socket", "{rpc} fails: its answer is over the 16 MiB of gRPC",
-    "the kubelet refuses {rpc}: {number} is over its 16 MiB", "the items are large: long annotations or labels",
-    "{rpc} received {number} for {number} items ({number} each): {number} % of the kubelet's limit",
-    "{rpc} received {number} for {number} items ({number} each): {number} % of the kubelet's limit, about {number} items (those of {number} pods) too many",
-    "{number} of {text} are dead, {number} of {text} have exited",
-    "{number} of {text} are dead, {number} of {text} have exited, as far as they could be listed in parts",
-    "{number} of {text} are dead, {number} of {text} have exited (counted in parts)",
-    "{number} of {text} are dead, {number} of {text} have exited; what was not read is not counted",
-    "{rpc} in {text}: {number} items, {number} in total; most items in: {text}",
-    "{rpc} in {text}: {number} items, {number} in total, {text} not answered; most items in: {text}",
-    "most pods by name: {text}", "most dead pods by name: {text}",
-    "the kubelet's garbage collection makes the same list call, so the node does not recover by itself",
-    "each status call takes {time}, a relist now {time}, of every pod {time}", "a relist of all {text} takes {time}",
-    "a relist of all {text}, most of them dead, takes {time}",
-    "{text}, {number} changed within a minute: a relist now takes {time}",
-    "one status call takes {time}, 99 % of them at most {time}",
-    "each call is slow: the problem is latency, not the number of pods",
-    "most calls are quick, so their number is the cause",
-    "the age of PLEG reaches {time}, its threshold is {time}: PLEG does not make the node NotReady",
-    "the kubelet makes status calls for all pods only after its restart, and otherwise for the pods that changed",
-    "{rpc} of {pod} ({id}) was answered after {time}", "{text} were quicker than {time}",
-    "{number} other status calls", "1 other status call",
-    "a relist now takes {time}; whenever this pod changes, the kubelet waits for this call too, and its other pods wait",
-    "with all pods changed at once, a relist takes {time}, far below the threshold of {time}: the node stays Ready",
-    "the kubelet waits for each such call when its pod changes; a relist now takes {time}",
-    "after each such error, the kubelet's time of the last relist does not advance, while its duration metric stays small",
-    "the runtime says that it is not ready", "the runtime does not say whether it is ready", "Status is not answered",
-    "Status fails", "its Status has no RuntimeReady condition", "the network is not ready",
-    "the kubelet reports \"container runtime is down\" if this lasts for 30 s",
-    "pods cannot start or stop because of this; it does not block PLEG",
-    "RuntimeReady=false reason:{text} message:{text}", "NetworkReady=false reason:{text} message:{text}",
-    "{rpc} of {pod} does not answer", "{rpc} of {pod} and {number} more do not answer",
-    "{rpc} does not answer", "{rpc} does not answer; the daemon is alive",
-    "{rpc} and {rpc} do not answer", "{rpc} and {rpc} do not answer; the daemon is alive",
-    "{rpc} and {rpc} did not answer within {time}",
-    "{rpc} of {pod} is slow, answered after {time}",
-    "{rpc} of {pod} and {number} more are slow, answered after {time}",
-    "{rpc} of {pod} was answered after {time}", "{rpc} takes {time}; nothing found explains it",
-    "{rpc} answered in {time}", "{rpc} answered after {time}", "{rpc} fails at once: {code}",
-    "the shim of {pod} does not answer", "the runtime does not answer",
-    "both lists {time}; a relist of every pod, as after a kubelet restart, {time}",
-    "{number} pods, {number} sandboxes, {number} containers ({number} running, {number} exited)",
-    "{text}, {text}, {text} ({number} running, {number} exited)", "1 pod", "{number} pods", "1 sandbox",
-    "{number} sandboxes", "1 container", "{number} containers",
-    "asked again, the slower list took {time}", "asked again, the slower list took {time}: it has recovered",
-    "when repeated, the slower list call took {time}",
-    "when repeated, the slower list call took {time}: it has recovered",
-    "the kubelet's last relist is {number} s old", "left out", "no budget left",
-    "give them with --kubelet-metrics, or a credential with --kubelet-token-file",
-    "trouble may come and go: plegctl watch --until-slow {time}",
-    "if this node is NotReady nevertheless, its conditions say why: kubectl describe node {text}",
-    "the problem may come and go; wait for it with: plegctl watch --until-slow {time}",
-    "if this node is NotReady, its conditions say why: kubectl describe node {text}",
-    "a problem may come and go; wait for it: plegctl watch --until-slow {time}",
-    "pod states are late or wrong: plegctl watch --mode compare",
-    "a static pod is missing, old or still runs: plegctl static-pods lint",
-    "both lists take {time}, a relist of every pod (after a kubelet restart) {time}",
-    "{text}, {text}, {text} ({number} running, {number} exited): all answered",
-    "the clients of the runtime's socket",
-    "the kernel did not list its sockets (sock_diag); a service may forbid netlink sockets",
-    "pods neither start ({number}) nor end ({number}) on this node, although PLEG works",
-    "{number} pods have no sandbox after {time}, and nothing starts on this node",
-    "pod {pod} still runs {time} after its end", "{number} pods still run after their end", "the kubelet's own pods",
-    "the node is NotReady, its conditions say why: kubectl describe node {text}",
-    "it comes and goes: plegctl watch --until-slow {time}   # waits, then says why",
-    "pods do not start or end: plegctl pods   # one pod: plegctl pods --why NS/POD",
-    "lists and status calls", "the runtime does not answer Version, so plegctl made no further calls",
-    "the status of the items of this list",
-    "processes, pressure and limits of the node", "the journal", "the kubelet's /healthz",
-    "the kubelet's metrics", "the kubelet's default", "the newest confirmed", "the newest known", "kubelet release", "one status call",
-    "threshold", "time-out of one call", "median of {number} calls made one at a time", "{time}", "{number}",
-];
+/// The known messages of the recorder, of a diagnosis, of runtimes and of gRPC, of this release and of earlier ones: one on
+/// each line that does not begin with `//`.
+static PHRASES: PackedText = PackedText::new("capture/phrases.txt");
+
+/// Returns the known phrases.
+fn phrases() -> impl Iterator<Item = &'static str> {
+    PHRASES.lines().filter(|line| !line.starts_with("//"))
+}
 
 /// Replaces the names in the placeholders of a phrase by pseudonyms.
 pub trait NameReplacer {
@@ -265,7 +133,7 @@ pub fn anonymise_phrase(text: &str, names: &dyn NameReplacer) -> String {
         return String::new();
     }
     // No known phrase with its names is longer than 2048 bytes.
-    let known = || PHRASES.iter().find_map(|pattern| replace_placeholders(pattern, text, names, 0));
+    let known = || phrases().find_map(|pattern| replace_placeholders(pattern, text, names, 0));
     let replaced = if text.len() <= 2048 { known() } else { None };
     replaced.unwrap_or_else(|| length_of_text(text))
 }
@@ -315,7 +183,7 @@ fn replace_content(placeholder: &str, content: &str, names: &dyn NameReplacer, d
         "endpoint" => Some(names.endpoint(content)),
         _ if depth < MAX_DEPTH && !content.is_empty() => {
             let known =
-                PHRASES.iter().find_map(|pattern| replace_placeholders(pattern, content, names, depth + 1));
+                phrases().find_map(|pattern| replace_placeholders(pattern, content, names, depth + 1));
             Some(known.unwrap_or_else(|| length_of_text(content)))
         }
         _ => None,

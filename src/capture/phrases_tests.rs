@@ -80,5 +80,5 @@ async fn every_text_of_a_diagnosis_of_the_runtime_stays_in_an_anonymised_export(
             }
         }
     }
-    assert!(lost.is_empty(), "add these texts to PHRASES:\n{lost:#?}");
+    assert!(lost.is_empty(), "add these texts to phrases.txt:\n{lost:#?}");
 }

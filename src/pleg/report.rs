@@ -310,32 +310,27 @@ pub enum ReadError {
 impl RelistReport {
     /// Reads a saved report.
     pub fn read(text: &[u8]) -> Result<Self, ReadError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Heading {
-            api_version: Option<serde_json::Value>,
-            kind: Option<serde_json::Value>,
-        }
-
         if text.trim_ascii().is_empty() {
             return Err(ReadError::Empty);
         }
-        let any: serde_json::Value = serde_json::from_slice(text).map_err(|why| {
+        let document: serde_json::Value = serde_json::from_slice(text).map_err(|why| {
             if why.is_eof() {
                 return ReadError::Truncated { line: why.line(), column: why.column() };
             }
             ReadError::NotJson(why)
         })?;
-        let Heading { api_version, kind } = Heading::deserialize(&any)
-            .map_err(|_| ReadError::OtherKind { found: "JSON of another shape".to_owned() })?;
-        let word = |value: Option<serde_json::Value>| {
-            value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        if !document.is_object() {
+            return Err(ReadError::OtherKind { found: "JSON of another shape".to_owned() });
+        }
+        let word = |key: &str| {
+            let value = document.get(key).filter(|value| !value.is_null())?;
+            Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
-        let found = word(api_version).unwrap_or_default();
+        let found = word("apiVersion").unwrap_or_default();
         if found.starts_with("plegctl/") && found != API_VERSION {
             return Err(ReadError::OtherVersion { found });
         }
-        match word(kind) {
+        match word("kind") {
             Some(kind) if kind == "RelistReport" && found == API_VERSION => {}
             Some(kind) => {
                 let found = if found == API_VERSION { kind } else { format!("`{kind}` of `{found}`") };
@@ -345,6 +340,6 @@ impl RelistReport {
                 return Err(ReadError::OtherKind { found: "JSON without a kind".to_owned() });
             }
         }
-        Self::deserialize(&any).map_err(ReadError::Malformed)
+        serde_json::from_slice(text).map_err(ReadError::Malformed)
     }
 }

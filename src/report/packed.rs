@@ -75,8 +75,11 @@ mod tests {
     use super::*;
 
     /// The packed files that are not scenarios.
-    const FILES: [&str; 9] = [
+    const FILES: [&str; 12] = [
+        "capture/phrases.txt",
         "cmd/help.txt",
+        "cmd/render/capture.css",
+        "cmd/render/capture.js",
         "diagnosis/rules/reasons.txt",
         "diagnosis/rules/rules.txt",
         "manifests/checks.txt",

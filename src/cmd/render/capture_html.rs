@@ -14,6 +14,7 @@ use crate::clock::Wall;
 use crate::ordered;
 use crate::pleg::latency::LatencyHistogram;
 use crate::report::escape::is_hostile;
+use crate::report::packed::PackedText;
 use crate::report::plural;
 
 /// The width of the drawing, in units of the SVG.
@@ -34,8 +35,8 @@ const STEPS: [f64; 18] = [
     21_600.0, 43_200.0, 86_400.0,
 ];
 
-const STYLE: &str = include_str!("capture.css");
-const SCRIPT: &str = include_str!("capture.js");
+static STYLE: PackedText = PackedText::new("cmd/render/capture.css");
+static SCRIPT: PackedText = PackedText::new("cmd/render/capture.js");
 
 /// Writes the page.
 pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
@@ -48,8 +49,9 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\"><title>{}</title>\n<style>{STYLE}</style></head><body>",
-        escape_html(&title)
+         script-src 'unsafe-inline'\"><title>{}</title>\n<style>{}</style></head><body>",
+        escape_html(&title),
+        STYLE.get()
     )?;
     writeln!(
         out,
@@ -67,7 +69,7 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     notes(report, out)?;
     calls(report, out)?;
     events(report, out)?;
-    writeln!(out, "<script>{SCRIPT}</script></body></html>")
+    writeln!(out, "<script>{}</script></body></html>", SCRIPT.get())
 }
 
 /// Escapes text from the capture.
