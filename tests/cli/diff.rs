@@ -49,7 +49,8 @@ fn diff_of_a_saved_report_and_the_node_gives_the_events_of_pleg() {
 
 #[test]
 fn a_side_can_be_a_simulation_at_a_time_or_another_runtime() {
-    assert_eq!(plegctl(&["diff", "sim:crash-loop@10s", "sim:crash-loop@10s"]).code, Some(0));
+    // Time passes between the two sides, and nothing changes in this scenario at that time.
+    assert_eq!(plegctl(&["diff", "sim:quiet@5s", "sim:quiet@5s"]).code, Some(0));
     let output = plegctl(&["diff", "sim:crash-loop@10s", "sim:crash-loop@1h"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("ContainerDied"), "{output}");

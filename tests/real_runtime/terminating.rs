@@ -117,7 +117,9 @@ fn state_of(pid: Pid) -> Option<char> {
 fn a_program_that_waits_for_a_silent_volume_holds_its_pod(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let spec = shop("db-0");
-    let uid = "7f0c2a4e-0000-4000-8000-00000000d0d0";
+    // The tests of other versions run at the same time, and their volumes must belong to other pods.
+    let uid = format!("7f0c2a4e-0000-4000-8000-{:012}", runtime.daemon_pid().as_raw_nonzero());
+    let uid = uid.as_str();
     let volume = csi_volume(&runtime, uid);
     let disk = HangingDisk::mount(volume.join("mount"));
     // The mount of the directory above brings the silent file system with it.
