@@ -16,6 +16,7 @@
 //! ```
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -115,13 +116,21 @@ impl Serialize for Wall {
     }
 }
 
+impl FromStr for Wall {
+    type Err = humantime::TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let nanos =
+            humantime::parse_rfc3339(text)?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        Ok(Self(i64::try_from(nanos).unwrap_or(i64::MAX)))
+    }
+}
+
 impl<'de> Deserialize<'de> for Wall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let moment = humantime::parse_rfc3339(&text)
-            .map_err(|why| serde::de::Error::custom(format!("`{text}` is not an RFC 3339 time: {why}")))?;
-        let nanos = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        Ok(Self(i64::try_from(nanos).unwrap_or(i64::MAX)))
+        let why = |why| serde::de::Error::custom(format!("`{text}` is not an RFC 3339 time: {why}"));
+        text.parse().map_err(why)
     }
 }
 

@@ -16,10 +16,16 @@ use tokio::sync::oneshot;
 
 /// Runs blocking work in its own thread.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    let (sender, answer) = oneshot::channel();
-    // The receiver may be gone.
-    spawn("blocking", move || drop(sender.send(work())))?;
-    answer.await.map_err(|_| io::Error::other("plegctl itself failed"))
+    let (result, work) = with_result(work);
+    let (sender, ended) = oneshot::channel::<()>();
+    let notify = move || {
+        work();
+        drop(sender);
+    };
+    spawn("blocking", notify)?;
+    // The channel closes when the work ends.
+    let _ = ended.await;
+    result_of(&result)
 }
 
 /// Runs blocking work in its own thread and waits at most `limit`. After that, the thread is abandoned and the error
@@ -28,24 +34,64 @@ pub fn with_time_limit<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
+    start("within", work)?.wait(limit)
+}
+
+/// Starts blocking work in its own thread.
+pub fn start<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<StartedWork<T>> {
+    let (result, work) = with_result(work);
+    Ok(StartedWork { result, end: start_boxed(name, work)? })
+}
+
+/// Blocking work that a thread does.
+pub struct StartedWork<T> {
+    result: Arc<Mutex<Option<T>>>,
+    /// Gets a message when the work ends, and is closed if the work panics.
+    end: mpsc::Receiver<()>,
+}
+
+impl<T> StartedWork<T> {
+    /// Waits at most `limit` for the result. After that, the thread is abandoned and the error is
+    /// [`io::ErrorKind::TimedOut`].
+    pub fn wait(self, limit: Duration) -> io::Result<T> {
+        wait_for_end(&self.end, limit)?;
+        result_of(&self.result)
+    }
+}
+
+/// Returns a job that does the work, and the place to which it writes the result. The functions that start the job are
+/// compiled only once, and not for each type of result.
+fn with_result<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> (Arc<Mutex<Option<T>>>, Box<dyn FnOnce() + Send>) {
     let result = Arc::new(Mutex::new(None));
     let threads_result = Arc::clone(&result);
-    let work = move || {
+    let job = move || {
         let done = work();
         *locked(&threads_result) = Some(done);
     };
-    run_with_time_limit(limit, Box::new(work))?;
-    let done = locked(&result).take();
-    done.ok_or_else(|| io::Error::other("plegctl itself failed"))
+    (result, Box::new(job))
 }
 
-fn run_with_time_limit(limit: Duration, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+/// Returns the result of a job that has ended. A job that panicked has none.
+fn result_of<T>(result: &Mutex<Option<T>>) -> io::Result<T> {
+    locked(result).take().ok_or_else(|| io::Error::other("plegctl itself failed"))
+}
+
+fn start_boxed(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<mpsc::Receiver<()>> {
     let (sender, end) = mpsc::sync_channel(1);
-    spawn("within", move || {
+    spawn(name, move || {
         work();
         // The receiver may be gone.
         let _ = sender.send(());
     })?;
+    Ok(end)
+}
+
+fn wait_for_end(end: &mpsc::Receiver<()>, limit: Duration) -> io::Result<()> {
     end.recv_timeout(limit).map_err(|why| match why {
         RecvTimeoutError::Timeout => {
             let why = format!("it did not answer within {}", humantime::format_duration(limit));

@@ -206,8 +206,7 @@ fn query(
     let mut parts: Vec<String> = incident.map(|number| format!("incident={number}")).into_iter().collect();
     for (name, text) in [("from", from), ("to", to)] {
         let Some(text) = text else { continue };
-        let time: Result<Wall, _> = serde_json::from_value(text.into());
-        let time = time.map_err(|_| capture::Error::Moment { time: text.to_owned() })?;
+        let time: Wall = text.parse().map_err(|_| capture::Error::Moment { time: text.to_owned() })?;
         parts.push(format!("{name}={time}"));
     }
     parts.extend(anonymise.then(|| "anonymise=1".to_owned()));

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::render::Style;
@@ -21,7 +21,7 @@ use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
-use crate::threads;
+use crate::threads::{self, StartedWork};
 
 /// The default deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ pub struct Context {
     variable: Option<String>,
     crictl_config: Option<PathBuf>,
     /// The running search for the kubelet, which a thread does.
-    search: Cell<Option<mpsc::Receiver<Search>>>,
+    search: Cell<Option<io::Result<StartedWork<Search>>>>,
     /// The result of the search, once it is known.
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
@@ -139,15 +139,8 @@ impl Context {
     /// only that thread.
     pub fn look_for_kubelet(&self) {
         if self.kubelet.get().is_none() {
-            let (sender, receiver) = mpsc::sync_channel(1);
             let root = self.host.clone();
-            let search = move || {
-                // Nobody receives the result after the time limit.
-                let _ = sender.send(Search::of(&host::proc(), &root));
-            };
-            // If no thread can be started, the receiver sees a closed channel, and the kubelet is not known.
-            drop(threads::spawn("kubelet", search));
-            self.search.set(Some(receiver));
+            self.search.set(Some(threads::start("kubelet", move || Search::of(&host::proc(), &root))));
         }
     }
 
@@ -158,7 +151,7 @@ impl Context {
                 self.look_for_kubelet();
                 self.search.take()
             })?;
-            let Ok(found) = search.recv_timeout(FILE_TIME_LIMIT) else {
+            let Ok(found) = search.and_then(|work| work.wait(FILE_TIME_LIMIT)) else {
                 self.remark("the node's kubelet is not known: /proc or its configuration does not answer");
                 return None;
             };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::render::words::{colored, cut, width, wrapped};
-use crate::threads::{self, locked};
+use crate::threads::{self, StartedWork, locked};
 
 /// The number of queued lines from which on the command waits for the writer. The events of one relist are queued
 /// together, so the queue can become longer by that number.
@@ -34,7 +34,7 @@ pub struct QueuedOutput {
 /// How lines reach the destination.
 enum Transport {
     /// Through a thread, which alone waits for the destination.
-    Thread { lines: mpsc::Sender<Line>, done: Mutex<mpsc::Receiver<io::Result<()>>> },
+    Thread { lines: mpsc::Sender<Line>, writer: Mutex<StartedWork<io::Result<()>>> },
     /// Directly, if no thread could be started; then a slow destination delays the command.
     Direct(Arc<Mutex<WriteFn>>),
 }
@@ -111,7 +111,6 @@ impl QueuedOutput {
     /// Starts the writer thread, which passes each step to `put`.
     fn spawn(put: impl FnMut(WriteStep) -> io::Result<()> + Send + 'static) -> Self {
         let (lines, queue) = mpsc::channel();
-        let (end, done) = mpsc::channel();
         let state = Arc::new(QueueState::default());
         let shared = Arc::clone(&state);
         // Shared with the thread, because the thread may fail to start.
@@ -122,11 +121,10 @@ impl QueuedOutput {
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
             shared.changed.notify_waiters();
-            // Nobody receives the result if the command did not wait for the writer.
-            let _ = end.send(written);
+            written
         };
-        let transport = match threads::spawn("writer", write) {
-            Ok(()) => Transport::Thread { lines, done: Mutex::new(done) },
+        let transport = match threads::start("writer", write) {
+            Ok(writer) => Transport::Thread { lines, writer: Mutex::new(writer) },
             Err(_) => Transport::Direct(put),
         };
         Self { transport, state }
@@ -208,10 +206,10 @@ impl QueuedOutput {
 
     fn close_within(self, time_limit: Duration) -> io::Result<()> {
         match self.transport {
-            Transport::Thread { lines, done } => {
+            Transport::Thread { lines, writer } => {
                 drop(lines);
-                let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-                done.recv_timeout(time_limit).unwrap_or_else(|_| {
+                let writer = writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+                writer.wait(time_limit).unwrap_or_else(|_| {
                     let what = format!(
                         "it did not accept the remaining output within {}",
                         humantime::format_duration(time_limit)

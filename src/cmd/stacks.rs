@@ -380,18 +380,19 @@ async fn recorded_dump(node: &RemoteNode, token_file: &Path) -> Result<Option<St
     #[serde(default)]
     struct Recorded {
         time: Wall,
-        #[serde(flatten)]
-        stacks: RecordedStacks,
     }
     let (bundle, pod) = node.export("bundle", Some(token_file)).await?;
     let Ok(document) = bundle::extract(&bundle, STACKS) else { return Ok(None) };
     if !fits_in_memory(&document) {
         return Err(node.no_answer(&format!("the dump in the bundle of {pod} is too large")));
     }
-    let recorded: Recorded = serde_json::from_slice(&document)
-        .map_err(|why| node.no_answer(&format!("the dump in the bundle of {pod} cannot be read: {why}")))?;
-    let source = format!("the recorder {pod} of {} judged this dump at {}", node.name, recorded.time);
-    Ok(Some(recorded.stacks.into_report(source)))
+    let unreadable = |why: serde_json::Error| {
+        node.no_answer(&format!("the dump in the bundle of {pod} cannot be read: {why}"))
+    };
+    let Recorded { time } = serde_json::from_slice(&document).map_err(unreadable)?;
+    let stacks: RecordedStacks = serde_json::from_slice(&document).map_err(unreadable)?;
+    let source = format!("the recorder {pod} of {} judged this dump at {time}", node.name);
+    Ok(Some(stacks.into_report(source)))
 }
 
 /// Names the pods and containers in the report, if the processes of the dumps run on this node.

@@ -1,10 +1,14 @@
 //! Runs work that may block for ever, such as reading a file whose disk does not answer, in a separate thread with a
 //! time limit. When the limit is over, the run continues, and the thread stays behind until its work ends.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+use crate::threads::locked;
 
 /// The time limit for reading a few files.
 pub(super) const FILES_TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -28,25 +32,26 @@ pub(super) async fn collect<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&dyn Fn(T)) + Send + 'static,
 ) -> (Vec<T>, bool) {
-    let (sender, mut receiver) = mpsc::unbounded_channel();
-    let job = move || {
-        work(&|part| {
-            // If the receiver is gone, nobody needs the value.
-            let _ = sender.send(part);
-        });
-    };
-    let mut parts = Vec::new();
-    if !launch(job) {
-        REFUSED.store(true, Ordering::Relaxed);
-        return (parts, false);
-    }
-    let all = async {
-        while let Some(part) = receiver.recv().await {
-            parts.push(part);
-        }
-    };
-    let ended = tokio::time::timeout(limit, all).await.is_ok();
+    let parts = Arc::new(Mutex::new(Vec::new()));
+    let threads_parts = Arc::clone(&parts);
+    let job = move || work(&|part| locked(&threads_parts).push(part));
+    let ended = run(limit, Box::new(job)).await;
+    let parts = mem::take(&mut *locked(&parts));
     (parts, ended)
+}
+
+/// Runs `job` in a separate thread and returns whether it ended in time. Is compiled only once, unlike its callers.
+async fn run(limit: Duration, job: Box<dyn FnOnce() + Send>) -> bool {
+    let (sender, ended) = oneshot::channel::<()>();
+    let notify = move || {
+        job();
+        drop(sender);
+    };
+    if !launch(Box::new(notify)) {
+        REFUSED.store(true, Ordering::Relaxed);
+        return false;
+    }
+    tokio::time::timeout(limit, ended).await.is_ok()
 }
 
 /// Runs `work` in a separate thread and returns its result, or `None` if the result does not come in time.
@@ -60,13 +65,13 @@ pub(super) async fn value<T: Send + 'static>(
 
 /// Starts a thread that runs the job; returns false if there is no thread for it.
 #[cfg(not(test))]
-fn launch(job: impl FnOnce() + Send + 'static) -> bool {
+fn launch(job: Box<dyn FnOnce() + Send>) -> bool {
     crate::threads::spawn("look", job).is_ok()
 }
 
 /// Starts the job in a test. Uses a thread of tokio, because tokio's paused clock waits only for its own threads.
 #[cfg(test)]
-fn launch(job: impl FnOnce() + Send + 'static) -> bool {
+fn launch(job: Box<dyn FnOnce() + Send>) -> bool {
     drop(tokio::task::spawn_blocking(job));
     true
 }

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::children::ProcessGroup;
 use crate::host::HostRoot;
 
+use crate::report::json;
 use crate::report::load::{LARGEST_SETTING, load};
 use crate::threads;
 use crate::yaml::{Documents, YamlError, YamlKind, YamlNode};
@@ -137,7 +138,9 @@ impl File {
         if !value.is_object() {
             return Err(shape("it is not a mapping".to_owned()));
         }
-        let mut file: Self = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
+        // Without the position, which is that in the JSON text.
+        let wrong = |why: serde_json::Error| shape(json::without_position(&why));
+        let mut file: Self = json::parse(&value.to_string()).map_err(wrong)?;
         let base = path.parent().unwrap_or(Path::new("."));
         let of_clusters = file.clusters.iter_mut().map(|named| &mut named.base);
         // A context contains no file names.
@@ -476,27 +479,23 @@ fn run(exec: &Exec, base: &Path, time_limit: Duration) -> Result<ExecStatus, Kub
     let threads_group = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));
     let has_closed = Arc::clone(&closed);
-    let (sender, answer) = std::sync::mpsc::channel();
     // A thread reads the output and waits for the program's end, so that a program that hangs can be abandoned.
-    let reading = threads::spawn("credential", move || {
+    let answered = threads::with_time_limit(time_limit, move || {
         let mut text = Vec::new();
         let read =
             stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
         has_closed.store(true, Ordering::Relaxed);
         let ended = threads_group.wait();
-        // Nobody receives the result after the time limit.
-        let _ = sender.send(read.transpose().and(ended).map(|status| (text, status)));
+        read.transpose().and(ended).map(|status| (text, status))
     });
-    let late = |_| {
-        let what = if closed.load(Ordering::Relaxed) {
-            "closed its output and did not end"
-        } else {
-            "printed nothing"
-        };
-        failed(format!("{what} within {}", humantime::format_duration(time_limit)))
-    };
-    let started = reading.map_err(|why| failed(format!("has an output that cannot be read: {why}")));
-    let answered = started.and_then(|()| answer.recv_timeout(time_limit).map_err(late));
+    let answered = answered.map_err(|why| match why.kind() {
+        io::ErrorKind::TimedOut => {
+            let closed = closed.load(Ordering::Relaxed);
+            let what = if closed { "closed its output and did not end" } else { "printed nothing" };
+            failed(format!("{what} within {}", humantime::format_duration(time_limit)))
+        }
+        _ => failed(format!("has an output that cannot be read: {why}")),
+    });
     if answered.is_err() {
         group.end();
     }

@@ -20,6 +20,13 @@ pub fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     serde_json::from_slice(text.as_bytes())
 }
 
+/// Returns what is wrong with JSON text, without the position.
+pub fn without_position(why: &serde_json::Error) -> String {
+    let mut text = why.to_string();
+    text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
+    text
+}
+
 /// Writes a document on one line.
 pub fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(EscapingWriter { out: &mut *out, pending: Vec::new() }, document)?;

@@ -396,7 +396,9 @@ fn a_header_says_what_is_watched_and_names_the_columns() {
     );
     assert!(lines[columns.0 + 1].contains("default/web-0"), "{output}");
     assert!(
-        output.stdout.contains("p99: 99 of 100 relists take at most this long; of 1, it is the longest"),
+        output
+            .stdout
+            .contains("p99: 99 of 100 relists take at most this long. Of these 1, it is the longest"),
         "{output}"
     );
     let without = watch(&["--no-headers"]);

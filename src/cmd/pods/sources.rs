@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::report::SourceRow;
 use super::{PodsArgs, States};
 use crate::clock::{Clock, Wall};
@@ -21,6 +23,7 @@ use crate::manifests::podconfig::{
     ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, PodListError, PodSource, ReadTimes,
     SourceState, UrlAnswer, UrlSource, WantedPod,
 };
+use crate::report::json;
 use crate::report::load::open_with_timeout;
 use crate::threads;
 
@@ -304,7 +307,8 @@ pub fn each_pod_list(
     };
     let bytes_left = Rc::new(Cell::new(MAX_POD_LIST_SIZE));
     let reader = io::BufReader::new(SizeLimited { input, bytes_left: Rc::clone(&bytes_left) });
-    for list in serde_json::Deserializer::from_reader(reader).into_iter::<PodListDocument>() {
+    for document in serde_json::Deserializer::from_reader(reader).into_iter::<Box<RawValue>>() {
+        let list = document.and_then(|document| json::parse::<PodListDocument>(document.get()));
         let pods = match list {
             _ if bytes_left.get() == 0 => {
                 Err(format!("{name}: a list of more than {} MiB", MAX_POD_LIST_SIZE >> 20))

@@ -159,7 +159,7 @@ fn tree(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     let chain = &finding.chain;
     let shown = if wide { usize::MAX } else { MAX_WAITERS };
     for waiters in chain.behind.iter().take(shown) {
-        let call = waiters.call.as_deref().unwrap_or("no call");
+        let call = waiters.call.as_deref().unwrap_or("(no CRI call)");
         writeln!(out, "  {:>4} {}  at {}", waiters.count, escaped(call), escaped(&waiters.at))?;
     }
     if chain.behind.len() > shown {

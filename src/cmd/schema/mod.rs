@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
-use crate::report::most_similar;
+use crate::report::{json, most_similar};
 
 /// The texts of all schemas, with a zero byte between two of them.
 const COMPRESSED: &[u8] = include_bytes!("schemas.deflate");
@@ -76,7 +76,7 @@ fn texts() -> io::Result<String> {
 
 /// Returns the text of a top-level key of a schema; empty if the schema has no such text.
 fn text_of(schema: &str, key: &str) -> String {
-    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let schema: Value = json::parse(schema).unwrap_or_default();
     schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

@@ -39,13 +39,13 @@ fn check_same_pod(files: &mut [FileReport]) {
             LintFinding::error(
                 Check::SamePod,
                 format!(
-                    "{winner} defines the same pod and replaces it at every scan, so the kubelet undoes each edit of \
+                    "{winner} defines the same pod, and the kubelet reads it after {loser}: it undoes each edit of \
                      {loser} within 20 s"
                 ),
             )
             .with_fix(format!(
-                "move {extra} out of the directory and touch {real} at once. Removing either file stops the pod until \
-                 the next scan; the touch starts the pod again. Expect one restart"
+                "move {extra} out of the directory, then run `touch {real}` at once. The pod stops when a file of it \
+                 is removed, and starts again when the kubelet sees the touch. Expect one restart"
             )),
         );
     }

@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
-use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -22,23 +21,11 @@ pub fn check(files: &mut [FileReport], host: &HostRoot) {
         .enumerate()
         .flat_map(|(index, file)| mounted_paths(file).into_iter().map(move |mounted| (index, mounted)))
         .collect();
-    let (sender, problems) = mpsc::channel();
-    let paths: Vec<(PathBuf, String)> =
-        mounted.iter().map(|(_, mounted)| (host.path(&mounted.path), mounted.volume_type.clone())).collect();
-    let check_paths = move || {
-        for (path, volume_type) in paths {
-            // After a path that exceeds the time limit, nobody receives the results.
-            if sender.send(problem(&path, &volume_type)).is_err() {
-                return;
-            }
-        }
-    };
-    // The paths are checked in a thread, because a dead network mount would block the command without a limit.
-    if threads::spawn("paths", check_paths).is_err() {
-        return;
-    }
     for (index, mounted) in mounted {
-        let Ok(problem) = problems.recv_timeout(TIME_LIMIT) else { return };
+        let (path, volume_type) = (host.path(&mounted.path), mounted.volume_type.clone());
+        // A thread reads the path, because a dead network mount would block the command without a limit.
+        let looked = threads::with_time_limit(TIME_LIMIT, move || problem(&path, &volume_type));
+        let Ok(problem) = looked else { return };
         if let (Some(problem), Some(file)) = (problem, files.get_mut(index)) {
             file.findings.push(mounted.finding(&problem));
         }

@@ -84,14 +84,13 @@ fn parser_error(text: &str, why: &serde_json::Error) -> SyntaxError {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let position =
         Position { line: number(why.line().max(1)), column: number(before.len()).saturating_add(1) };
-    let words = why.to_string();
-    let what = words.rsplit_once(" at line ").map_or(words.as_str(), |(what, _)| what);
+    let what = json::without_position(why);
     let fix = match line.chars().nth(before.len()) {
         Some('/' | '#') => "remove the comment, because JSON has no comments, or write the file as YAML",
         Some('}' | ']') => "remove the trailing comma",
         _ => WRITE_JSON,
     };
-    json_error(position, what, fix)
+    json_error(position, &what, fix)
 }
 
 /// The keys and values of an object in their order, including repeated keys.
