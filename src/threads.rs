@@ -48,7 +48,7 @@ pub fn start<T: Send + 'static>(
 
 /// Blocking work that a thread does.
 pub struct StartedWork<T> {
-    result: Arc<Mutex<Option<T>>>,
+    result: SharedResult<T>,
     /// Gets a message when the work ends, and is closed if the work panics.
     end: mpsc::Receiver<()>,
 }
@@ -62,11 +62,14 @@ impl<T> StartedWork<T> {
     }
 }
 
+/// The place to which a thread writes its result.
+type SharedResult<T> = Arc<Mutex<Option<T>>>;
+
 /// Returns a job that does the work, and the place to which it writes the result. The functions that start the job are
 /// compiled only once, and not for each type of result.
 fn with_result<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> (Arc<Mutex<Option<T>>>, Box<dyn FnOnce() + Send>) {
+) -> (SharedResult<T>, Box<dyn FnOnce() + Send>) {
     let result = Arc::new(Mutex::new(None));
     let threads_result = Arc::clone(&result);
     let job = move || {
