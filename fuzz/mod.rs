@@ -9,7 +9,7 @@
 //!
 //! Without a time, the mutations are the same in each run; with a time they differ (`PLEGCTL_FUZZ_SEED` repeats them).
 //! A failing input is kept in the temporary directory, and its path is printed. After the fix, the reduced input goes
-//! into the corpus. A target for another format is a file here with a function that takes bytes, its line in `mod`, and
+//! into the corpus. To add a format, add a file here with a function that takes bytes, list it under `mod`, and give it
 //! a few small seeds.
 
 mod capture_costs;

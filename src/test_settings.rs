@@ -1,5 +1,5 @@
-//! Environment variables with which plegctl's own tests replace the node's root, shorten the silence limits,
-//! exclude the machine's load, and make `top` panic. They exist in debug builds only.
+//! Environment variables with which plegctl's own tests replace the node's root, shorten the times after which a
+//! silent call counts as hung, exclude the machine's load, and make `top` panic. They exist in debug builds only.
 //!
 //! In a release build, these functions return constants, and the program does not contain the names of the variables.
 //! There are no other undocumented settings.
@@ -45,7 +45,7 @@ pub const fn sees_load() -> bool {
     true
 }
 
-/// Panics if a test has chosen this key of `top` for it. No input is known that makes `top` panic.
+/// Panics if a test chose this key of `top` to cause a panic. No input is known that makes `top` panic.
 #[cfg(all(debug_assertions, feature = "cli"))]
 pub fn panic_at_key(key: char) {
     let chosen = std::env::var("PLEGCTL_TEST_PANIC_KEY").is_ok_and(|chosen| chosen.starts_with(key));

@@ -12,8 +12,8 @@ const MARK: [u8; 2] = [0xA7, 0x50];
 /// The number of bytes of mark, length and checksum.
 pub const OVERHEAD: usize = MARK.len() + 4 + 4;
 
-/// The number of bytes whose checksum one search for the next whole frame may compute, as a multiple of the segment's
-/// size. This limits the cost of a malicious file whose bytes look like many overlapping frames.
+/// One search for the next whole frame may compute checksums of at most this many times the segment's size. This limits
+/// the cost of a malicious file whose bytes look like many overlapping frames.
 const MAX_CHECKED_FACTOR: usize = 16;
 
 /// The result of reading a frame at an offset.
@@ -35,7 +35,7 @@ fn checksum(length: [u8; 4], content: &[u8]) -> [u8; 4] {
     crc.sum().to_le_bytes()
 }
 
-/// Appends a frame with this content to `out`. Returns false if the content is too long.
+/// Appends a frame with this content to `out`. Returns false if the content is too long. The content must not be empty.
 pub fn append(out: &mut Vec<u8>, content: &[u8]) -> bool {
     let Ok(length) = u32::try_from(content.len()) else { return false };
     let length = length.to_le_bytes();

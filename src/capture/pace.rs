@@ -11,7 +11,7 @@ use crate::threads::locked;
 /// The time for which the thread works between two pauses.
 const WORK: Duration = Duration::from_millis(5);
 
-/// A pause is so many times as long as the work before it.
+/// A pause is this many times as long as the work before it.
 const PAUSE_FACTOR: u32 = 9;
 
 /// The longest pause.

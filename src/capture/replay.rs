@@ -116,7 +116,7 @@ impl Speed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PlaySpeed {
     speed: Speed,
-    /// The machine's time since which the speed counts.
+    /// The real time at which this speed was set.
     since: Mono,
     /// The replayed time since which the speed counts.
     from: Mono,
@@ -601,8 +601,8 @@ impl Playback {
         old.into_iter().chain(late).collect()
     }
 
-    /// Returns the duration of an answer that counts for a verdict, if one counts. A silence that was over does not count.
-    /// The runtime is slow only if two answers in a row were slow.
+    /// Returns the duration that counts for a verdict, or `None`. An answer counts as slow only if the answer before it
+    /// was slow too. The runtime is slow only if two answers in a row were slow.
     fn duration_for_verdict(
         &self,
         key: &RequestKey,

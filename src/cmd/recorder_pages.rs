@@ -67,7 +67,7 @@ pub struct RecorderVerdict {
     pub last_relist: Option<LastRelist>,
 }
 
-/// The incident that lasts.
+/// The incident that is open now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OpenIncident {
@@ -115,7 +115,7 @@ pub struct IncidentList {
     pub node: String,
     /// The beginning of the period.
     pub from: Wall,
-    /// The incidents that lasted in this period, oldest first.
+    /// The incidents that overlap this period, oldest first.
     pub incidents: Vec<KnownIncident>,
 }
 
@@ -356,8 +356,8 @@ impl LastRelist {
     }
 }
 
-/// Decides the verdict and the summary. Without a diagnosis of the present fault, the verdict is *unknown*, unless the
-/// age of PLEG is over the threshold.
+/// Decides the verdict and the summary. During an incident without a diagnosis of it, the verdict is *unknown*, unless
+/// the age of PLEG is over the threshold.
 fn judge(snapshot: &RecordingSnapshot, shown: Option<&ShownDiagnosis>) -> (Verdict, String) {
     if snapshot.unchecked > OUTDATED {
         let age = elapsed(snapshot.unchecked);

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 
 use super::{Error, FileKind};
 
-/// The number of received bytes that are kept.
+/// At most this many bytes of the first read are kept.
 const FIRST_BYTES: usize = 48;
 
 /// The number of bytes before the payload of an HTTP/2 frame.

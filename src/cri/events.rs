@@ -33,7 +33,7 @@ impl fmt::Debug for EventConnection {
     }
 }
 
-/// Closes a connection for every owner of its socket: with [`Self::close`], or when dropped.
+/// Shuts a connection down, also for other processes that hold its socket: with [`Self::close`], or when dropped.
 #[derive(Debug)]
 pub struct ConnectionCloser(StdStream);
 

@@ -4,7 +4,7 @@ use crate::report::word_enum;
 
 // The macro adds the method `name`, which returns the word of an RPC, and the constant `ALL`, which contains all RPCs.
 word_enum! {
-    /// An RPC of the CRI. plegctl can send no other.
+    /// An RPC of the CRI. plegctl can send no other CRI RPC.
     #[derive(Hash, PartialOrd, Ord)]
     pub enum Rpc: name {
         /// Name and version of the runtime. Runtimes answer it without taking a container's lock.

@@ -59,8 +59,8 @@ pub struct ItemIdentity {
     pub sandbox_id: Option<String>,
 }
 
-/// The names for each id. The map has two keyed hashes instead of each id, because there may be a hundred thousand ids of
-/// any length.
+/// The names for each id. The key is a pair of hashes of the id, because there may be a hundred thousand ids of any
+/// length. With two hashes, a collision is practically impossible.
 #[derive(Clone, Debug, Default)]
 pub struct IdNames {
     known: HashMap<(u64, u64), ItemIdentity>,

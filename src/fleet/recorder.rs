@@ -28,7 +28,7 @@ pub(super) const MAX_TRIED: usize = 2;
 /// The largest answer of a recorder in bytes. A verdict has some kilobytes.
 pub(super) const MAX_ANSWER: usize = 1024 * 1024;
 
-/// The largest part of a capture, or bundle, in bytes.
+/// The largest export (a part of a capture, or a bundle), in bytes.
 const MAX_EXPORT: usize = 64 * 1024 * 1024;
 
 /// How many characters of a recorder's refusal a message contains.

@@ -1,4 +1,5 @@
-//! Edits a tree in place. A node that another tree shares is copied first, so that the other tree does not change.
+//! Edits the tree of a manifest in place. A node that another tree shares is copied first, so that the other tree does
+//! not change.
 
 use std::sync::Arc;
 

@@ -53,7 +53,7 @@ impl LatencyHistogram {
         })
     }
 
-    /// Returns the duration below which `percent` of all durations are.
+    /// Returns the duration that `percent` of all durations do not exceed.
     fn quantile(&self, percent: u64) -> Seconds {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Mono;
 use crate::kubelet::timing;
 
-/// The pause between relists, and the age from which on PLEG is unhealthy.
+/// The pause between relists, and the age beyond which PLEG is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlegTiming {
     /// The pause from the end of a relist to the start of the next one.

@@ -8,7 +8,8 @@ use crate::clock::Mono;
 /// After this time without an answer, an open call counts as silent, and plegctl reports it for the first time.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// The ages of the reports after the first one. After the last of these ages there is one report each minute.
+/// The ages of a silent call at which the second to fourth reports are made. After the last of these ages there is one
+/// report each minute.
 const REPORTS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), MINUTE];
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -62,7 +62,7 @@ pub use scenario::{
 };
 pub use simulator::{Simulator, Socket};
 
-/// Returns when the simulation started that a command shows at `now`: at the last midnight (UTC), so that successive
+/// Returns the start of the simulation that a command shows at `now`: the last midnight (UTC), so that successive
 /// commands show the same simulation.
 pub fn timeline_start(now: Wall) -> Wall {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
@@ -78,7 +78,7 @@ pub struct PodProcesses {
     pub uid: String,
     /// Whether the pod's shim process is stopped.
     pub shim_is_stopped: bool,
-    /// For what the pod's shim waits in the kernel.
+    /// What the pod's shim waits for in the kernel.
     pub kernel_wait: Option<SimulatedWait>,
     /// The ids and names of the pod's running containers.
     pub containers: Vec<(String, String)>,

@@ -28,10 +28,10 @@ const MAX_EXAMINED_WAITERS: usize = 16;
 /// The most candidates for one lock.
 const MAX_CANDIDATES: usize = 4096;
 
-/// The most goroutines inside one function among which the starter of another goroutine is searched.
+/// The starter of a goroutine is searched only if at most this many goroutines are inside the function that created it.
 const MAX_STARTERS: usize = 64;
 
-/// An argument that more goroutines have than this is no evidence.
+/// An argument is no evidence if more goroutines than this have it.
 const MAX_SHARERS: usize = 4;
 
 /// Why a goroutine may hold a lock, the best reason first.
@@ -128,8 +128,9 @@ pub fn contentions(dump: &Dump, is_normal: &dyn Fn(&Goroutine) -> bool) -> Vec<C
     contentions
 }
 
-/// Returns the key of the lock for which a goroutine waits. The address of a mutex is the best key. Another lock is
-/// identified by the object that contains it, then by its address, then by the function that wants it.
+/// Returns the key of the lock for which a goroutine waits. The address of a mutex is the best key. A lock of another
+/// kind (such as an RWMutex) is identified by the object that contains it, then by its address, then by the function
+/// that wants it.
 fn lock_key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> LockKey<'a> {
     let owner = goroutine.frames.get(lock.owner);
     if lock.kind == LockKind::Mutex
@@ -378,7 +379,7 @@ impl AddressFilter {
 
     /// Returns the slot of a word.
     fn slot(word: u64) -> usize {
-        // The low three bits of addresses are equal.
+        // The low three bits of an address are zero, because objects are aligned to 8 bytes.
         Self::fold(word >> 3)
     }
 
@@ -464,7 +465,7 @@ impl Starts {
         }
         for (started, creator) in creators() {
             let candidates = inside.get(&*creator.function).map_or(&[][..], Vec::as_slice);
-            // More candidates are the handlers of a server's loop, which shares no context with them.
+            // Many candidates are the handlers of a server's loop, which share no context with the loop.
             if let (true, Some(goroutine)) = (candidates.len() <= MAX_STARTERS, dump.goroutines.get(started))
                 && let Some(starter) = starter_by_context(goroutine, started, candidates)
             {

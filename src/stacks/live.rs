@@ -1,4 +1,5 @@
-//! Names the pod, the container and the process of each finding while the process that wrote the dump still waits.
+//! Adds the pod, the container and the blocking process to each finding. This works only while the program that wrote
+//! the dump still runs.
 //!
 //! A dump contains no id of a container, but the address at which the process stores the id. So this module reads 64
 //! bytes of `/proc/PID/mem` at that address. It uses the text only if it looks like an id *and* a second source confirms
@@ -179,7 +180,7 @@ impl ProcessTable {
     /// Returns the sandbox and the pod for which a network plugin works, from two variables of its environment. No other
     /// variable is used.
     fn sandbox_of_plugin(&self, pid: u32) -> Option<FoundContainer> {
-        // To read the environment of a process in uninterruptible sleep could block.
+        // Reading the environment of a process in uninterruptible sleep could block.
         self.stat(pid).filter(|stat| stat.state != 'D')?;
         let bytes = kernel_bytes(&self.proc.join(pid.to_string()).join("environ")).ok()?;
         let value = |name: &str| {
@@ -259,7 +260,8 @@ impl ProcessTable {
     }
 
     /// Returns the OCI runtime's create command for which a goroutine waits. With CRI-O, conmon runs it; with
-    /// containerd, the shim. It is known only if one create command runs and one goroutine waits for one.
+    /// containerd, the shim. It is known only if exactly one create command runs and exactly one goroutine waits for a
+    /// create.
     fn awaited_create(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
         let innermost = root.frames.get(wait::innermost_frame(root)).map_or("", |frame| &*frame.function);
         let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");

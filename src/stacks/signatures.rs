@@ -104,7 +104,8 @@ fn signature(id: &str) -> Option<Signature> {
     CATALOGUE.iter().find(|signature| signature.id == id).cloned()
 }
 
-/// The signatures of the table, by id. A user's file does not have the texts for `explain`.
+/// The signatures of the catalogue, in its order. The lines for `explain` are left out first, because the parser, which
+/// also reads users' files, does not know them.
 static CATALOGUE: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     let for_explain =
         |line: &&str| ["means: ", "shows: ", "confirm: ", "never: "].iter().any(|key| line.starts_with(key));

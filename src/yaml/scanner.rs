@@ -1,5 +1,6 @@
-//! Finds the tokens of a text, one by one. This file recognises indentation, indicators such as `-` and `:`, and simple
-//! keys; `scalars` scans scalars, and `properties` scans directives, anchors and tags.
+//! The YAML scanner: splits a text into tokens. It is a port of libyaml's scanner, which go-yaml uses too. This file
+//! recognises indentation, indicators such as `-` and `:`, and simple keys; `scalars` scans scalars, and `properties`
+//! scans directives, anchors and tags.
 //!
 //! A *simple key* is a key without `?`, such as `a` in `a: b`. Only the `:` shows that the text before it was a key, so
 //! the scanner remembers where a simple key may have started, and inserts the key token later.
@@ -231,7 +232,7 @@ impl<'t> Scanner<'t> {
         Ok(false)
     }
 
-    /// Returns an error if the text requires that this simple key is a key.
+    /// Fails if this text had to be a key, because no `:` followed it.
     fn check_not_required(&self, key: SimpleKey) -> Result<(), YamlFault> {
         if key.required {
             return self
@@ -255,7 +256,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Returns the entry for a position, the next token, at which no simple key can start.
+    /// Returns an entry for the next token that is marked as impossible as a key.
     fn no_key(&self) -> SimpleKey {
         let token_number = self.taken + self.tokens.len();
         SimpleKey { possible: false, required: false, token_number, mark: self.text.mark }

@@ -13,7 +13,7 @@ use super::preflight::{TestNode, ids, node, on_node, report};
 
 /// Returns `/var/lib/kubelet/config.yaml` of a kubeadm release.
 fn config(minor: u32) -> String {
-    // From 1.34 on, the file has the endpoint (NodeLocalCRISocket); before, a flag has it.
+    // From 1.34 on, the file has the endpoint (NodeLocalCRISocket); in earlier releases, a flag sets it.
     let endpoint = if minor >= 34 { "unix:///var/run/containerd/containerd.sock" } else { "\"\"" };
     let back_off = if minor >= 32 { "crashLoopBackOff: {}\n" } else { "" };
     format!(

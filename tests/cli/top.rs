@@ -116,7 +116,7 @@ fn the_terminal_is_restored_after_a_signal_a_suspension_and_a_new_size() {
     shell.shows("is too small");
     shell.tmux(&["resize-window", "-x", "80", "-y", "24"]);
     shell.shows("PENDING CALLS");
-    // While it is suspended, the shell has its terminal back.
+    // While `top` is suspended, the shell has its terminal back.
     shell.press(&["C-z"]);
     let screen = shell.shows("Stopped");
     assert!(!own(&screen) && screen.contains("earlier text"), "{screen}");

@@ -159,7 +159,7 @@ fn tolerations_in_an_annotation_may_be_null() {
     assert!(!with("{}"));
 }
 
-/// Reads a file with very deep nesting in which only its depth matters.
+/// Reads a file that is deep and wide: the time must not grow with depth times width.
 #[test]
 fn deep_nesting_is_read_in_linear_time() {
     // A scanner that scans every open bracket for each token would need minutes.

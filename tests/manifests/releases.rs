@@ -12,7 +12,7 @@ use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, UidUnknown, inspe
 use crate::support::static_pods::{content, mutated_files, nine_releases};
 
 /// The name, the namespace and the UID of a loaded pod; `None` if the file was rejected. plegctl cannot compute the UID
-/// of a file with a time.
+/// of a manifest that sets a time field.
 type LoadedPod = Option<(String, String, Result<String, UidUnknown>)>;
 
 /// plegctl's result for a file at the path that the recorded kubelets read.

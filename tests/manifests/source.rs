@@ -378,7 +378,7 @@ fn a_colon_without_a_blank_is_part_of_a_plain_value() {
     assert_eq!(dropped.len(), 1, "{dropped:?}");
 }
 
-/// Inputs that crashed the original scanner.
+/// Inputs that crashed libyaml's scanner, from which this one was ported.
 #[test]
 fn inputs_that_once_crashed_the_scanner_are_errors() {
     for text in [

@@ -89,7 +89,7 @@ fn verdict_is_printed_whatever_file_is_on_a_hung_disk() {
     let kubelet = node("kubelet");
     symlink(&disk.mount, kubelet.join("hang")).unwrap();
     write_kubelet(&kubelet.join("proc"), "/hang/config.yaml");
-    // The socket is at the next default path.
+    // containerd's default path is on the hung disk; the socket is at the next path that plegctl tries.
     let socket = node("socket");
     fs::create_dir(socket.join("run/crio")).unwrap();
     fs::remove_file(socket.join("run/containerd")).unwrap();

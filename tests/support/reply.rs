@@ -99,7 +99,7 @@ impl Reply {
         Action::Cut(fault).into()
     }
 
-    /// Returns the same reply after this time.
+    /// Delays the reply by this time.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self

@@ -18,8 +18,8 @@ pub struct ParallelWork<'a, H, S> {
     pub signals: S,
     pub sample_ticks: Interval,
     pub stream: RecorderStream,
-    /// The session as the capture has it, while the name of the runtime is missing in it; `None` as soon as the runtime has
-    /// answered Version.
+    /// The session as written to the capture, until the runtime has answered Version and its name can be added; `None`
+    /// as soon as the runtime has answered Version.
     pub unnamed_session: Option<Session>,
 }
 
@@ -31,7 +31,7 @@ enum Interruption {
     Sample,
     /// The next check for incidents is due.
     Check,
-    /// The event stream has an event or an end.
+    /// The event stream delivered an event or ended.
     Stream(StreamItem),
 }
 

@@ -30,7 +30,7 @@ const FAR_STEP: Duration = Duration::from_secs(100);
 const SAME_INCIDENT: Duration = Duration::from_secs(1);
 
 impl ReplayPosition {
-    /// Returns the times that the screen shows of a capture; `None` for an empty capture.
+    /// Returns the start, the end and the incidents of a capture, for the screen; `None` for an empty capture.
     pub fn of(playback: &Playback) -> Option<Self> {
         let capture = playback.capture();
         let (from, to) = capture.span()?;

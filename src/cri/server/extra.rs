@@ -162,7 +162,7 @@ fn filesystem(at: i64, mountpoint: &str, used: u64) -> wire::FilesystemUsage {
         timestamp: at,
         fs_id: Some(wire::FilesystemIdentifier { mountpoint: mountpoint.to_owned() }),
         used_bytes: Some(number(used)),
-        // Only the simulator reports a file system. It assumes that a file has 16 KiB on average.
+        // Only the simulator has real values. It assumes that a file has 16 KiB on average.
         inodes_used: Some(number(used / 16_384)),
     }
 }

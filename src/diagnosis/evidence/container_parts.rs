@@ -85,7 +85,8 @@ pub fn waits_to_be_started(evidence: &Evidence, process: &Process) -> bool {
 }
 
 /// Returns whether an OCI runtime process has the container's id on its command line, is no zombie, and runs longer
-/// than a normal command. The limit for `exec` is higher: a probe may run for seconds, and it blocks no status call.
+/// than a normal command. The limit for `exec` is higher: an exec probe of a pod may run for seconds, and it blocks no
+/// status call.
 pub fn works_on(process: &Process, id: &str) -> bool {
     let is_exec = process.command.iter().any(|word| word == "exec");
     let least = if is_exec { limits::LONG_OCI_COMMAND } else { limits::OCI_COMMAND };

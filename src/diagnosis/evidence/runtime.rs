@@ -248,7 +248,7 @@ impl Population {
 pub struct ListEvidence<T> {
     /// The first answer.
     pub first: Option<Call<Vec<T>>>,
-    /// The second answer, if the first one was suspicious.
+    /// The second answer, if the first one was slow or silent.
     pub second: Option<Call<Vec<T>>>,
     /// The same list in parts, if it was too large as a whole.
     pub shards: Option<Shards>,

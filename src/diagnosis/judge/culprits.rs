@@ -1,5 +1,5 @@
-//! Lists each call that keeps the kubelet waiting as one entry of the report, for scripts (`jq`). The findings explain the
-//! same calls to people.
+//! Builds `culprits[]` of the report, for scripts (`jq`): one entry for each call about a pod or a shim that hangs, is
+//! silent so far, was slow or failed. The findings explain the same calls to people.
 
 use crate::cri::Error;
 use crate::diagnosis::evidence::StatusRecord;
@@ -7,11 +7,11 @@ use crate::diagnosis::report::{Confidence, CulpritOutcome, CulpritReport};
 use crate::diagnosis::rules::Case;
 use crate::ordered;
 
-/// The most entries in a report. There may be many slow and failing calls.
+/// The maximum number of entries, because there may be many slow and failing calls.
 const MAX_ENTRIES: usize = 100;
 
-/// Returns the culprits: hung calls first, then slow calls, then failing calls. Of each kind, the most certain and the
-/// longest come first.
+/// Returns the culprits: silent calls first (those that hang before those that do not yet count as hung), then slow
+/// calls, then failing calls. Of each kind, the most certain and the longest come first.
 pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     let runtime = &case.evidence.runtime;
     let entry = |record: &StatusRecord, outcome, confidence| CulpritReport {

@@ -15,7 +15,7 @@ fn finding_of(certificate: &InvalidCertificate) -> HealthFinding {
     let owner = match certificate.usage {
         CertificateUse::Client => "the kubelet's client certificate",
         CertificateUse::Serving => "the kubelet's serving certificate",
-        CertificateUse::CallerAuthority => "the authority of the kubelet's callers",
+        CertificateUse::CallerAuthority => "the certificate authority (CA) of the kubelet's callers",
         CertificateUse::ServerAuthority => "the authority of the API server",
     };
     let when = date(certificate.at);

@@ -24,8 +24,8 @@ pub(super) fn full(case: &Case<'_>) -> Option<HealthFinding> {
     Some(found)
 }
 
-/// Returns whether the disk is full although some blocks are free: only root may use them, and of a small disk ext4 refuses
-/// up to two percent to root, too.
+/// Returns whether the disk is full although some blocks are free: either they are reserved for root, or the disk is
+/// small and ext4 withholds up to two percent even from root.
 fn is_withheld(disk: &Disk) -> bool {
     let little = disk.free < limits::DISK_FREE_BYTES
         && !limits::reaches(disk.free, disk.size, limits::DISK_WITHHELD_PERCENT);

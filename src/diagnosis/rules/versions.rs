@@ -12,7 +12,8 @@ struct KnownBug {
     program: &'static str,
     /// The first version with the bug.
     from: [u32; 3],
-    /// The first version without the bug, or after those in which the bug was met.
+    /// The first version that is not listed as buggy: the one with the fix or, if no fix is known, the one after the
+    /// last version in which the bug was seen.
     until: [u32; 3],
     /// Whether `until` is known to fix the bug.
     is_fixed: bool,
@@ -83,7 +84,8 @@ const fn containerd(from: [u32; 3], fixed: [u32; 3], fault: &'static str, source
     KnownBug { program: "containerd", from, until: fixed, is_fixed: true, fault, source, grows: &[] }
 }
 
-/// A goroutine keeps its stack and the pipes of its exec.
+/// Returns the leak of exec probes in one release line. Each leaked goroutine keeps its stack and the pipes of its
+/// exec, so these three sizes grow.
 const fn exec_leak(from: [u32; 3], fixed: [u32; 3]) -> KnownBug {
     let grows = &[Size::Memory, Size::Threads, Size::Descriptors];
     KnownBug { grows, ..containerd(from, fixed, EXEC_LEAK, "CVE-2026-53495") }

@@ -3,8 +3,8 @@
 //! conmon writes the exit code of its container into a file. If conmon is stopped or gone, the file is missing and the
 //! exit is lost: each status call of CRI-O waits seconds for the file and then returns the exit code -1 (rule D33).
 //!
-//! The other rules here: D01 is a silent status call. D05 is a slow pass of status calls. D10 names the process for
-//! which a status call waits (its holder). D21 is a runtime that restores its containers at its start.
+//! The other rules here: D01 is a silent status call. D05: the status calls of all pods together are slow. D10 names
+//! the process for which a status call waits (its holder). D21 is a runtime that restores its containers at its start.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of D41: the evidence of a healthy runtime, and a kubelet whose pods neither start nor end.
+//! Tests of D41: pods neither start nor end although the runtime is healthy, so the kubelet itself is stuck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ async fn nothing_is_found_on_a_node_that_works() {
     let none = (Verdict::Healthy, None);
     let of = |(verdict, found, _): (Verdict, Option<(Confidence, Severity)>, HealthReport)| (verdict, found);
     assert_eq!(of(judged(&with(&["a", "b"], &["c", "d"], 290).await)), none, "no pod is old enough");
-    // Something started since the pods wait.
+    // The runtime created containers after these pods began to wait.
     let started = with(&["a", "b"], &[], 3601).await;
     assert_eq!(of(judged(&started)), none);
     // The pods have a sandbox, and the deleted ones have ended in the runtime.

@@ -1,8 +1,8 @@
-//! The API source: lists and watches the pods of one node like the kubelet's reflector.
+//! Follows the pods of one node in the API server, with a list and watches like the kubelet's reflector.
 //!
-//! This module sends only two kinds of GET requests: a list of pods and a watch of pods. After each change it sends the
-//! complete set of pods to its receiver. After an error, the last set stays valid, and the module repeats the request after
-//! a pause that doubles.
+//! This module sends only GET requests: to follow the pods, a list and then watches; `lease` reads the node's lease.
+//! After each change it sends the complete set of pods to its receiver. After an error, the last set stays valid, and
+//! the module repeats the request after a pause that doubles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct ApiServer {
     pub context: Option<String>,
     /// The node's name.
     pub node: String,
-    /// The time limit for the credential plugin, for the list and for the start of a watch, if the user sets one.
+    /// The time limit for the credential plugin, the list, the start of a watch and the lease, if the user sets one.
     pub request_timeout: Option<Duration>,
 }
 
@@ -97,7 +97,8 @@ pub enum ApiServerError {
 
 /// How a watch ended without an error. `received` means that the watch received at least one line.
 enum WatchEnd {
-    /// The watch ended normally, so that the next watch can continue from the store's resource version.
+    /// The watch ended normally or at its time limit, so that the next watch can continue from the store's resource
+    /// version.
     Closed { received: bool },
     /// The API server no longer has the resource version, so that a new list is needed.
     Gone { received: bool },
@@ -337,10 +338,10 @@ pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
     follow(server, None, messages).await;
 }
 
-/// Follows the pods of a node. Reads the kubeconfig only if there is no `cluster`, at first or after the API server refused
-/// the credential.
+/// Follows the pods of a node. Reads the kubeconfig if `cluster` is `None`: at the start, and after the API server
+/// refused the credential.
 async fn follow(server: ApiServer, mut cluster: Option<Cluster>, messages: Sender<SourceMessage>) {
-    let (mut failures, mut expired) = (0, 0);
+    let (mut failures, mut expirations_in_a_row) = (0, 0);
     loop {
         let ended = async {
             let present = match cluster.take() {
@@ -357,9 +358,9 @@ async fn follow(server: ApiServer, mut cluster: Option<Cluster>, messages: Sende
             Ok(WatchEnd::ReceiverDropped) => return,
             // The kubelet's reflector also pauses before each new list, for longer each time that watches receive nothing.
             Ok(WatchEnd::Gone { received } | WatchEnd::Closed { received }) => {
-                expired = if received { 0 } else { expired };
-                sleep(back_off(expired, MAX_PAUSE)).await;
-                expired += 1;
+                expirations_in_a_row = if received { 0 } else { expirations_in_a_row };
+                sleep(back_off(expirations_in_a_row, MAX_PAUSE)).await;
+                expirations_in_a_row += 1;
             }
             Err(why) => {
                 if messages.send(SourceMessage::Error(PodSource::Api, why.to_string())).await.is_err() {

@@ -64,7 +64,8 @@ impl UrlSource {
     }
 }
 
-/// Returns the kubelet's verdicts on the body that a URL serves: one file for a Pod, or one for each item of a `PodList`.
+/// Returns the kubelet's verdicts on the body that a URL serves: one `FileReport` for a Pod, or one for each item of a
+/// `PodList`.
 pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
     let mut files = match judge_body(url, body, kubelet) {
         Ok(files) => files,

@@ -35,7 +35,7 @@ pub struct SchemaField {
     pub key: Option<&'static str>,
     /// The name in Go.
     pub name: &'static str,
-    /// The type as Go writes it.
+    /// The type in Go's notation.
     pub go_type: &'static str,
     /// The type.
     pub ty: FieldType,
@@ -372,7 +372,8 @@ mod tests {
             fields += object.fields.len();
             structs.extend(object.fields.iter().filter_map(|field| field.ty.inner_struct()));
         }
-        // A struct that several fields use counts several times, so a smaller number means that a struct is not used.
+        // A struct that several fields use counts several times, so the total is below the number of rows only if a
+        // struct is never used.
         assert!(fields > table.rows.values().map(Vec::len).sum(), "a struct is not used: {fields}");
     }
 

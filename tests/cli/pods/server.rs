@@ -21,7 +21,7 @@ pub enum ServerAction {
 /// How a longer answer ends.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamEnd {
-    /// Regularly.
+    /// The last chunk is sent.
     Close,
     /// The connection breaks.
     Break,

@@ -80,7 +80,7 @@ impl Packages {
     }
 }
 
-/// Whether a missing real runtime is a failure.
+/// Whether the tests run in CI, where a missing runtime is a failure.
 pub fn on_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }

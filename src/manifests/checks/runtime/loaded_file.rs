@@ -36,7 +36,8 @@ impl<'a> LoadedFile<'a> {
         Some(Self { file, pod, root: PodField::root(&decoded.pod), input })
     }
 
-    /// Returns all findings. `sandboxes` are those of the pod, newest first; `made` is the result of comparing the UIDs.
+    /// Returns all findings. `sandboxes` are those of the pod, newest first; `made` says whether the pod's UID proves
+    /// that it was made from this text.
     pub fn check(&self, sandboxes: &[PodInstance], made: &MadeFromFile) -> Vec<RuntimeFinding> {
         let Some(newest) = ready(sandboxes).next() else {
             return self.check_nothing_runs(sandboxes).into_iter().collect();
@@ -97,7 +98,8 @@ impl<'a> LoadedFile<'a> {
         Some(self.finding(Check::PodNotRunning, Severity::Error, message).with_fix(fix).with_ids(dead))
     }
 
-    /// Reports a pod with the file's text that another kubelet release made than the one whose rules are applied (SP134).
+    /// Reports a pod that was made from this text, but by another kubelet release than the one whose rules are applied
+    /// (SP134).
     fn check_release(&self, newest: &PodInstance, made_by: &[String]) -> Option<RuntimeFinding> {
         let release = self.input.kubelet.version.to_string();
         if !self.input.version_given || made_by.contains(&release) {

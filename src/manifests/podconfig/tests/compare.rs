@@ -1,4 +1,5 @@
-//! Tests of the four views and of the verdicts that only their comparison gives.
+//! Tests of the four views and of the verdicts that only their comparison gives: *deaf*, *late* and *unreported* (see
+//! docs/pods.md).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
